@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.marks import ToolOptions as ToolOptions
     from mcptrio.capabilities.middleware import Middleware as Middleware
     from mcptrio.capabilities.owner import Owner as Owner
+    from mcptrio.http.engine.limits import ConnectionLimits as ConnectionLimits
+    from mcptrio.http.hypercorn.serving import serve_asgi as serve_asgi
+    from mcptrio.http.server.limits import HTTPLimits as HTTPLimits
     from mcptrio.mounting.mount import MountState as MountState
     from mcptrio.mounting.mount import MountStatus as MountStatus
     from mcptrio.mounting.options import MountOptions as MountOptions
@@ -54,10 +57,7 @@ if TYPE_CHECKING:
     from mcptrio.stores.sqlite_file import run_pragma as run_pragma
     from mcptrio.stores.sqlite_file import store_failed as store_failed
     from mcptrio.stores.wall_clock import WallClock as WallClock
-    from mcptrio.transports.adapted import adapt_channel as adapt_channel
-    from mcptrio.transports.http.hypercorn import serve_asgi as serve_asgi
-    from mcptrio.transports.http.limits import HTTPLimits as HTTPLimits
-    from mcptrio.transports.http1.limits import ConnectionLimits as ConnectionLimits
+    from mcptrio.transports.channel_adapter import adapt_channel as adapt_channel
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
     from mcptrio.transports.stream import StreamChannel as StreamChannel
 
@@ -73,8 +73,8 @@ _HOMES = {
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
     "CallLimits": "mcptrio.capabilities.call_limits",
-    "ConnectionLimits": "mcptrio.transports.http1.limits",
-    "HTTPLimits": "mcptrio.transports.http.limits",
+    "ConnectionLimits": "mcptrio.http.engine.limits",
+    "HTTPLimits": "mcptrio.http.server.limits",
     "MessageLimits": "mcptrio.protocol.limits",
     "ServerLimits": "mcptrio.runtime.limits",
     "ServerSettings": "mcptrio.runtime.settings",
@@ -88,7 +88,7 @@ _HOMES = {
     "over_http": "mcptrio.serve.http",
     "over_streams": "mcptrio.serve.stream",
     "over_transport": "mcptrio.serve.opened",
-    "serve_asgi": "mcptrio.transports.http.hypercorn",
+    "serve_asgi": "mcptrio.http.hypercorn.serving",
     "serve_stdio": "mcptrio.serve.stdio",
     # Stores
     "SQLiteBounds": "mcptrio.stores.sqlite",
@@ -99,7 +99,7 @@ _HOMES = {
     "store_failed": "mcptrio.stores.sqlite_file",
     # Channels
     "StreamChannel": "mcptrio.transports.stream",
-    "adapt_channel": "mcptrio.transports.adapted",
+    "adapt_channel": "mcptrio.transports.channel_adapter",
     "memory_channel_pair": "mcptrio.transports.memory",
     # What runs
     "ParkedStatus": "mcptrio.abc.status",

@@ -19,9 +19,9 @@ from attrs import define, field
 
 from mcptrio import MCPError, connect
 from mcptrio.client import Handlers
+from mcptrio.http.client.link import HTTPLink, open_http_link
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.transports.http.link import HTTPLink, open_http_link
 from tests.processes import HELLO, Served, held_port, run, serving
 
 __all__: list[str] = []

@@ -23,34 +23,35 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
     (frozenset({"errors"}), frozenset({"ground"})),
     (frozenset({"protocol"}),),
-    (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"settings"})),
+    (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"settings"}), frozenset({"schema"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
+    (frozenset({"http"}),),
     (frozenset({"capabilities"}),),
     (frozenset({"server", "running_server", "plugins"}), frozenset({"client"})),
-    (frozenset({"connecting"}), frozenset({"middleware"}), frozenset({"serve"})),
+    (frozenset({"connecting"}), frozenset({"serve"})),
     (frozenset({"host"}),),
     (frozenset({"mounting"}),),
     (frozenset({"cli"}), frozenset({"testing"})),
-    (frozenset({"", "__main__", "net", "schema", "serving", "types"}),),
+    (frozenset({"", "__main__", "net", "serving", "types"}),),
 )
 """From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
 
 WINGS = (("mcptrio.auth", ("server", "client")),)
 """``(room, its wings)``: wings are strangers to each other, and the rest of the room is the ground of both."""
 
-FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host")
+FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema")
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
 
 LAZY: frozenset[tuple[str, str]] = frozenset(
     {
         # Where no argument is checked against a schema written by hand.
-        ("mcptrio.capabilities.validation", "jsonschema_rs"),
+        ("mcptrio.schema.validation", "jsonschema_rs"),
         # Where only files are served; it brings a parser for mails along.
         ("mcptrio.plugins.finding", "importlib.metadata"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which nobody opens a WebSocket.
-        ("mcptrio.transports.http1.connection", "mcptrio.transports.http1.websocket"),
+        ("mcptrio.http.engine.connection", "mcptrio.http.engine.websocket"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
@@ -96,9 +97,9 @@ DATED = (
 
 CATCHES_ALL = (
     "mcptrio.runtime.dispatch",
-    "mcptrio.transports.http.hypercorn_connection",  # Hypercorn's failure in one connection ends that one only
-    "mcptrio.transports.http1.server",  # the application's in one request, that one
-    "mcptrio.transports.http1.lifespan",  # "If an exception is raised", the application has no lifespan
+    "mcptrio.http.hypercorn.connection",  # Hypercorn's failure in one connection ends that one only
+    "mcptrio.http.engine.server",  # the application's in one request, that one
+    "mcptrio.http.engine.lifespan",  # "If an exception is raised", the application has no lifespan
 )
 COMPARES_VERSIONS = (
     "mcptrio.protocol.revisions.registry",

@@ -13,8 +13,8 @@ from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 from quart_trio import QuartTrio
 
 from mcptrio import Server, hookimpl
+from mcptrio.http.hypercorn.serving import serve_asgi as serve
 from mcptrio.serving import HTTPOptions, ServerSettings, asgi_app
-from mcptrio.transports.http.hypercorn import serve_asgi as serve
 from tests.interaction.client import Peer
 from tests.interaction.wires import Exchange, HTTPWire
 

@@ -25,10 +25,10 @@ from mcptrio import Server, connect
 from mcptrio.cli import main
 from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import ConfigError, RequestFailed
+from mcptrio.http.engine.server import ConnectionLimits, serve
+from mcptrio.http.hypercorn.serving import serve_asgi as serve_hypercorn
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serve.tls import Certificates, TLSFiles
-from mcptrio.transports.http.hypercorn import serve_asgi as serve_hypercorn
-from mcptrio.transports.http1.server import ConnectionLimits, serve
 from tests.processes import run, serving
 
 __all__: list[str] = []

@@ -14,13 +14,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mcptrio.errors import ConfigError
+from mcptrio.http.engine.server import serve as own_serve
+from mcptrio.http.hypercorn.serving import serve_asgi as serve_hypercorn
 from mcptrio.serve.worker import VARIABLE, Beginning, adopt
 from mcptrio.serve.worker_balance import PAUSE, Board, Place
 from mcptrio.serve.worker_bus import Relay, WorkerBus
 from mcptrio.serve.worker_link import FRAME_BYTES, Kind, WorkerLink
 from mcptrio.serve.worker_output import Output, WorkerStderr
-from mcptrio.transports.http.hypercorn import serve_asgi as serve_hypercorn
-from mcptrio.transports.http1.server import serve as own_serve
 from mcptrio.transports.sockets import listen
 
 __all__: list[str] = []

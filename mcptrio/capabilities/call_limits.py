@@ -6,8 +6,8 @@ Made for each plugin with such limits; asked by every call of one of its functio
 from __future__ import annotations
 
 from mcptrio.errors import RateLimited
+from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.runtime.fair_limiter import FairLimiter
-from mcptrio.runtime.rates import TokenBucket
 
 __all__ = ["CallLimits"]
 

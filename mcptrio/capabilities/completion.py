@@ -26,10 +26,10 @@ from mcptrio.capabilities.ranking import rank
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resources import Resources
 from mcptrio.errors import InvalidParams, RateLimited
+from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
 
 __all__ = ["CompletionEntry", "Completions", "completion_key"]

@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 from attrs import frozen
 
-from mcptrio.capabilities.encoding import encode_value
 from mcptrio.protocol.model.content import (
     AudioContent,
     ContentBlock,
@@ -24,6 +23,7 @@ from mcptrio.protocol.model.content import (
     UnknownContent,
 )
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+from mcptrio.schema.encoding import encode_value
 
 __all__ = ["BLOCKS", "Blob", "blocks_of", "contents_of", "json_text"]
 

@@ -17,9 +17,9 @@ from typing import Any, cast
 import trio
 
 from mcptrio.capabilities.context import Context
-from mcptrio.capabilities.schemas import Arguments, bound_keywords
 from mcptrio.ground.nesting import well_nested
 from mcptrio.runtime.work import Work
+from mcptrio.schema.schemas import Arguments, bound_keywords
 
 __all__ = ["Function"]
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.dispatch import Done, Failure, Handler, contain_sync
-from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.supervisor import Supervisor
 

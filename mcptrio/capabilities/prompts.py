@@ -17,14 +17,12 @@ from attrs import define
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.contents import blocks_of
-from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import PromptMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.text_arguments import convert_text
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, ToolError
 from mcptrio.protocol.model.fields import evolve
@@ -40,6 +38,8 @@ from mcptrio.protocol.model.prompts import (
 )
 from mcptrio.runtime.dispatch import Done, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.schema.docstrings import parse_docstring
+from mcptrio.schema.text_arguments import convert_text
 
 __all__ = ["PromptEntry", "Prompts"]
 

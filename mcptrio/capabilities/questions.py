@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
 from attrs import Factory, field, frozen
 
-from mcptrio.capabilities.elicitation_forms import Form
 from mcptrio.errors import ToolError
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent
@@ -29,6 +28,7 @@ from mcptrio.protocol.model.sampling import (
     ToolChoice,
 )
 from mcptrio.protocol.model.tools import Tool
+from mcptrio.schema.elicitation_forms import Form
 
 __all__ = ["Elicit", "ElicitURL", "Elicited", "ListRoots", "Question", "Sample"]
 

@@ -20,16 +20,13 @@ from attrs import define
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.contents import contents_of
-from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import ResourceMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.text_arguments import convert_text
 from mcptrio.capabilities.tool_names import with_names
-from mcptrio.capabilities.uri_templates import URITemplate
 from mcptrio.errors import InvalidParams, ResourceNotFound, ToolError
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.resources import (
@@ -44,6 +41,9 @@ from mcptrio.protocol.model.resources import (
 )
 from mcptrio.runtime.dispatch import Done, Handler, contain
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.schema.docstrings import parse_docstring
+from mcptrio.schema.text_arguments import convert_text
+from mcptrio.schema.uri_templates import URITemplate
 
 __all__ = ["ResourceEntry", "Resources"]
 

@@ -22,16 +22,13 @@ from attrs import define
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import call
 from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
-from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import Header, ToolMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.schemas import OutputSchema
 from mcptrio.capabilities.tool_names import with_names
-from mcptrio.capabilities.validation import Validator, check_header_annotations
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.model.content import TextContent
@@ -50,6 +47,9 @@ from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.dispatch import Done, Handler, contain
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.schema.docstrings import parse_docstring
+from mcptrio.schema.schemas import OutputSchema
+from mcptrio.schema.validation import Validator, check_header_annotations
 
 __all__ = ["ToolEntry", "Tools"]
 

@@ -20,11 +20,11 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.capabilities.problems import suggest
-from mcptrio.capabilities.validation import Validator
 from mcptrio.cli.schema_words import alternatives, choices, describe, items_of, kinds, properties, required
-from mcptrio.client.printable import quote, quote_name
 from mcptrio.errors import ConfigError, InvalidParams
+from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.schema.validation import Validator
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["MOST_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
 

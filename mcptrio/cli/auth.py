@@ -31,12 +31,12 @@ from mcptrio.cli.running import run_at_console
 from mcptrio.cli.signing_in import sign_in
 from mcptrio.cli.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.terminal import Terminal
-from mcptrio.client.printable import printable
 from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import AuthorizationError, ConfigError, RequestFailed
+from mcptrio.ground.quoting import printable
 from mcptrio.ground.secret import Secret
-from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import AddressPolicy
+from mcptrio.http.client.address_policy import AddressPolicy
+from mcptrio.http.client.fetcher import Fetcher
 
 __all__ = ["command"]
 

@@ -15,9 +15,9 @@ from mcptrio.cli.input_lines import read_input
 from mcptrio.cli.progress import progress_line
 from mcptrio.cli.tool_options import as_words, help_of
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import quote
 from mcptrio.errors import ConfigError
 from mcptrio.ground.printable import printable
+from mcptrio.ground.quoting import quote
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.tools import CallToolResult, Tool

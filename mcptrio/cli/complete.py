@@ -9,7 +9,7 @@ import click
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.prompt import read_texts
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 
 __all__ = ["command"]
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TextIO
 
 from mcptrio.cli.json_output import json_text
 from mcptrio.cli.layout import Look, Style, terminal_width
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 
 __all__ = ["Bottom", "Console", "Nothing", "readable"]
 

@@ -26,9 +26,9 @@ from mcptrio.cli.client_settings import client_settings
 from mcptrio.cli.install.machine import Machine
 from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import AuthorizationError, ConfigError
+from mcptrio.http.client.endpoint import Endpoint as URL
 from mcptrio.stores.tokens_file import FileTokenStore
 from mcptrio.stores.tokens_keyring import KeyringTokenStore
-from mcptrio.transports.http.endpoint import Endpoint as URL
 
 __all__ = ["authorized", "hint_at_login", "http_url", "store_of", "store_path"]
 

@@ -23,14 +23,14 @@ from mcptrio.cli.help_pages import Command
 from mcptrio.cli.json_output import json_option, print_json
 from mcptrio.cli.layout import Look, Style, counted
 from mcptrio.cli.plugin_server import Chosen, Wanted, plugin_options
-from mcptrio.client.printable import printable
 from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.quoting import printable
 from mcptrio.plugins.finding import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MOST_TOKENS
 from mcptrio.serve.config import Config
 from mcptrio.transports.child_process import signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr
-from mcptrio.transports.descriptors import open_reader
+from mcptrio.transports.fd_streams import open_reader
 
 __all__ = ["command"]
 

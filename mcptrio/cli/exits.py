@@ -10,7 +10,6 @@ from enum import IntEnum
 from textwrap import indent
 
 from mcptrio.cli.console import Console
-from mcptrio.client.printable import printable
 from mcptrio.errors import (
     AuthorizationError,
     ConfigError,
@@ -21,6 +20,7 @@ from mcptrio.errors import (
     RequestFailed,
     RequestTimeout,
 )
+from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import details_of
 
 __all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]

@@ -29,9 +29,9 @@ from mcptrio.cli.install import (
 )
 from mcptrio.cli.json_output import json_option, print_json
 from mcptrio.cli.layout import Look
-from mcptrio.client.printable import printable
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable
 
 __all__ = ["command"]
 

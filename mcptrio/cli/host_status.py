@@ -20,13 +20,13 @@ from mcptrio.cli.exits import line_of, only
 from mcptrio.cli.install import FileStatus, HostKind, Installed, Machine, Scope, look
 from mcptrio.cli.install.entries import is_ours
 from mcptrio.cli.layout import Look, counted
-from mcptrio.client.printable import printable
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json.places import Place
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import MCPTrioError
+from mcptrio.ground.quoting import printable
 
 __all__ = ["Found", "lines", "look_at", "values_of"]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mcptrio.errors import ConfigError
-from mcptrio.transports.descriptors import Reader, open_reader
+from mcptrio.transports.fd_streams import Reader, open_reader
 
 __all__ = ["InputLines", "open_input", "read_input"]
 

@@ -27,8 +27,8 @@ from mcptrio.cli.oddities import (
 )
 from mcptrio.cli.schema_words import describe, properties, required
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import printable
 from mcptrio.errors import MCPError, MethodNotFound, RemoteProtocolError
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from mcptrio.cli.keys import Key, KeyName
 from mcptrio.cli.text_width import columns, cut, fitting
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 
 __all__ = ["Completions", "Did", "LineEditor"]
 

@@ -11,8 +11,8 @@ from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.schema_words import signature
 from mcptrio.cli.visit import Visit
 from mcptrio.client.listings import Listing
-from mcptrio.client.printable import printable
 from mcptrio.errors import MethodNotFound
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool

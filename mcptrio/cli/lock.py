@@ -19,8 +19,8 @@ from mcptrio.cli.layout import Look, counted
 from mcptrio.cli.lock_file import lock_text, read_lock
 from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
-from mcptrio.client.printable import printable
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable
 from mcptrio.plugins.locking import KINDS, ToolLock
 from mcptrio.server import Server
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcptrio.cli.console import Console
 from mcptrio.cli.layout import Style
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
 from mcptrio.protocol.model.logging import LoggingMessageParams
 

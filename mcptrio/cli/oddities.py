@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-from mcptrio.capabilities.uri_templates import URITemplate
-from mcptrio.capabilities.validation import Validator, check_header_annotations
 from mcptrio.cli.schema_words import properties
 from mcptrio.cli.suspicious import suspicions
-from mcptrio.client.printable import quote, quote_name
+from mcptrio.ground.quoting import quote, quote_name
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
+from mcptrio.schema.uri_templates import URITemplate
+from mcptrio.schema.validation import Validator, check_header_annotations
 
 __all__ = ["SEVERITIES", "Oddity", "Severity", "odd_prompts", "odd_resources", "odd_templates", "odd_text", "odd_tools"]
 

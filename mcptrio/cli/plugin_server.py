@@ -256,7 +256,7 @@ def make_server(
     # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
     for name in read.plugins if not options.get("isolated") else ():
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
-            manager.register(getattr(import_module(f"mcptrio.middleware.{name}"), _MIDDLEWARE[name]), name)
+            manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
             _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))

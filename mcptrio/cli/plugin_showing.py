@@ -16,7 +16,7 @@ from mcptrio.cli.json_output import json_option, print_json
 from mcptrio.cli.layout import Look
 from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
 from mcptrio.plugins.finding import check_offered
 from mcptrio.plugins.plugin import Plugin

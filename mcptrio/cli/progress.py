@@ -14,7 +14,7 @@ import trio
 from mcptrio.cli.console import Console
 from mcptrio.cli.text_width import columns, cut
 from mcptrio.client.calls import Progress
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 
 __all__ = ["ProgressLine", "progress_line"]
 

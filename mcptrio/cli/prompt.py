@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from mcptrio.capabilities.problems import suggest
 from mcptrio.cli.arguments import read_file, split_word
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.contents import Contents
 from mcptrio.cli.progress import progress_line
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import printable, quote_name
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable, quote_name
 from mcptrio.protocol.model.prompts import Prompt
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["command", "read_texts"]
 

@@ -21,9 +21,9 @@ from mcptrio.cli.terminal import Interrupted, Terminal
 from mcptrio.client.dialog_text import wrap, wrap_quoted
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers, Roots
-from mcptrio.client.printable import printable
 from mcptrio.client.terminal_form import ask
 from mcptrio.errors import NotApproved
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent, UnknownContent
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingContentBlock

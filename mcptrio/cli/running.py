@@ -31,12 +31,12 @@ from mcptrio.cli.targets import Found, TargetOptions, find_target
 from mcptrio.cli.terminal import Terminal, open_terminal
 from mcptrio.cli.url_hints import hint_of, usual_endpoint
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import printable
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json import AskInput, Input
 from mcptrio.connecting.targets import Endpoint, Target
 from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.logging import LoggingLevel
 
 __all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]

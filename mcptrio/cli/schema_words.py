@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mcptrio.capabilities.problems import name_type
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
+from mcptrio.schema.validation_messages import name_type
 
 __all__ = [
     "alternatives",

@@ -16,7 +16,6 @@ import attrs
 import click
 import trio
 
-from mcptrio.capabilities.problems import suggest
 from mcptrio.cli import watch
 from mcptrio.cli.call import command as call_command
 from mcptrio.cli.client_command import ClientCommand
@@ -32,10 +31,11 @@ from mcptrio.cli.read import command as read_command
 from mcptrio.cli.shell_completion import Completer
 from mcptrio.cli.terminal import Interrupted, Terminal
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import quote
 from mcptrio.client.subscriptions import Changes
 from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError
+from mcptrio.ground.quoting import quote
 from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["command"]
 

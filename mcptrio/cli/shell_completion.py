@@ -20,8 +20,8 @@ from mcptrio.cli.schema_words import choices, properties, required, word, words_
 from mcptrio.cli.shell_words import Typed, quoted, typed_words
 from mcptrio.cli.visit import Visit
 from mcptrio.cli.watch import LISTS
-from mcptrio.client.printable import printable
 from mcptrio.errors import ConfigError, MCPTrioError
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.tools import Tool

@@ -19,8 +19,8 @@ from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.cli.console import Console
 from mcptrio.cli.interrupts import Interrupts
 from mcptrio.cli.terminal import Interrupted, Terminal
-from mcptrio.client.printable import printable
 from mcptrio.errors import AuthorizationError
+from mcptrio.ground.quoting import printable
 
 __all__ = ["sign_in"]
 

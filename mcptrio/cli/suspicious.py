@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 
 __all__ = ["suspicions"]
 

@@ -22,11 +22,11 @@ from attrs import field, frozen
 from mcptrio.cli.client_settings import ClientSettings
 from mcptrio.cli.config_options import configured
 from mcptrio.cli.plugin_server import Wanted, make_server
-from mcptrio.client.printable import quote
 from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
 from mcptrio.errors import ConfigError
-from mcptrio.transports.http.client_tls import client_context
+from mcptrio.ground.quoting import quote
+from mcptrio.http.client.tls import client_context
 
 __all__ = ["FILES", "Found", "TargetOptions", "find_target", "read_value"]
 

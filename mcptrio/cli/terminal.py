@@ -26,7 +26,7 @@ from mcptrio.cli.interrupts import Interrupts
 from mcptrio.cli.keys import PASTES_OFF, PASTES_ON, Key, KeyDecoder
 from mcptrio.cli.line_editor import Completions, LineEditor
 from mcptrio.cli.text_width import columns
-from mcptrio.transports.descriptors import Reader, open_reader
+from mcptrio.transports.fd_streams import Reader, open_reader
 
 if sys.platform != "win32":
     import termios

@@ -22,8 +22,8 @@ from mcptrio.cli.install.files import Original
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.json_output import json_option, print_json
 from mcptrio.cli.layout import Look
-from mcptrio.client.printable import printable
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable
 
 __all__ = ["command"]
 

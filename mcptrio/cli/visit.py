@@ -11,15 +11,15 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.capabilities.problems import suggest
 from mcptrio.cli.console import Console
 from mcptrio.cli.interrupts import Interrupts
 from mcptrio.cli.terminal import Terminal
 from mcptrio.client.client import Client
-from mcptrio.client.printable import quote_name
 from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.protocol.model.fields import Absent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Visit"]
 

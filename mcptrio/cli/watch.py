@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 import click
 from attrs import frozen
 
-from mcptrio.capabilities.problems import suggest
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.exits import line_of
 from mcptrio.cli.layout import Style
 from mcptrio.cli.list import fetch
 from mcptrio.cli.schema_words import properties
 from mcptrio.cli.visit import Visit
-from mcptrio.client.printable import printable, quote
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.errors import ConfigError, MCPError
+from mcptrio.ground.quoting import printable, quote
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
 

@@ -10,9 +10,6 @@ from mcptrio.ground.lazy_names import lazy_names
 if TYPE_CHECKING:
     from mcptrio.client.calls import OnProgress as OnProgress
     from mcptrio.client.calls import Progress as Progress
-    from mcptrio.client.form_fields import Choice as Choice
-    from mcptrio.client.form_fields import FieldKind as FieldKind
-    from mcptrio.client.form_fields import FormField as FormField
     from mcptrio.client.forms import Form as Form
     from mcptrio.client.forms import OpenURL as OpenURL
     from mcptrio.client.handlers import Handlers as Handlers
@@ -25,13 +22,16 @@ if TYPE_CHECKING:
     from mcptrio.client.tool_calls import ToolCall as ToolCall
     from mcptrio.connecting.targets import Stderr as Stderr
     from mcptrio.connecting.targets import Target as Target
+    from mcptrio.schema.form_fields import Choice as Choice
+    from mcptrio.schema.form_fields import FieldKind as FieldKind
+    from mcptrio.schema.form_fields import FormField as FormField
 
 _HOMES = {
     # Answering the server
-    "Choice": "mcptrio.client.form_fields",
-    "FieldKind": "mcptrio.client.form_fields",
+    "Choice": "mcptrio.schema.form_fields",
+    "FieldKind": "mcptrio.schema.form_fields",
     "Form": "mcptrio.client.forms",
-    "FormField": "mcptrio.client.form_fields",
+    "FormField": "mcptrio.schema.form_fields",
     "Handlers": "mcptrio.client.handlers",
     "OpenURL": "mcptrio.client.forms",
     "Roots": "mcptrio.client.handlers",

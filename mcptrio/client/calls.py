@@ -24,10 +24,10 @@ from attrs import define, frozen
 from mcptrio.abc.links import Link
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import MCPTrioError, RequestTimeout
+from mcptrio.ground.deadlines import Deadlines
 from mcptrio.protocol.client_connection import RequestSent
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.protocol.model.progress import ProgressParams, ProgressToken
-from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Calls", "OnProgress", "Progress"]

@@ -13,7 +13,7 @@ from textwrap import TextWrapper
 
 from attrs import frozen
 
-from mcptrio.client.printable import printable, quote
+from mcptrio.ground.quoting import printable, quote
 from mcptrio.protocol.model.elicitation import ElicitResult
 
 __all__ = [

@@ -22,11 +22,11 @@ from mcptrio.client.dialog_text import (
     wrap,
     wrap_quoted,
 )
-from mcptrio.client.form_fields import FormField
 from mcptrio.client.forms import Form
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.schema.form_fields import FormField
 
 __all__ = ["FormDialog"]
 

@@ -15,13 +15,13 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from mcptrio.capabilities.problems import suggest
-from mcptrio.client.form_fields import Choice, FormField
-from mcptrio.client.form_schemas import ElicitationLimits, check_text, read_fields
-from mcptrio.client.printable import printable, quote_name
 from mcptrio.client.url_looks import URLLooks
+from mcptrio.ground.quoting import printable, quote_name
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.schema.form_fields import Choice, FormField
+from mcptrio.schema.form_schemas import ElicitationLimits, check_text, read_fields
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Choice", "ElicitationLimits", "Form", "FormField", "OpenURL", "read_form", "read_url"]
 

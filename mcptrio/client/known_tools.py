@@ -13,10 +13,10 @@ import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mcptrio.capabilities.validation import Validator, check_header_annotations
 from mcptrio.errors import InvalidParams, RemoteProtocolError
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult, Tool
+from mcptrio.schema.validation import Validator, check_header_annotations
 
 __all__ = ["KnownTools"]
 

@@ -12,7 +12,7 @@ import logging
 
 import trio
 
-from mcptrio.runtime.rates import TokenBucket
+from mcptrio.ground.token_bucket import TokenBucket
 
 __all__ = ["MAX_LOGS_PER_SECOND", "MAX_LOGS_WHILE_CONNECTING", "LogLimit"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from mcptrio.client.dialog_text import COMMANDS, WIDTH, Reply, explain, read_command, refuse_command, wrap, wrap_quoted
 from mcptrio.client.forms import OpenURL
-from mcptrio.client.printable import printable
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.elicitation import ElicitResult
 
 __all__ = ["URLDialog", "in_brackets"]

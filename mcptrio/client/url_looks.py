@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from mcptrio.client.printable import printable, quote
+from mcptrio.ground.quoting import printable, quote
 
 __all__ = ["URLLooks"]
 

@@ -245,8 +245,8 @@ def _command_opener(command: Command) -> LinkOpener:
 
 def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     """The ways to an endpoint, and its name: the URL without what may be secret."""
-    from mcptrio.transports.http.client_headers import ClientHeaders
-    from mcptrio.transports.http.endpoint import Endpoint as URL
+    from mcptrio.http.client.endpoint import Endpoint as URL
+    from mcptrio.http.client.headers import ClientHeaders
 
     socket = endpoint.url.startswith(_URLS[2:])
     try:
@@ -261,8 +261,8 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
         return [_websocket_opener(endpoint, auth)], url.name
 
     def streamable(receive: Receiver) -> AbstractAsyncContextManager[Link]:
-        from mcptrio.transports.http.dialing import Dialing
-        from mcptrio.transports.http.link import open_http_link
+        from mcptrio.http.client.dialing import Dialing
+        from mcptrio.http.client.link import open_http_link
 
         return open_http_link(
             endpoint.url, receive, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
@@ -270,8 +270,8 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
 
     @asynccontextmanager
     async def sse(receive: Receiver) -> AsyncIterator[Link]:
-        from mcptrio.transports.http.dialing import Dialing
-        from mcptrio.transports.http.sse_channel import open_sse_channel
+        from mcptrio.http.client.dialing import Dialing
+        from mcptrio.http.client.legacy_sse import open_sse_channel
 
         async with (
             open_sse_channel(
@@ -296,8 +296,8 @@ def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
         return auth
     if not _is_method(auth):
         raise ConfigError(f"auth: expected an AuthMethod or a ClientAuth, got {type(auth).__name__}")
-    from mcptrio.transports.http.fetching import Fetcher
-    from mcptrio.transports.http.reach import AddressPolicy
+    from mcptrio.http.client.address_policy import AddressPolicy
+    from mcptrio.http.client.fetcher import Fetcher
 
     # A WebSocket is opened with an HTTP request.
     url = url.replace("ws", "http", 1) if url.startswith(_URLS[2:]) else url
@@ -318,8 +318,8 @@ def _is_method(auth: object) -> TypeGuard[AuthMethod]:
 def _websocket_opener(endpoint: Endpoint, auth: ClientAuth | None) -> LinkOpener:
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
-        from mcptrio.transports.http.dialing import Dialing
-        from mcptrio.transports.websocket import open_websocket_channel
+        from mcptrio.http.client.dialing import Dialing
+        from mcptrio.http.client.websocket import open_websocket_channel
 
         async with (
             open_websocket_channel(

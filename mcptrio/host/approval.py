@@ -20,8 +20,8 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.client.forms import Form, OpenURL
-from mcptrio.client.printable import printable
 from mcptrio.errors import InvalidParams, NotApproved
+from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST

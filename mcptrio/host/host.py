@@ -20,7 +20,6 @@ from typing import Any, Literal, Self, TypeVar
 import orjson
 import trio
 
-from mcptrio.capabilities.problems import suggest
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
@@ -47,6 +46,7 @@ from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
 from mcptrio.protocol.model.tools import CallToolResult
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["Host"]
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 import trio
 
-from mcptrio.capabilities.problems import suggest
 from mcptrio.errors import ConnectionClosed, InvalidParams
 from mcptrio.host.gathering import list_one
 from mcptrio.host.listing import HostTool
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["HOSTED", "Hosted", "find", "find_fresh"]
 

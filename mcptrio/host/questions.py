@@ -20,6 +20,7 @@ import orjson
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import NotApproved, Overloaded
+from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.host.approval import Approval, ApprovalRequest
 from mcptrio.host.audit import Auditor, Entry
 from mcptrio.host.options import HostOptions
@@ -28,7 +29,6 @@ from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.runtime.rates import TokenBucket
 
 __all__ = ["guarded"]
 

@@ -15,7 +15,6 @@ from attrs import frozen
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.registrar import Registrar, server_of
-from mcptrio.capabilities.uri_templates import URITemplate
 from mcptrio.host.gathering import ListKind
 from mcptrio.mounting.names import mounted_name
 from mcptrio.mounting.options import MountOptions
@@ -26,6 +25,7 @@ from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
+from mcptrio.schema.uri_templates import URITemplate
 
 __all__ = ["Offers"]
 

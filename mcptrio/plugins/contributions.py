@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcptrio.capabilities.call_limits import CallLimits
-from mcptrio.capabilities.problems import suggest
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.expected import expect
 from mcptrio.plugins.manager import PluginManager
@@ -21,6 +20,7 @@ from mcptrio.plugins.redactions import PluginRedactions
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.schema.validation_messages import suggest
 
 if TYPE_CHECKING:
     from mcptrio.server import Server

@@ -7,10 +7,10 @@ Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should
 from __future__ import annotations
 
 from mcptrio.abc import Outlet
+from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.revisions.revision import Revision
-from mcptrio.runtime.rates import TokenBucket
 
 __all__ = ["Progress"]
 

@@ -20,6 +20,7 @@ from attrs import evolve
 from mcptrio.abc import Outlet, Principal, SessionRecord
 from mcptrio.abc.status import SessionStatus
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
+from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import (
@@ -38,7 +39,6 @@ from mcptrio.runtime.batches import BatchOutlet
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.dispatch import dispatch
 from mcptrio.runtime.outgoing import Outgoing
-from mcptrio.runtime.rates import TokenBucket
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.workers import Workers
 

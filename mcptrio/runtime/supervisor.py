@@ -22,6 +22,7 @@ import trio
 from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChannel, SessionRecord, StateSealer
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
+from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.shares import Places
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
@@ -32,7 +33,6 @@ from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation,
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.deadlines import Deadlines
 from mcptrio.runtime.dispatch import Around, Done, Failure, Handler, Middlewares, contain
 from mcptrio.runtime.effects import Effects
 from mcptrio.runtime.event_loop import EventLoop

@@ -29,10 +29,10 @@ from mcptrio.auth.token_requests import ClientIdentity
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 from mcptrio.ground.expected import integer, number
 from mcptrio.ground.secret import Secret
+from mcptrio.http.client.address_policy import AddressPolicy
+from mcptrio.http.client.fetcher import Fetcher
 from mcptrio.serve.config import Config, check_variables
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
-from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import AddressPolicy
 
 __all__ = [
     "TOKEN",

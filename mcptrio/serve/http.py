@@ -22,7 +22,7 @@ from mcptrio.serve.opened import until_left
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
-    from mcptrio.transports.http.app import HTTPApp
+    from mcptrio.http.server.app import HTTPApp
 
 __all__ = ["HTTP_GRACE", "HTTPSockets", "over_http", "serve_http"]
 
@@ -159,14 +159,14 @@ async def _listen(
     Raises:
         OSError: the address cannot be bound.
     """
+    from mcptrio.http.client_address import Proxies
+    from mcptrio.http.engine.limits import ConnectionLimits
     from mcptrio.transports.descriptor_limit import raise_limit
-    from mcptrio.transports.http.addresses import Proxies
-    from mcptrio.transports.http1.limits import ConnectionLimits
 
     if options.http2:
-        from mcptrio.transports.http.hypercorn import serve_asgi as serve
+        from mcptrio.http.hypercorn.serving import serve_asgi as serve
     else:
-        from mcptrio.transports.http1.server import serve
+        from mcptrio.http.engine.server import serve
 
     own: dict[str, Any] = {"access_log": options.access_log, "pause": sockets.pause}
     own["proxies"] = Proxies.of(options.forwarded)

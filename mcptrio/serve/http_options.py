@@ -11,11 +11,11 @@ from attrs import Attribute, evolve, field, frozen
 
 from mcptrio.abc import EventStore, Guard, SessionStore
 from mcptrio.ground.expected import PROGRAM_ONLY, Range, integer, number
-from mcptrio.transports.http.limits import HTTPLimits
+from mcptrio.http.server.limits import HTTPLimits
 
 if TYPE_CHECKING:
+    from mcptrio.http.server.app import HTTPApp
     from mcptrio.server import Server
-    from mcptrio.transports.http.app import HTTPApp
 
 __all__ = ["SQLITE_STORE", "HTTPOptions", "HTTPTable", "StoreName", "make_http_app", "open_http_app"]
 
@@ -82,7 +82,7 @@ class HTTPOptions(HTTPLimits):
         if self.store != "memory" and not (self.store.startswith(SQLITE_STORE) and self.store != SQLITE_STORE):
             raise ValueError(f"store: expected memory or sqlite:PATH, got {self.store!r}")
         if self.forwarded:
-            from mcptrio.transports.http.addresses import Proxies
+            from mcptrio.http.client_address import Proxies
 
             try:
                 Proxies.of(self.forwarded)
@@ -158,11 +158,11 @@ async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "12
 
 def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> HTTPApp:
     """The same with stores that need no opening: those that are given, or else memory."""
+    from mcptrio.http.client_address import Proxies
+    from mcptrio.http.server.app import HTTPApp
+    from mcptrio.http.server.legacy_sse import LegacyPaths
+    from mcptrio.http.server.origins import HostPolicy, OriginPolicy
     from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
-    from mcptrio.transports.http.addresses import Proxies
-    from mcptrio.transports.http.app import HTTPApp
-    from mcptrio.transports.http.legacy_sse import LegacyPaths
-    from mcptrio.transports.http.origins import HostPolicy, OriginPolicy
 
     legacy = None
     if options.legacy_sse:

@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.descriptors import Writer, open_reader, open_writer
+from mcptrio.transports.fd_streams import Writer, open_reader, open_writer
 
 __all__ = ["Output", "WorkerStderr"]
 

@@ -28,10 +28,10 @@ from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
-from mcptrio.transports.descriptors import Reader, open_reader
+from mcptrio.transports.exclusive_pipe import open_own_pipe_writer
+from mcptrio.transports.fd_streams import Reader, open_reader
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
-from mcptrio.transports.own_pipe import open_own_pipe_writer
 
 __all__ = ["SAFE", "SERVER_LOG", "ChildChannel", "ChildTimeouts", "open_child", "safe_environment"]
 

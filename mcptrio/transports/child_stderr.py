@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.descriptors import Reader, Writer, open_reader, open_writer
+from mcptrio.transports.fd_streams import Reader, Writer, open_reader, open_writer
 
 __all__ = ["LINES", "LINE_BYTES", "ChildStderr", "Stderr"]
 

@@ -15,7 +15,7 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.descriptors import Reader, Writer
+from mcptrio.transports.fd_streams import Reader, Writer
 from mcptrio.transports.lines import LineFramer, to_lines
 
 __all__ = ["FINISH", "LineChannel"]

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 import trio
 
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
-from mcptrio.transports.descriptors import open_reader, open_writer
+from mcptrio.transports.fd_streams import open_reader, open_writer
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
 

@@ -18,10 +18,10 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.expected import expect
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
-from mcptrio.transports.descriptors import Reader, Writer
+from mcptrio.transports.exclusive_socket import OwnSocket
+from mcptrio.transports.fd_streams import Reader, Writer
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
-from mcptrio.transports.own_socket import OwnSocket
 
 __all__ = ["StreamChannel"]
 
@@ -138,7 +138,7 @@ class StreamChannel:
 
 
 class _StreamEnds:
-    """A reader and a writer over any stream. See :mod:`mcptrio.transports.descriptors`."""
+    """A reader and a writer over any stream. See :mod:`mcptrio.transports.fd_streams`."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream

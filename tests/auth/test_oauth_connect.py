@@ -23,16 +23,16 @@ from mcptrio.auth import DPoPRule, OAuth, OwnRedirects, ResourceServer, Resource
 from mcptrio.auth.jose import Key, peek
 from mcptrio.client import ClientTimeouts
 from mcptrio.errors import AuthorizationError, RequestFailed
+from mcptrio.http.client.address_policy import AddressPolicy
+from mcptrio.http.client.fetcher import Fetcher
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,
     ServerSettings,
 )
-from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import AddressPolicy
+from tests.http.web import Seen, Wire
+from tests.http.web import serving as answering
 from tests.processes import held_port
-from tests.transports.http.web import Seen, Wire
-from tests.transports.http.web import serving as answering
 
 from .client_parts import BACK, Issuer, answer
 

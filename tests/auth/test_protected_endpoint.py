@@ -26,12 +26,12 @@ from mcptrio.auth.dpop import Prover
 from mcptrio.auth.flows import drive
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.auth.server.issuer_keys import KeyTimes
+from mcptrio.http.client.address_policy import AddressPolicy
+from mcptrio.http.client.fetcher import Fetcher
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,
 )
-from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import AddressPolicy
 from tests.processes import held_port
 
 __all__: list[str] = []

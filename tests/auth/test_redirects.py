@@ -16,7 +16,7 @@ from attrs import define, field
 from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.auth.client.redirects import OwnRedirects, Redirect
 from mcptrio.errors import AuthorizationError
-from tests.transports.http.web import eventually
+from tests.http.web import eventually
 
 __all__: list[str] = []
 

@@ -22,12 +22,12 @@ import mcptrio
 from mcptrio import Context, Server, tool
 from mcptrio.abc import AuthMethod, ClientAuth, Guard
 from mcptrio.client import Handlers
+from mcptrio.http.client.address_policy import AddressPolicy
+from mcptrio.http.client.fetcher import Fetcher
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serving import (
     HTTPOptions,
 )
-from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import AddressPolicy
 from tests.server_options import server_options
 
 __all__ = [

@@ -15,8 +15,8 @@ import orjson
 import trio
 from attrs import define, field, frozen
 
-from mcptrio.transports.http1.limits import ConnectionLimits
-from mcptrio.transports.http1.server import serve
+from mcptrio.http.engine.limits import ConnectionLimits
+from mcptrio.http.engine.server import serve
 
 __all__ = ["Asked", "Hostile", "Said", "endless", "hostile"]
 

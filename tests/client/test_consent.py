@@ -12,7 +12,7 @@ from mcptrio import Endpoint, connect
 from mcptrio.client import Change
 from mcptrio.errors import AuthorizationError, ConsentNeeded
 from mcptrio.types import TextContent
-from tests.transports.http.web import Handler, Seen, Wire, answer, eventually, serving
+from tests.http.web import Handler, Seen, Wire, answer, eventually, serving
 
 __all__: list[str] = []
 

@@ -15,11 +15,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from mcp.server.elicitation import render_elicitation_schema
 
-from mcptrio.capabilities.elicitation_forms import Form as Asked
 from mcptrio.client.forms import Form, read_form
 from mcptrio.errors import InvalidParams
 from mcptrio.protocol.model.elicitation import ElicitFormParams
 from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.schema.elicitation_forms import Form as Asked
 
 __all__: list[str] = []
 

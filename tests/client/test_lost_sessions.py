@@ -16,8 +16,8 @@ from mcptrio import Client, ConnectionClosed, Server, connect
 from mcptrio.client import Change, Changes, ClientTimeouts
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.serve.http import serve_http
+from tests.http.web import Seen, Wire, answer, eventually, serving
 from tests.interaction.applies import HANDSHAKE
-from tests.transports.http.web import Seen, Wire, answer, eventually, serving
 
 __all__: list[str] = []
 

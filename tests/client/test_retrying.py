@@ -11,7 +11,7 @@ import trio
 
 from mcptrio import MCPTrioError, connect
 from mcptrio.errors import Overloaded, RequestFailed
-from tests.transports.http.web import Seen, Wire, answer, serving
+from tests.http.web import Seen, Wire, answer, serving
 
 __all__: list[str] = []
 

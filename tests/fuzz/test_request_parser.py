@@ -11,7 +11,7 @@ import h11
 from attrs import define, field
 from hypothesis import HealthCheck, example, given, settings
 
-from mcptrio.transports.http1.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
+from mcptrio.http.engine.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
 from tests.fuzz.requests import SEEDS, cuts, pieces, requests
 
 __all__: list[str] = []

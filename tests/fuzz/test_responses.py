@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcptrio.errors import ConnectionClosed, RequestFailed
+from mcptrio.http.client.connection import ClientConnection
+from mcptrio.http.client.responses import AnswerReader, finish, read_refusal
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.serving import MessageLimits
-from mcptrio.transports.http.client_connection import ClientConnection
-from mcptrio.transports.http.responses import AnswerReader, finish, read_refusal
 from tests.fuzz.requests import cuts, pieces
 
 __all__: list[str] = []

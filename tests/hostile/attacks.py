@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import trio
 
-from mcptrio.transports.http.limits import HTTPLimits
+from mcptrio.http.server.limits import HTTPLimits
 from tests.hostile.calls import answers_of, call, post
 from tests.hostile.cases import get
 from tests.hostile.playing import connect, reset, rude

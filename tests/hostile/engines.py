@@ -26,6 +26,6 @@ class Engine:
 
 
 ENGINES: Final = (
-    Engine("hypercorn", "mcptrio.transports.http.hypercorn", "serve_asgi"),
-    Engine("http1", "mcptrio.transports.http1.server", "serve"),
+    Engine("hypercorn", "mcptrio.http.hypercorn.serving", "serve_asgi"),
+    Engine("http1", "mcptrio.http.engine.server", "serve"),
 )

@@ -25,10 +25,10 @@ from mcptrio.serving import (
     memory_channel_pair,
 )
 from mcptrio.transports.stdio import open_stdio
+from tests.http.raw_websocket import Socket
 from tests.interaction.client import Answerer, Peer
 from tests.interaction.wires import HTTPWire, MemoryWire, PipeWire, SSEWire, WebSocketWire
 from tests.server_options import server_options
-from tests.transports.http.raw_websocket import Socket
 
 __all__ = ["Serve"]
 

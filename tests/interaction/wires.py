@@ -20,7 +20,7 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.messages import Batch
 from mcptrio.transports.memory import MemoryChannel
-from tests.transports.http.raw_websocket import Socket
+from tests.http.raw_websocket import Socket
 
 __all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire", "SSEWire", "WebSocketWire"]
 

@@ -19,8 +19,8 @@ import trio.testing
 import mcptrio
 from mcptrio import ConfigError, MCPError, PluginSetup, Server, ToolError, hookimpl, tool
 from mcptrio.abc import Principal
-from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
-from mcptrio.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
+from mcptrio.plugins.middleware.audit_log import AuditLog, AuditLogConfig
+from mcptrio.plugins.middleware.rate_limit import RateLimit, RateLimitConfig, RateLimitOverride
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.serving import RunningServer, memory_channel_pair
 

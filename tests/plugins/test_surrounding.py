@@ -16,7 +16,7 @@ import trio.testing
 
 import mcptrio
 from mcptrio import MCPError, PluginSetup, Server, hookimpl, notification, tool
-from mcptrio.middleware.audit_log import AuditLog, AuditLogConfig
+from mcptrio.plugins.middleware.audit_log import AuditLog, AuditLogConfig
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (

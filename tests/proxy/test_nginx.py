@@ -15,10 +15,10 @@ from attrs import define, field
 
 from mcptrio import Context, Server, tool
 from mcptrio.serve.http import serve_http
+from tests.http.raw_websocket import Refused, Socket, upgrade
 from tests.interaction.client import Peer
 from tests.interaction.wires import HTTPWire, SSEWire, WebSocketWire
 from tests.proxy.nginx import UPSTREAM, documented, proxying
-from tests.transports.http.raw_websocket import Refused, Socket, upgrade
 
 __all__: list[str] = []
 

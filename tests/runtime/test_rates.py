@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from mcptrio.runtime.rates import TokenBucket
+from mcptrio.ground.token_bucket import TokenBucket
 
 __all__: list[str] = []
 

@@ -14,9 +14,9 @@ from attrs import define
 
 from mcptrio import Context, Server
 from mcptrio.abc import Principal
+from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, Timeouts
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
-from mcptrio.transports.http.app import HTTPApp
 from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 from tests.server_options import server_options

@@ -14,10 +14,10 @@ import trio
 from mcptrio import Server
 from mcptrio.abc import StoredEvent
 from mcptrio.errors import StoreFailed
+from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
-from mcptrio.transports.http.app import HTTPApp
 from tests.processes import HELLO
 from tests.runtime.asgi import Reply, exchange, post
 

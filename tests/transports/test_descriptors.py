@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from mcptrio.transports.descriptors import ATOMIC, Writer, open_writer
-from mcptrio.transports.own_pipe import open_own_pipe_writer
+from mcptrio.transports.exclusive_pipe import open_own_pipe_writer
+from mcptrio.transports.fd_streams import ATOMIC, Writer, open_writer
 
 __all__: list[str] = []
 

@@ -17,7 +17,7 @@ from mcptrio.abc import MessageChannel
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request, Response
 from mcptrio.serving import MessageLimits
-from mcptrio.transports.descriptors import ThreadReader, ThreadWriter, WaitingReader, WaitingWriter
+from mcptrio.transports.fd_streams import ThreadReader, ThreadWriter, WaitingReader, WaitingWriter
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer, to_lines
 from mcptrio.transports.stdio import open_stdio

@@ -21,7 +21,8 @@ SERVER = """
 import ctypes, os, subprocess, sys, trio
 from mcptrio.protocol.messages import Request, Response
 from mcptrio.transports.stdio import open_stdio
-from mcptrio.transports import descriptors, stdio
+from mcptrio.transports import fd_streams as descriptors
+from mcptrio.transports import stdio
 
 async def main():
     async with open_stdio() as channel:

@@ -20,8 +20,8 @@ from typing import Any, Literal, get_args, get_origin
 import attrs
 from attrs import frozen
 
-from mcptrio.capabilities.docstrings import parse_docstring
 from mcptrio.ground.secret import Secret
+from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.settings.reader import variable_of
 
 __all__ = ["Setting", "settings_of"]

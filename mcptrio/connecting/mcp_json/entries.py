@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from mcptrio.client.printable import printable
 from mcptrio.connecting.mcp_json.env_files import read_env_file
 from mcptrio.connecting.mcp_json.places import Place, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
+from mcptrio.ground.quoting import printable
 from mcptrio.transports.socket_dialing import check_socket_address
 
 __all__ = ["read_entry", "read_entry_at"]

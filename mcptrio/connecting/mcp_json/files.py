@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mcptrio.client.printable import printable
 from mcptrio.connecting.mcp_json.entries import read_entry_at
 from mcptrio.connecting.mcp_json.inputs import AskInput, Input, Inputs
 from mcptrio.connecting.mcp_json.jsonc import JSONProblem, parse
@@ -23,6 +22,7 @@ from mcptrio.connecting.mcp_json.places import Place, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable
 
 __all__ = ["MOST_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
 

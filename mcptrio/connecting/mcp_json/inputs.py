@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from mcptrio.client.printable import printable
 from mcptrio.connecting.mcp_json.places import Place, kind_of
+from mcptrio.ground.quoting import printable
 
 __all__ = ["AskInput", "Input", "Inputs"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mcptrio.client.printable import printable
 from mcptrio.connecting.mcp_json.jsonc import Document, Path
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable
 
 __all__ = ["Place", "kind_of"]
 

@@ -15,9 +15,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcptrio.client.printable import printable
 from mcptrio.connecting.mcp_json.inputs import Inputs
 from mcptrio.connecting.mcp_json.places import Place
+from mcptrio.ground.quoting import printable
 
 __all__ = ["Variables"]
 

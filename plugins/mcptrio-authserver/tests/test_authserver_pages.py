@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio.transports.http1.server import serve
+from mcptrio.http.engine.server import serve
 from tests.node import find_node
 
 from .chromium import Browser, open_browser

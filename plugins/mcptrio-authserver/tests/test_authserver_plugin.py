@@ -31,10 +31,10 @@ import mcptrio
 from mcptrio import Context, Endpoint, Secret, Server, tool
 from mcptrio.auth import IssuerKeys, JWTTokens, OAuth, OwnRedirects, ResourceServer
 from mcptrio.errors import ConfigError, StoreFailed
+from mcptrio.http.client.address_policy import AddressPolicy
+from mcptrio.http.client.fetcher import Fetcher
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import HTTPOptions, ServerSettings
-from mcptrio.transports.http.fetching import Fetcher
-from mcptrio.transports.http.reach import AddressPolicy
 from mcptrio.types import CallToolResult, TextContent
 from tests.processes import held_port
 

@@ -1,0 +1,133 @@
+"""The connections of a client to one HTTP server: dialed when needed, used again while they are good.
+
+Owned by a link or channel, which makes it before its nursery and closes it after.
+The one rule: nobody waits for a connection. Each request has one of its own, so streams that live for hours starve no
+call; how many there are is bounded by who calls, and idle ones by :data:`IDLE`.
+
+Source: RFC 9112 sections 9.3 and 9.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import trio
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.http.client.connection import ClientConnection, HTTPResponse
+from mcptrio.http.client.dialing import Dialer, Dialing
+from mcptrio.http.client.endpoint import Endpoint
+
+__all__ = ["Connections", "RawHeaders"]
+
+RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
+
+IDLE: Final = 32
+"""Idle connections that are kept; the oldest goes first."""
+IDLE_SECONDS: Final = 4.0
+"""How long an idle one is good. Uvicorn, Hypercorn and Node close theirs after 5 seconds; a request that crosses the
+close on the wire is lost, and whether it was served nobody knows."""
+
+
+class Connections:
+    """
+    Raises:
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialing: Dialing) -> None:
+        self._dialer = Dialer(endpoint, dialing)
+        self._idle: list[ClientConnection] = []
+        """The one used last comes last, and is used next."""
+        self._busy: set[ClientConnection] = set()
+        self._dialing: set[trio.CancelScope] = set()
+        self._reason: str | None = None
+        proxy = self._dialer.forwarded
+        self._prefix = "" if proxy is None else endpoint.origin
+        self._host = (b"Host", endpoint.authority.encode())
+        self._added: RawHeaders = []
+        if proxy is not None and proxy.authorization is not None:
+            self._added = [(b"Proxy-Authorization", proxy.authorization.encode())]
+
+    async def ask(self, method: str, target: str, headers: RawHeaders, body: bytes = b"") -> HTTPResponse:
+        """Send a request and wait for the head of its response. The caller closes the response.
+
+        Args:
+            target: path and query.
+            headers: all of them but ``Host`` and ``Content-Length``.
+
+        Raises:
+            RequestFailed: there is no connection, it broke, or what came is no HTTP.
+            ConnectionClosed: closed here.
+        """
+        connection = self._take() or await self._dial()
+        self._busy.add(connection)
+        answered = False
+        try:
+            response = await connection.ask(
+                method,
+                self._prefix + target,
+                [self._host, *headers, *self._added, *_length(method, body)],
+                body,
+                release=self._release,
+            )
+            answered = True
+        finally:
+            if not answered:
+                self._busy.discard(connection)
+                connection.close()
+        return response
+
+    def abort(self) -> None:
+        """Break off whatever is under way: those who wait get ConnectionClosed. New requests are still served."""
+        for scope in self._dialing:
+            scope.cancel()
+        for connection in self._busy:
+            connection.close()
+
+    def close(self, reason: str) -> None:
+        """Close everything; from now on there is nothing but ConnectionClosed."""
+        self._reason = reason
+        self.abort()
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take(self) -> ClientConnection | None:
+        """An idle connection that is still good."""
+        oldest = trio.current_time() - IDLE_SECONDS
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.idle_since >= oldest and connection.is_open():
+                return connection
+            connection.close()
+        return None
+
+    async def _dial(self) -> ClientConnection:
+        if self._reason is not None:
+            raise ConnectionClosed(self._reason)
+        with trio.CancelScope() as scope:
+            self._dialing.add(scope)
+            try:
+                connection = ClientConnection(*await self._dialer.dial())
+            finally:
+                self._dialing.discard(scope)
+            if not scope.cancel_called:
+                return connection
+            connection.close()
+        raise ConnectionClosed("the client has closed the connection")
+
+    def _release(self, connection: ClientConnection) -> None:
+        self._busy.discard(connection)
+        if self._reason is not None or not connection.renew():
+            connection.close()
+            return
+        now = trio.current_time()
+        connection.idle_since = now
+        self._idle.append(connection)
+        while len(self._idle) > IDLE or self._idle[0].idle_since < now - IDLE_SECONDS:
+            self._idle.pop(0).close()
+
+
+def _length(method: str, body: bytes) -> RawHeaders:
+    # RFC 9110 section 8.6: a method that expects a body says so even where it is empty.
+    return [(b"Content-Length", b"%d" % len(body))] if body or method == "POST" else []

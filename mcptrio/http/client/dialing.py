@@ -1,0 +1,272 @@
+"""How a client reaches an HTTP server: directly, through a proxy, under TLS.
+
+Asked by :mod:`mcptrio.http.client.connection_pool` for each new connection.
+The one rule: whatever fails here has delivered nothing, so every error says that the request is safe to send again.
+
+The proxy is the one of the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either
+case); a server on this machine is never asked for through one. Certificates are checked against what the system
+trusts, or against ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
+
+Source: RFC 9110 section 9.3.6 (CONNECT); RFC 9112 section 3.2.2 (absolute-form); RFC 2818 section 3.1.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import h11
+import trio
+from attrs import frozen
+
+from mcptrio.errors import ConfigError, RequestFailed
+from mcptrio.http.client.address_policy import AddressPolicy, check_proxied, resolve
+from mcptrio.http.client.endpoint import Endpoint, shown_url
+from mcptrio.http.client.tls import system_trust
+
+__all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
+
+_LOOPBACK: Final = "localhost"
+_CHUNK: Final = 16 * 1024
+_HEAD: Final = 64 * 1024
+"""Bytes of a proxy's answer."""
+_NEXT: Final = 2.0
+"""Seconds until another address of the same host is tried, where addresses were judged beforehand: the usual reason is
+IPv6 that leads nowhere. Where they were not, Trio tries them side by side."""
+_PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+"""A stream on which nobody says anything is found to be dead after about two minutes, and not never."""
+
+
+@frozen(kw_only=True)
+class Dialing:
+    """How connections are made."""
+
+    connect_timeout: float = 30.0
+    """Seconds for finding the address, connecting, the proxy and TLS together."""
+    trust_env: bool = True
+    """Whether proxies and certificates of the environment count. ``~/.netrc`` never does."""
+    tls: ssl.SSLContext | None = None
+    """Instead of the system's certificates: a private authority, a client certificate."""
+    reach: AddressPolicy | None = None
+    """Which addresses may be connected to; ``None``: any, since the user has named the server."""
+
+
+DEFAULT_DIALING: Final = Dialing()
+
+
+class Dialer:
+    """Connects to one endpoint's host.
+
+    Args:
+        tunnels: whether a proxy is asked for a tunnel without TLS too, since what is spoken is not just HTTP.
+
+    Raises:
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialing: Dialing, *, tunnels: bool = False) -> None:
+        self._endpoint = endpoint
+        self._dialing = dialing
+        self._tunnels = tunnels or endpoint.scheme == "https"
+        self._tls = dialing.tls
+        self._proxy = find_proxy(endpoint, os.environ) if dialing.trust_env else None
+
+    @property
+    def forwarded(self) -> Endpoint | None:
+        """The proxy that wants to see whole requests; with TLS it sees only a tunnel."""
+        return None if self._tunnels else self._proxy
+
+    async def dial(self) -> tuple[trio.abc.Stream, trio.SocketStream]:
+        """A new connection, ready for HTTP, and the socket below all layers.
+
+        Raises:
+            RequestFailed: there is none, and why; nothing was delivered.
+        """
+        peer = self._proxy or self._endpoint
+        with trio.move_on_after(self._dialing.connect_timeout):
+            bottom = await self._connect(peer)
+            ready = False
+            try:
+                stream = await self._dress(bottom)
+                ready = True
+            finally:
+                if not ready:
+                    bottom.socket.close()
+            return stream, bottom
+        raise _failed(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
+
+    async def _connect(self, peer: Endpoint) -> trio.SocketStream:
+        reach = self._dialing.reach
+        hosts = [peer.host]
+        if reach is not None and self._proxy is not None:
+            await check_proxied(reach, self._endpoint)
+        elif reach is not None:
+            hosts = await resolve(reach, peer)
+        try:
+            stream = await _open_stream(hosts, peer.port)
+        except OSError as error:
+            raise _failed(f"cannot connect to {peer.authority}: {_reason(error)}") from error
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _PROBES:
+            if hasattr(socket, name):
+                stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return stream
+
+    async def _dress(self, bottom: trio.SocketStream) -> trio.abc.Stream:
+        """What goes on top of TCP: TLS to the proxy, the tunnel, TLS to the server."""
+        stream: trio.abc.Stream = bottom
+        if self._proxy is not None:
+            if self._proxy.scheme == "https":
+                stream = await self._secure(stream, self._proxy)
+            if self._tunnels:
+                await _tunnel(stream, self._proxy, self._endpoint)
+        if self._endpoint.scheme == "https":
+            stream = await self._secure(stream, self._endpoint)
+        return stream
+
+    async def _secure(self, stream: trio.abc.Stream, peer: Endpoint) -> trio.abc.Stream:
+        if self._tls is None:
+            self._tls = system_trust(trust_env=self._dialing.trust_env)
+        # https_compatible: most servers close without TLS's own goodbye; HTTP says itself where a message ends.
+        secured = trio.SSLStream(stream, self._tls, server_hostname=peer.host, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except trio.BrokenResourceError as error:
+            raise _failed(f"no TLS with {peer.authority}: {_reason(error.__cause__ or error)}") from error
+        return secured
+
+
+def find_proxy(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint | None:
+    """The proxy that an environment names for an endpoint.
+
+    Raises:
+        ConfigError: it is none of http and https.
+    """
+    variable, url = _proxy_variable(endpoint.scheme, environment)
+    if not url or _is_local(endpoint.host) or _is_exempt(endpoint, environment):
+        return None
+    try:
+        return Endpoint.parse(url if "://" in url else f"http://{url}")
+    except ValueError as error:
+        raise ConfigError(f"{variable}: expected an http or https URL, got {shown_url(url)}") from error
+
+
+def _proxy_variable(scheme: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    for name in (f"{scheme}_proxy", "all_proxy"):
+        for variable in (name, name.upper()):
+            # A CGI program's HTTP_PROXY is the Proxy header of whoever called it (CVE-2016-5385).
+            forged = variable == "HTTP_PROXY" and "REQUEST_METHOD" in environment
+            if (url := environment.get(variable, "").strip()) and not forged:
+                return variable, url
+    return "", ""
+
+
+def _is_local(host: str) -> bool:
+    if host == _LOOPBACK or host.endswith("." + _LOOPBACK):
+        return True
+    address = _address(host)
+    return address is not None and address.is_loopback
+
+
+def _is_exempt(endpoint: Endpoint, environment: Mapping[str, str]) -> bool:
+    """Whether ``NO_PROXY`` names it: a domain with all below it, an address, a network, each with or without port."""
+    address = _address(endpoint.host)
+    for entry in _no_proxy(environment):
+        if entry == "*":
+            return True
+        name, port = _split_port(entry)
+        if port and port != endpoint.port:
+            continue
+        name = name.removeprefix("*").removeprefix(".").strip("[]")
+        if endpoint.host == name or endpoint.host.endswith("." + name):
+            return True
+        if address is not None and _contains(name, address):
+            return True
+    return False
+
+
+def _no_proxy(environment: Mapping[str, str]) -> Iterator[str]:
+    entries = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    yield from (entry for each in entries.split(",") if (entry := each.strip().lower()))
+
+
+def _split_port(entry: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(\[[^]]*\]|[^:]*):([0-9]{1,5})", entry)
+    return (match[1], int(match[2])) if match else (entry, 0)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _contains(network: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    try:
+        return address in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
+    """Connect to the first of these that can be connected to.
+
+    Raises:
+        OSError: there is none; that of the last one.
+    """
+    *firsts, last = hosts
+    for host in firsts:
+        with trio.move_on_after(_NEXT):
+            try:
+                return await trio.open_tcp_stream(host, port)
+            except OSError:
+                continue
+    return await trio.open_tcp_stream(last, port)
+
+
+async def _tunnel(stream: trio.abc.Stream, proxy: Endpoint, endpoint: Endpoint) -> None:
+    """Have a proxy connect us through.
+
+    Raises:
+        RequestFailed: it does not.
+    """
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    there = f"{host}:{endpoint.port}"
+    headers = [("Host", there)]
+    if proxy.authorization is not None:
+        headers.append(("Proxy-Authorization", proxy.authorization))
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+    request = h11.Request(method="CONNECT", target=there, headers=headers)
+    try:
+        await stream.send_all((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
+        while not isinstance(event := connection.next_event(), h11.Response):
+            if event is h11.NEED_DATA:
+                connection.receive_data(bytes(await stream.receive_some(_CHUNK)))
+    except (trio.BrokenResourceError, h11.RemoteProtocolError) as error:
+        raise _failed(f"the proxy {proxy.authority} gave no answer that can be read: {_reason(error)}") from error
+    if not 200 <= event.status_code < 300:
+        raise _failed(f"the proxy {proxy.authority} refused to connect to {there}: HTTP {event.status_code}")
+
+
+def _failed(message: str) -> RequestFailed:
+    return RequestFailed(message, delivered=False)
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong below, in the system's words; of several attempts the last."""
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[-1]
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if cause is not None:
+        return _reason(cause)
+    return str(error) or type(error).__name__

@@ -1,0 +1,98 @@
+"""The messages of one event stream, and where to go on when it breaks.
+
+Read by the answers of requests and by the listening of sessions.
+The one rule: a stream that ends is no error. The reader learns why it ended, and decides whether to come back.
+
+Source: WHATWG HTML, 9.2; MCP 2025-11-25, basic/transports, "Resumability and Redelivery" and "Sending Messages to the
+Server" 6 (``retry``, events without data).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import define
+
+from mcptrio.errors import RemoteProtocolError, RequestFailed
+from mcptrio.ground.backoff import spread
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import MessageLimits
+from mcptrio.protocol.messages import Incoming
+from mcptrio.protocol.sse import Decoder
+
+__all__ = ["LONGEST", "Bookmark", "EventStream"]
+
+LONGEST_ID: Final = 4096
+"""Characters of an event id; a longer one, or one with control characters, cannot be sent back in a header."""
+
+PAUSE: Final = 1.0
+"""Seconds before coming back where the server has not said how long to wait."""
+SHORTEST: Final = 0.1
+"""Seconds of a pause, whatever the server says."""
+LONGEST: Final = 30.0
+"""Seconds of a pause, whatever the server says, and however often it was in vain."""
+
+
+@define
+class Bookmark:
+    """Where a stream is, and when to come back to it."""
+
+    last_event_id: str = ""
+    """Empty where nothing can be resumed."""
+    retry_ms: int | None = None
+    """What the server wants us to wait."""
+    failures: int = 0
+    """How often in a row coming back has brought nothing."""
+
+    def pause(self) -> float:
+        """Seconds until the next attempt: what the server said, or twice as long after each one in vain."""
+        if self.retry_ms is None:
+            # Spread, so that the clients of a server that restarts do not all come back in the same moment.
+            wanted = spread(PAUSE)
+        else:
+            wanted = self.retry_ms / 1000
+        backoff = spread(PAUSE * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
+        return min(max(wanted, backoff, SHORTEST), LONGEST)
+
+
+class EventStream:
+    """
+    Args:
+        bookmark: moved along while the stream is read.
+    """
+
+    def __init__(self, response: HTTPResponse, bookmark: Bookmark, limits: MessageLimits) -> None:
+        self._response = response
+        self._bookmark = bookmark
+        self._limits = limits
+        self._decoder = Decoder(limits.bytes)
+        self.end = ""
+        """Why it ended, in a few words."""
+
+    async def read(self) -> list[Incoming] | None:
+        """The messages of the next bytes, possibly none; ``None`` at the end.
+
+        Raises:
+            RequestFailed: an event is larger than a message may be.
+            ConnectionClosed: the connection was closed here.
+        """
+        try:
+            chunk = await self._response.read()
+        except RequestFailed as error:
+            self.end = str(error)
+            return None
+        if not chunk:
+            self.end = "the stream ended"
+            return None
+        try:
+            events = self._decoder.feed(chunk)
+        except RemoteProtocolError as error:
+            raise RequestFailed(str(error), status=self._response.status) from error
+        if id := self._decoder.last_event_id:
+            sendable = len(id) <= LONGEST_ID and id.isprintable() and id == id.strip()
+            self._bookmark.last_event_id = id if sendable else ""
+        if self._decoder.retry is not None:
+            self._bookmark.retry_ms = self._decoder.retry
+        # Without data it is only there for its id; of another type, it is none of ours.
+        return [decode(event.data, self._limits) for event in events if event.data and event.event == "message"]

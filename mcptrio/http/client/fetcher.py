@@ -1,0 +1,97 @@
+"""Small HTTP requests to places that others have named: metadata, keys, tokens.
+
+:class:`Fetcher` is what the flows of :mod:`mcptrio.auth` are given as their :class:`mcptrio.abc.Fetch`.
+The one rule: an answer is small, comes soon, and leads nowhere: a redirect is just an answer. Nothing is kept from one
+request to the next, no cookie and no connection, and nothing is sent that the request does not say.
+
+Source: RFC 9110; RFC 9112; RFC 9728 section 7.7; RFC 8414 section 6.2.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+import trio
+
+from mcptrio.abc import FetchRequest, FetchResponse
+from mcptrio.errors import RequestFailed
+from mcptrio.http.client.address_policy import AddressPolicy, check_url
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.connection_pool import Connections
+from mcptrio.http.client.dialing import Dialing
+from mcptrio.http.client.endpoint import Endpoint
+
+__all__ = ["Fetcher"]
+
+_BYTES: Final = 256 * 1024
+_SECONDS: Final = 10.0
+_AGENT: Final = (b"User-Agent", b"mcptrio")
+"""Without one, some firewalls take a client for an attack."""
+
+
+class Fetcher:
+    """
+    Args:
+        reach: where requests may go.
+        tls: what is trusted, and shown, instead of the system's certificates and nothing.
+        trust_env: whether proxies and certificates of the environment count.
+        max_bytes: of the body of an answer; a longer one is an error.
+        seconds: for a whole request, from the name's resolution to the last byte.
+    """
+
+    def __init__(
+        self,
+        reach: AddressPolicy,
+        *,
+        tls: ssl.SSLContext | None = None,
+        trust_env: bool = True,
+        max_bytes: int = _BYTES,
+        seconds: float = _SECONDS,
+    ) -> None:
+        self._reach = reach
+        self._dialing = Dialing(connect_timeout=seconds, trust_env=trust_env, tls=tls, reach=reach)
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+
+    async def __call__(self, request: FetchRequest) -> FetchResponse:
+        """See :class:`mcptrio.abc.Fetch`.
+
+        Raises:
+            RequestFailed: no answer, too large a one, or an address that may not be reached.
+            ConfigError: the environment names a proxy that cannot be used.
+        """
+        try:
+            endpoint = Endpoint.parse(request.url)
+        except ValueError as error:
+            raise RequestFailed(str(error), delivered=False) from error
+        check_url(self._reach, endpoint)
+        with trio.move_on_after(self._seconds):
+            return await self._fetch(endpoint, request)
+        raise RequestFailed(f"expected an answer of {endpoint.name} within {self._seconds:g} seconds, got none")
+
+    async def _fetch(self, endpoint: Endpoint, request: FetchRequest) -> FetchResponse:
+        connections = Connections(endpoint, self._dialing)
+        try:
+            headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()]
+            response = await connections.ask(request.method, endpoint.target, [_AGENT, *headers], request.body)
+            return FetchResponse(
+                status=response.status,
+                headers=dict(response.headers),
+                body=await self._body(endpoint, response),
+            )
+        finally:
+            connections.close("the answer was read")
+
+    async def _body(self, endpoint: Endpoint, response: HTTPResponse) -> bytes:
+        if (coding := response.headers.get("content-encoding", "identity").lower()) != "identity":
+            # None was asked for, and a small body can become a huge one.
+            raise RequestFailed(
+                f"expected an answer without Content-Encoding from {endpoint.name}, got {coding[:32]!r}"
+            )
+        body = bytearray()
+        while data := await response.read():
+            body += data
+            if len(body) > self._max_bytes:
+                raise RequestFailed(f"expected at most {self._max_bytes} bytes from {endpoint.name}, got more")
+        return bytes(body)

@@ -1,0 +1,193 @@
+"""Which headers go with a client's HTTP requests.
+
+Made once for a link; asked for every request.
+The one rule: a header that says something of the message or the session is ours alone; the user's are added to it and
+never replace it.
+
+Source: MCP 2025-11-25, basic/transports, "Session Management" and "Protocol Version Header"; MCP 2026-07-28,
+basic/transports/streamable-http, "Standard Headers" and "Custom Headers from Tool Parameters".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mcptrio.http.client.connection_pool import RawHeaders
+from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.headers import EVENT_STREAM, JSON
+from mcptrio.http.param_headers import NAMES, encode_value, follow
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.revisions.revision import Revision
+
+__all__ = ["INITIALIZE", "ClientHeaders", "secrets_in"]
+
+INITIALIZE: Final = "initialize"
+"""The request that has neither a version nor a session yet."""
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?|")
+_OURS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",  # bodies are read as they come
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_OURS_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
+_AUTH: Final = "authorization"
+_PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
+"""What the protocol sends beside ``Mcp-`` headers."""
+_SHORTEST: Final = 6
+"""Characters; a shorter value stands in too many texts by chance."""
+_LARGEST: Final = 2**64
+"""Integers beyond are written as null, so no header repeats them."""
+
+
+def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
+    """What of a request's headers may be a secret: credentials, and the values of all headers that the user has given.
+
+    Longest first; a scheme such as ``Bearer`` and what follows it are two values.
+    """
+    found = set()
+    for name, value in headers:
+        lowered = name.lower().decode("ascii")
+        if lowered in _PUBLIC or lowered.startswith(("mcp-", "sec-websocket-")):
+            continue
+        text = value.decode("latin-1")
+        found |= {text, text.partition(" ")[2]}
+    return tuple(sorted((each for each in found if len(each) >= _SHORTEST), key=len, reverse=True))
+
+
+class ClientHeaders:
+    """
+    Args:
+        headers: the user's, sent with every request.
+        authorized: whether credentials are added elsewhere.
+
+    Raises:
+        ValueError: one of them is no header, or is not the user's to say; or there are two sources of credentials.
+    """
+
+    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
+        self._every = _every(endpoint, headers)
+        sources = (authorized, endpoint.authorization is not None, any(name.lower() == _AUTH for name in headers))
+        if sum(sources) > 1:
+            raise ValueError("expected credentials from one of the URL, the Authorization header and auth; got several")
+        self._post = [
+            (b"Accept", f"{JSON}, {EVENT_STREAM}".encode()),
+            (b"Content-Type", JSON.encode()),
+            *self._every,
+        ]
+
+    def of_plain_post(self) -> RawHeaders:
+        """Of a message that no revision and no session goes with."""
+        return [*self._post]
+
+    def of_post(
+        self,
+        message: Request | Notification | Response | ErrorResponse,
+        revision: Revision,
+        *,
+        session: str | None,
+        mirrored: Mapping[str, tuple[str, ...]],
+    ) -> RawHeaders:
+        """
+        Args:
+            mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument it repeats.
+        """
+        headers = [*self._post]
+        if isinstance(message, Request) and message.method == INITIALIZE:
+            return headers
+        headers += _of_session(revision, session)
+        if revision.http.mirrored_headers and isinstance(message, Request | Notification):
+            headers += _mirroring(message, mirrored)
+        return headers
+
+    def of_get(self, revision: Revision | None, *, session: str | None, last_event_id: str = "") -> RawHeaders:
+        """
+        Args:
+            revision: ``None`` before there is one.
+            last_event_id: where to go on; empty for a new stream.
+        """
+        headers = [*self._every, (b"Accept", EVENT_STREAM.encode()), *_of_session(revision, session)]
+        if last_event_id:
+            # The standard sends it as UTF-8.
+            headers.append((b"Last-Event-ID", last_event_id.encode()))
+        return headers
+
+    def of_upgrade(self) -> RawHeaders:
+        """Of the request that opens a WebSocket, beside the WebSocket's own."""
+        return [*self._every]
+
+    def of_delete(self, revision: Revision | None, *, session: str) -> RawHeaders:
+        return [*self._every, *_of_session(revision, session)]
+
+
+def _every(endpoint: Endpoint, headers: Mapping[str, str]) -> RawHeaders:
+    every = {"user-agent": (b"User-Agent", b"mcptrio")}
+    for name, value in headers.items():
+        lowered = name.lower()
+        if _TOKEN.fullmatch(name) is None:
+            raise ValueError(f"headers: expected a header's name, got {name[:80]!r}")
+        if lowered in _OURS or lowered.startswith(_OURS_PREFIXES):
+            raise ValueError(f"headers: {name} is set by the protocol and cannot be given")
+        if _VALUE.fullmatch(value) is None:
+            # The value may be a secret.
+            raise ValueError(f"headers: {name}: expected printable ASCII without spaces around it")
+        every[lowered] = (name.encode(), value.encode())
+    every["accept-encoding"] = (b"Accept-Encoding", b"identity")
+    if endpoint.authorization is not None:
+        every[_AUTH] = (b"Authorization", endpoint.authorization.encode())
+    return list(every.values())
+
+
+def _of_session(revision: Revision | None, session: str | None) -> RawHeaders:
+    headers = []
+    if revision is not None and revision.http.version_header:
+        headers.append((b"Mcp-Protocol-Version", revision.version.encode()))
+    if session is not None:
+        headers.append((b"Mcp-Session-Id", session.encode()))
+    return headers
+
+
+def _mirroring(message: Request | Notification, mirrored: Mapping[str, tuple[str, ...]]) -> RawHeaders:
+    params = message.params or {}
+    headers = [(b"Mcp-Method", message.method.encode())]
+    member = NAMES.get(message.method)
+    if member is not None and isinstance(name := params.get(member), str):
+        headers.append((b"Mcp-Name", _encoded(name)))
+    for header, path in mirrored.items():
+        value = follow(params.get("arguments"), path)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        # Anything but a scalar does not fit the schema, which the server says better than a header can.
+        if isinstance(value, str) or (isinstance(value, int) and abs(value) < _LARGEST):
+            headers.append((f"Mcp-Param-{header}".encode(), _encoded(value)))
+    return headers
+
+
+def _encoded(value: str | int) -> bytes:
+    try:
+        return encode_value(value).encode()
+    except UnicodeEncodeError:
+        # A lone surrogate, which the body replaces too.
+        return encode_value(str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")).encode()

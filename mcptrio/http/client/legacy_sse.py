@@ -1,0 +1,266 @@
+"""HTTP+SSE, the transport of 2024-11-05, as a channel of messages.
+
+Opened by the client for a server that knows nothing younger: a GET gives a stream, whose first event says where to POST
+to; every message of the server comes on that stream.
+The one rule: messages go only to the origin the stream came from, and in their order as far as the server lets them:
+the next POST begins when the one before has been taken in, or has not within :data:`ORDER` seconds.
+
+A message that is refused breaks nothing else: a request is answered in the server's place, of anything else a warning
+is logged. The channel ends with its stream, or when the server has forgotten it.
+
+Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; MCP 2025-11-25, basic/transports, "Backwards Compatibility".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import trio
+
+from mcptrio.abc import ClientAuth
+from mcptrio.errors import (
+    AuthorizationError,
+    Code,
+    ConnectionClosed,
+    ConsentNeeded,
+    RemoteProtocolError,
+    RequestFailed,
+)
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialing
+from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.headers import ClientHeaders
+from mcptrio.http.client.requests import LEFT, HTTPRequests
+from mcptrio.http.client.responses import finish, read_refusal
+from mcptrio.http.headers import EVENT_STREAM
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Request
+from mcptrio.protocol.sse import Decoder, Event
+
+__all__ = ["SSEChannel", "open_sse_channel"]
+
+_log = logging.getLogger("mcptrio.http.client")
+
+ORDER: Final = 1.0
+"""Seconds for which a POST holds up the next one. Some servers answer it only when the request has been served, and
+what would cancel the request must not have to wait for that."""
+POSTS: Final = 64
+"""POSTs under way; the next one waits."""
+
+_ARRIVED: Final = 16
+"""Reads whose messages wait to be received; the server then waits until there is room."""
+_GONE: Final = (404, 410)
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+Item: TypeAlias = Message | Sequence[Message]
+
+
+class SSEChannel:
+    """Made by :func:`open_sse_channel`. See :class:`mcptrio.abc.MessageChannel`."""
+
+    def __init__(
+        self, requests: HTTPRequests, headers: ClientHeaders, stream: _Stream, *, name: str, nursery: trio.Nursery
+    ) -> None:
+        self.name = name
+        self._requests = requests
+        self._headers = headers.of_plain_post()
+        self._stream = stream
+        self._nursery = nursery
+        self._room = trio.Semaphore(POSTS)
+        self._arriving, self._arrived = trio.open_memory_channel[list[Incoming]](_ARRIVED)
+        self._ended = False
+        self._broken: str | None = None
+        """Why it ended, if not because the server closed its stream in an orderly way."""
+
+    async def receive(self) -> list[Incoming]:
+        """See :class:`mcptrio.abc.MessageChannel`."""
+        try:
+            received = await self._arrived.receive()
+            for _ in range(self._arrived.statistics().current_buffer_used):
+                received += self._arrived.receive_nowait()
+        except trio.EndOfChannel:
+            if self._broken is not None:
+                raise ConnectionClosed(self._broken) from None
+            raise
+        return received
+
+    async def send(self, messages: Sequence[Item]) -> None:
+        """See :class:`mcptrio.abc.MessageChannel`. Cancelled, what has been begun is sent all the same."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        for item in messages:
+            await self._room.acquire()
+            if self._ended or self._broken is not None:
+                raise ConnectionClosed(self._broken or "the server has closed its stream")
+            answered = trio.Event()
+            self._nursery.start_soon(self._post, item, answered)
+            with trio.move_on_after(ORDER):
+                await answered.wait()
+
+    async def aclose(self) -> None:
+        self._break(LEFT)
+        self._requests.close()
+        await trio.lowlevel.checkpoint()
+
+    async def read(self) -> None:
+        """Take in the stream until it ends; run by :func:`open_sse_channel`."""
+        try:
+            while (arrived := await self._stream.read()) is not None:
+                if arrived:
+                    await self._arriving.send(arrived)
+        except (RequestFailed, ConnectionClosed) as error:
+            self._break(str(error))
+        finally:
+            self._ended = True
+            self._arriving.close()
+            self._stream.close()
+
+    async def _post(self, item: Item, answered: trio.Event) -> None:
+        try:
+            try:
+                response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
+            except ConsentNeeded as needed:
+                # Here, since who waits for the answer hears nothing of the POST.
+                await needed.ask()
+                response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
+            if not 200 <= response.status < 300:
+                raise await read_refusal(response)
+            answered.set()
+            await finish(response)
+        except RequestFailed as error:
+            if error.status in _GONE:
+                self._break(f"the server has forgotten the session: {error}")
+            await self._stand_in(item, error)
+        except AuthorizationError as error:
+            await self._stand_in(item, RequestFailed(str(error)))
+        except ConnectionClosed:
+            pass  # by us
+        finally:
+            answered.set()
+            self._room.release()
+
+    async def _stand_in(self, item: Item, error: RequestFailed) -> None:
+        """Nothing will come of these messages: say so to who waits."""
+        reply = error.reply
+        code, data = (reply.code, reply.data) if reply is not None else (Code.INTERNAL_ERROR, None)
+        for message in item if isinstance(item, Sequence) else (item,):
+            if isinstance(message, Request):
+                answer: Incoming = ErrorResponse(message.id, code, str(error), data)
+                try:
+                    await self._arriving.send([answer])
+                except (trio.ClosedResourceError, trio.BrokenResourceError):
+                    return
+            else:
+                _log.warning("%s: a message was refused: %s", self.name, error)
+
+    def _break(self, reason: str) -> None:
+        if self._broken is None:
+            self._broken = reason
+        self._stream.close()
+
+
+class _Stream:
+    """The GET's response: where to POST to, then messages."""
+
+    def __init__(self, response: HTTPResponse, limits: MessageLimits) -> None:
+        self._response = response
+        self._limits = limits
+        self._decoder = Decoder(limits.bytes)
+        self._rest: list[Event] = []
+        """What came with the event that was waited for."""
+        self.target = ""
+
+    async def begin(self, endpoint: Endpoint) -> None:
+        """Wait for the event that says where to POST to.
+
+        Raises:
+            RequestFailed: there is none, or it leads somewhere else.
+        """
+        while (events := await self._events()) is not None:
+            for place, event in enumerate(events):
+                if event.event == "endpoint":
+                    self._rest = events[place + 1 :]
+                    try:
+                        self.target = endpoint.join(event.data.decode()).target
+                    except ValueError as error:  # UnicodeDecodeError is one
+                        raise _failed(f"endpoint: {error}") from error
+                    return
+        raise _failed("the stream ended before its endpoint event")
+
+    async def read(self) -> list[Incoming] | None:
+        """The messages of the next bytes, possibly none; ``None`` at the end.
+
+        Raises:
+            RequestFailed: the connection broke, or an event is too large.
+        """
+        events: list[Event] | None = self._rest
+        self._rest = []
+        if not events:
+            events = await self._events()
+        if events is None:
+            return None
+        return [decode(each.data, self._limits) for each in events if each.data and each.event == "message"]
+
+    def close(self) -> None:
+        self._response.close()
+
+    async def _events(self) -> list[Event] | None:
+        chunk = await self._response.read()
+        try:
+            return self._decoder.feed(chunk) if chunk else None
+        except RemoteProtocolError as error:
+            raise _failed(str(error)) from error
+
+
+@asynccontextmanager
+async def open_sse_channel(
+    url: str,
+    *,
+    headers: Mapping[str, str] = _NO_HEADERS,
+    auth: ClientAuth | None = None,
+    limits: MessageLimits = CLIENT_DEFAULT,
+    dialing: Dialing = DEFAULT_DIALING,
+) -> AsyncIterator[SSEChannel]:
+    """A channel to a server of 2024-11-05, connected. Sets no deadline for the server's first event.
+
+    Args:
+        url: of the stream: ``http`` or ``https``. Credentials in it become Basic authorization, and are shown nowhere.
+        headers: sent with every request, beside the protocol's own.
+        auth: asked for headers before every request, and once more where the server refuses with 401 or 403.
+        limits: of one event.
+        dialing: proxies, certificates, how long connecting may take.
+
+    Raises:
+        RequestFailed: there is no such stream at this URL.
+        AuthorizationError: the server wants credentials, and there will be none.
+        ValueError: the URL or a header is none, or there are two sources of credentials.
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+    endpoint = Endpoint.parse(url)
+    own = ClientHeaders(endpoint, headers, authorized=auth is not None)
+    requests = HTTPRequests(endpoint, dialing, auth)
+    try:
+        response = await requests.ask("GET", own.of_get(None, session=None))
+        if response.status != 200:
+            raise await read_refusal(response)
+        if response.media_type != EVENT_STREAM:
+            raise _failed(f"expected {EVENT_STREAM}, got {response.media_type[:80]!r}")
+        stream = _Stream(response, limits)
+        await stream.begin(endpoint)
+        async with trio.open_nursery() as nursery:
+            channel = SSEChannel(requests, own, stream, name=endpoint.name, nursery=nursery)
+            nursery.start_soon(channel.read)
+            try:
+                yield channel
+            finally:
+                nursery.cancel_scope.cancel()
+    finally:
+        requests.close()
+
+
+def _failed(message: str) -> RequestFailed:
+    return RequestFailed(f"the event stream cannot be read: {message}", status=200)

@@ -1,0 +1,391 @@
+"""A client's link over Streamable HTTP: one POST a message, in every revision by its traits.
+
+Opened by the client; the session is the server's, the link only carries its id.
+The one rule: what goes wrong with one request is raised there, from one request's own connection, and nobody else
+notices. Nothing is ever sent twice, but for one refusal that new credentials may turn.
+
+What a server keeps for us ends with the link: the stream of unasked messages is closed, the session is deleted.
+
+Source: MCP 2025-11-25, basic/transports, "Streamable HTTP"; MCP 2026-07-28, basic/transports/streamable-http.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+import trio
+from attrs import define
+
+from mcptrio.abc import ClientAuth
+from mcptrio.abc.links import Receiver
+from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFailed, SessionLost
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialing
+from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.event_stream import Bookmark
+from mcptrio.http.client.headers import INITIALIZE, ClientHeaders
+from mcptrio.http.client.listening import Listening
+from mcptrio.http.client.requests import LEFT, HTTPRequests
+from mcptrio.http.client.responses import Answer, AnswerReader, finish, read_refusal
+from mcptrio.http.client.resumption import resume
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
+from mcptrio.protocol.revisions.revision import Revision
+
+__all__ = ["HTTPLink", "open_http_link"]
+
+_log = logging.getLogger("mcptrio.http.client")
+
+GOODBYE: Final = 2.0
+"""Seconds for ending the session when the link is left."""
+FIRST_HEARD: Final = 1.0
+"""Seconds the first requests of a session wait for the answer to the GET of the stream of unasked messages; some
+servers send no headers before the first event."""
+
+_SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+_NOTHING: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_FORGOTTEN: Final = "the server has forgotten the session"
+
+
+@define
+class _Session:
+    id: str
+    lost: bool = False
+    """The server has said that it does not know it."""
+
+
+class HTTPLink:
+    """Made by :func:`open_http_link`. See :class:`mcptrio.abc.links.Link`."""
+
+    def __init__(
+        self,
+        name: str,
+        requests: HTTPRequests,
+        headers: ClientHeaders,
+        receive: Receiver,
+        *,
+        limits: MessageLimits,
+        nursery: trio.Nursery,
+    ) -> None:
+        self.name = name
+        self._requests = requests
+        self._headers = headers
+        self._receive = receive
+        self._limits = limits
+        self._nursery = nursery
+        self._session: _Session | None = None
+        self._revision: Revision | None = None
+        """Agreed on with the server; ``None`` before that, and after that has been lost."""
+        self._listening = trio.CancelScope()
+        self._heard = trio.Event()
+        """The server has answered the GET of the stream of unasked messages, or has had its time for that."""
+        self._heard.set()
+        self._closed = trio.Event()
+        self._ended = trio.Event()
+        """Set, and replaced, for each reason :meth:`wait_closed` reports: the link was closed or the session lost."""
+        self._exchanges: dict[RequestId, trio.CancelScope] = {}
+
+    @property
+    def closed(self) -> bool:
+        """See :class:`mcptrio.abc.links.Link`."""
+        return self._closed.is_set()
+
+    async def exchange(
+        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+    ) -> Answer:
+        """See :class:`mcptrio.abc.links.Link`.
+
+        Raises:
+            AuthorizationError: the server wants credentials, and there will be none.
+        """
+        answer: Answer | None = None
+        with trio.CancelScope() as scope:
+            self._exchanges[request.id] = scope
+            try:
+                answer = await self._exchange(request, revision, mirrored)
+            finally:
+                self._exchanges.pop(request.id, None)
+        if answer is None:
+            raise trio.TooSlowError
+        return answer
+
+    def give_up(self, id: RequestId) -> None:
+        """See :class:`mcptrio.abc.links.Link`."""
+        scope = self._exchanges.get(id)
+        if scope is not None:
+            scope.cancel()
+
+    async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
+        """See :class:`mcptrio.abc.links.Link`.
+
+        Raises:
+            AuthorizationError: the server wants credentials, and there will be none.
+        """
+        session = self._session_for(revision)
+        response = await self._post(message, revision, session, _NOTHING)
+        if not 200 <= response.status < 300:
+            raise await self._refusal(response, session, revision)
+        self._let_end(response)
+
+    def cancels_by_leaving(self, revision: Revision) -> bool:
+        """See :class:`mcptrio.abc.links.Link`.
+
+        With a session a request outlives its connection, and has to be taken back.
+        """
+        return not revision.http.sessions
+
+    def mirrors(self, revision: Revision) -> bool:
+        """See :class:`mcptrio.abc.links.Link`."""
+        return revision.http.mirrored_headers
+
+    def settled(self, revision: Revision) -> None:
+        """See :class:`mcptrio.abc.links.Link`. Opens the stream of unasked messages, where the revision has one."""
+        self._revision = revision
+        self._listening.cancel()
+        if revision.http.get_stream and not self._closed.is_set():
+            self._listening, self._heard = trio.CancelScope(), trio.Event()
+            self._nursery.start_soon(self._listen, self._listening, self._heard, revision, self._session)
+
+    def outgrown(self, revision: Revision) -> bool:
+        """See :class:`mcptrio.abc.links.Link`. With a session or without."""
+        # Several requests may find out, the last when another revision has been agreed on.
+        if revision is self._revision:
+            self._revision = None
+            self._listening.cancel()
+            if self._session is not None:
+                self._session.lost = True
+            self._ended.set()
+        return True
+
+    async def until_listening(self) -> None:
+        """See :class:`mcptrio.abc.links.Link`.
+
+        Many servers ask on the stream of unasked messages, and lose what they ask before it is there.
+        """
+        heard = self._heard
+        with trio.move_on_after(FIRST_HEARD):
+            await heard.wait()
+        heard.set()
+
+    async def wait_closed(self) -> str:
+        """See :class:`mcptrio.abc.links.Link`. No single connection is the link's, so only :meth:`aclose` ends it.
+
+        Raises:
+            SessionLost: the server has forgotten the session, or no longer speaks its revision. Raised once for each.
+        """
+        await self._ended.wait()
+        if self._closed.is_set():
+            return LEFT
+        self._ended = trio.Event()
+        raise SessionLost(_FORGOTTEN)
+
+    async def aclose(self) -> None:
+        """Break off what is under way, end the session, close everything. Bounded by :data:`GOODBYE`."""
+        self._closed.set()
+        self._ended.set()
+        self._listening.cancel()
+        self._requests.stop()
+        if self._session is not None:
+            with trio.CancelScope(shield=True):
+                # Bounded by its own deadline.
+                await self._end(self._session)
+        self._requests.close()
+
+    # One request
+
+    async def _exchange(self, request: Request, revision: Revision, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
+        initial = request.method == INITIALIZE
+        if not initial and not self._heard.is_set():
+            await self.until_listening()
+        session = None if initial else self._session_for(revision)
+        response = await self._post(request, revision, session, mirrored)
+        if response.status != 200:
+            raise await self._refusal(response, session, revision)
+        reader = AnswerReader(request=request, receive=self._receive, batches=revision.batches, limits=self._limits)
+        if initial:
+            session = _granted(response)
+        answer = await self._read(reader, response)
+        if isinstance(answer, str):
+            if not revision.http.resumable:
+                raise RequestFailed(f"{answer} before the answer")
+            # A session's version is not settled before `initialize` has been answered.
+            get = partial(self._get, None if initial else revision, session)
+            answer = await resume(reader, answer, get=get, read=partial(self._read, reader), closed=self._closed)
+        if initial and isinstance(answer, Response):
+            self._begin(session)
+        return answer
+
+    async def _post(
+        self,
+        message: Request | Notification | Response | ErrorResponse,
+        revision: Revision,
+        session: _Session | None,
+        mirrored: Mapping[str, tuple[str, ...]],
+    ) -> HTTPResponse:
+        id = session.id if session is not None else None
+        headers = self._headers.of_post(message, revision, session=id, mirrored=mirrored)
+        return await self._requests.ask("POST", headers, encode(message))
+
+    async def _read(self, reader: AnswerReader, response: HTTPResponse) -> Answer | str:
+        read = False
+        try:
+            answer = await reader.read(response)
+            read = True
+        finally:
+            if not read:
+                # An answer to another request: whatever comes next on this connection may be one too.
+                response.close(reuse=False)
+        self._let_end(response)
+        return answer
+
+    async def _get(self, revision: Revision | None, session: _Session | None, bookmark: Bookmark) -> HTTPResponse:
+        id = session.id if session is not None else None
+        headers = self._headers.of_get(revision, session=id, last_event_id=bookmark.last_event_id)
+        return await self._requests.ask("GET", headers)
+
+    async def _refusal(self, response: HTTPResponse, session: _Session | None, revision: Revision) -> RequestFailed:
+        refusal = await read_refusal(response)
+        # Some servers answer an unknown method with 404, as the newest revision wants it; they know the session.
+        unknown_method = refusal.reply is not None and refusal.reply.code == Code.METHOD_NOT_FOUND
+        if session is not None and ((response.status == 404 and not unknown_method) or _means_forgotten(refusal)):
+            self._lose(session)
+            return SessionLost(_FORGOTTEN)
+        if revision is self._revision and _refuses(refusal, revision):
+            # It was agreed on, so there is another version of the server now.
+            self.outgrown(revision)
+            return SessionLost(f"the server no longer speaks {revision.version}")
+        return refusal
+
+    def _let_end(self, response: HTTPResponse) -> None:
+        """Nothing more is wanted of a response; at its end, which is near, the connection can be used again."""
+        if response.is_over() or self._closed.is_set():
+            response.close()
+        else:
+            self._nursery.start_soon(finish, response)
+
+    # The session
+
+    def _session_for(self, revision: Revision) -> _Session | None:
+        if self._session is None or not revision.http.sessions:
+            return None
+        if self._session.lost:
+            raise SessionLost(_FORGOTTEN)
+        return self._session
+
+    def _lose(self, session: _Session) -> None:
+        """The server has said that it does not know a session."""
+        # Several requests may find out. The last may do so when the loss is reported and the next handshake under way;
+        # reported again, it would end the new session.
+        if session is self._session and not session.lost:
+            self._revision = None
+            self._ended.set()
+        session.lost = True
+
+    def _begin(self, session: _Session | None) -> None:
+        """A handshake has been answered; what there was of an earlier one ends."""
+        self._listening.cancel()
+        before, self._session = self._session, session
+        if before is not None and not self._closed.is_set():
+            self._nursery.start_soon(self._end, before)
+
+    async def _end(self, session: _Session) -> None:
+        if session.lost:
+            return
+        session.lost = True
+        headers = self._headers.of_delete(self._revision, session=session.id)
+        with trio.move_on_after(GOODBYE):
+            try:
+                await self._requests.part("DELETE", headers)
+            except (RequestFailed, ConnectionClosed, AuthorizationError) as error:
+                _log.debug("%s: the session could not be ended: %s", self.name, error)
+
+    async def _listen(
+        self, scope: trio.CancelScope, heard: trio.Event, revision: Revision, session: _Session | None
+    ) -> None:
+        async def get(bookmark: Bookmark) -> HTTPResponse:
+            try:
+                return await self._get(revision, session, bookmark)
+            finally:
+                heard.set()
+
+        def lost() -> None:
+            if session is not None:
+                self._lose(session)
+
+        with scope:
+            await Listening(get, self._receive, self._limits, lost=lost).run()
+
+
+@asynccontextmanager
+async def open_http_link(
+    url: str,
+    receive: Receiver,
+    *,
+    headers: Mapping[str, str] = _NO_HEADERS,
+    auth: ClientAuth | None = None,
+    limits: MessageLimits = CLIENT_DEFAULT,
+    dialing: Dialing = DEFAULT_DIALING,
+) -> AsyncIterator[HTTPLink]:
+    """A link to a server. Connects when the first message is sent, not before.
+
+    On leaving, requests under way get ConnectionClosed, and the session is ended, within :data:`GOODBYE` seconds.
+
+    Args:
+        url: ``http`` or ``https``. Credentials in it become Basic authorization, and are shown nowhere.
+        headers: sent with every request, beside the protocol's own.
+        auth: asked for headers before every request, and once more where the server refuses with 401 or 403.
+        limits: of one answer, and of one event of a stream.
+        dialing: proxies, certificates, how long connecting may take.
+
+    Raises:
+        ValueError: the URL or a header is none, or there are two sources of credentials.
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+    endpoint = Endpoint.parse(url)
+    own = ClientHeaders(endpoint, headers, authorized=auth is not None)
+    requests = HTTPRequests(endpoint, dialing, auth)
+    async with trio.open_nursery() as nursery:
+        link = HTTPLink(endpoint.name, requests, own, receive, limits=limits, nursery=nursery)
+        try:
+            yield link
+        finally:
+            await link.aclose()
+            nursery.cancel_scope.cancel()
+
+
+def _means_forgotten(refusal: RequestFailed) -> bool:
+    """Whether a 400 says what should have been a 404, as servers do that are made after an example of the first SDK."""
+    reply = refusal.reply
+    return refusal.status == 400 and reply is not None and reply.code == -32000 and "session" in reply.message.lower()
+
+
+def _refuses(refusal: RequestFailed, revision: Revision) -> bool:
+    """Whether the server says that it does not speak a revision."""
+    reply = refusal.reply
+    if reply is None or reply.code != Code.UNSUPPORTED_PROTOCOL_VERSION:
+        return False
+    supported = reply.data.get("supported") if isinstance(reply.data, dict) else None
+    return not isinstance(supported, list) or revision.version not in supported
+
+
+def _granted(response: HTTPResponse) -> _Session | None:
+    """The session that the response to ``initialize`` begins. Closes the response where it cannot be one.
+
+    Raises:
+        RequestFailed: its id could not be sent back.
+    """
+    id = response.headers.get("mcp-session-id")
+    if id is None:
+        return None
+    if _SESSION_ID.fullmatch(id) is None:
+        response.close()
+        raise RequestFailed("Mcp-Session-Id: expected 1 to 4096 visible ASCII characters, got others", status=200)
+    return _Session(id)

@@ -1,0 +1,116 @@
+"""The GET stream of a session: what the server sends without having been asked.
+
+Run by the link in its nursery, once the handshake is done.
+The one rule: it comes back by itself, and never in a hurry. Only a stream that lived for a while, or brought a message,
+counts as a good one; a server that ends every stream at once is asked ever more rarely.
+
+Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server" and "Resumability and Redelivery".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import trio
+
+from mcptrio.abc.links import Receiver
+from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.event_stream import LONGEST, Bookmark, EventStream
+from mcptrio.http.client.responses import read_retry_after
+from mcptrio.http.headers import EVENT_STREAM
+from mcptrio.protocol.limits import MessageLimits
+from mcptrio.protocol.messages import Batch, Incoming, Notification, Request
+
+__all__ = ["LIVED", "Get", "Listening", "is_temporary"]
+
+_log = logging.getLogger("mcptrio.http.client")
+
+LIVED: Final = 5.0
+"""Seconds after which a stream that ends without a message was a good one all the same."""
+_FOR_NOW: Final = frozenset({408, 409, 425, 429})
+"""Refusals that do not say the server has no such stream. 409: it has not noticed yet that the last one is gone."""
+
+Get: TypeAlias = Callable[[Bookmark], Awaitable[HTTPResponse]]
+"""Sends a GET that goes on at a bookmark."""
+
+
+class Listening:
+    """
+    Args:
+        get: opens the stream.
+        lost: called when the server says that the session is gone.
+    """
+
+    def __init__(self, get: Get, receive: Receiver, limits: MessageLimits, *, lost: Callable[[], None]) -> None:
+        self._get = get
+        self._receive = receive
+        self._limits = limits
+        self._lost = lost
+        self._bookmark = Bookmark()
+        self._retry_after = 0.0
+        """Seconds the last refusal asked to wait."""
+
+    async def run(self) -> None:
+        """Listen until there is nothing to listen to, or the caller is cancelled."""
+        try:
+            while True:
+                began = trio.current_time()
+                try:
+                    response = await self._get(self._bookmark)
+                    brought = await self._hear(response)
+                except ConsentNeeded as needed:
+                    await needed.ask()
+                    brought = False
+                except RequestFailed as error:
+                    _log.debug("the stream of unasked messages broke: %s", error)
+                    brought = False if error.status is None or is_temporary(error.status) else None
+                if brought is None:
+                    return
+                lived = trio.current_time() - began >= LIVED
+                self._bookmark.failures = 0 if brought or lived else self._bookmark.failures + 1
+                await trio.sleep(max(self._bookmark.pause(), min(self._retry_after, LONGEST)))
+                self._retry_after = 0.0
+        except AuthorizationError as error:
+            _log.warning("the server's notifications are no longer received: %s", error)
+        except ConnectionClosed as error:
+            _log.debug("no more unasked messages: %s", error)
+
+    async def _hear(self, response: HTTPResponse) -> bool | None:
+        """Whether it brought a message; ``None`` where the server has no such stream."""
+        try:
+            if 400 <= response.status < 500 and self._bookmark.last_event_id:
+                # Perhaps it only does not know the event any more.
+                self._bookmark.last_event_id = ""
+                return False
+            if response.status == 404:
+                self._lost()
+            self._retry_after = read_retry_after(response.headers) or 0.0
+            if response.status != 200 or response.media_type != EVENT_STREAM:
+                return False if is_temporary(response.status) else None
+            brought = False
+            stream = EventStream(response, self._bookmark, self._limits)
+            while (messages := await stream.read()) is not None:
+                for incoming in messages:
+                    self._take(incoming)
+                    brought = True
+            return brought
+        finally:
+            response.close()
+
+    def _take(self, incoming: Incoming) -> None:
+        if isinstance(incoming, Batch):
+            for message in incoming.messages:
+                self._take(message)
+        elif isinstance(incoming, Request | Notification):
+            self._receive(incoming)
+        else:
+            # A response is legal only where the stream of its own request is resumed.
+            _log.debug("ignored on the stream for unasked messages: %s", type(incoming).__name__)
+
+
+def is_temporary(status: int) -> bool:
+    """Whether a refusal may be another answer later."""
+    return status >= 500 or status in _FOR_NOW

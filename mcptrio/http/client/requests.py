@@ -1,0 +1,104 @@
+"""The requests of a client to one HTTP server: authorized, and each on a connection of its own.
+
+Made by :mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse`.
+The one rule: a request is sent once; and once more where the server wants other credentials and there are some. That
+may happen a few times in a row: a token is wanted, then a proof with a nonce, then more scopes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mcptrio.abc import ClientAuth
+from mcptrio.errors import ConnectionClosed
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.connection_pool import Connections, RawHeaders
+from mcptrio.http.client.dialing import Dialing
+from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.headers import secrets_in
+from mcptrio.http.client.responses import read_refusal
+
+__all__ = ["AGAIN", "LEFT", "HTTPRequests"]
+
+AGAIN: Final = 4
+"""How often, at most: what counts more finely is the credentials' own."""
+_AUTHORIZATION: Final = b"authorization"
+LEFT: Final = "the client has closed the connection"
+
+
+class HTTPRequests:
+    """
+    Raises:
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+
+    def __init__(self, endpoint: Endpoint, dialing: Dialing, auth: ClientAuth | None) -> None:
+        self._endpoint = endpoint
+        self._connections = Connections(endpoint, dialing)
+        self._auth = auth
+        self._stopped = False
+
+    async def ask(
+        self, method: str, headers: RawHeaders, body: bytes = b"", *, target: str | None = None
+    ) -> HTTPResponse:
+        """Send a request and wait for the head of its response, which the caller closes.
+
+        Args:
+            target: path and query, if not the endpoint's own.
+
+        Raises:
+            RequestFailed: there is no connection, it broke, what came is no HTTP, or the credentials do not suffice.
+            AuthorizationError: the server wants credentials, and there will be none.
+            ConnectionClosed: stopped, before or meanwhile.
+        """
+        target = self._endpoint.target if target is None else target
+        credentials = await self._credentials(method, target)
+        for _ in range(AGAIN):
+            response = await self._ask_once(method, target, [*headers, *credentials], body)
+            if self._auth is None or response.status not in (401, 403):
+                return response
+            # Read before anybody is asked: the connection would be waiting for them.
+            refusal = await read_refusal(response)
+            refused, credentials = credentials, await self._credentials(method, target)
+            # While this request was under way another one may have been refused, and have led to other credentials.
+            if _token(refused) == _token(credentials):
+                if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
+                    raise refusal
+                credentials = await self._credentials(method, target)
+        return await self._ask_once(method, target, [*headers, *credentials], body)
+
+    async def part(self, method: str, headers: RawHeaders) -> None:
+        """Send a last request, though stopped, whose answer does not matter. Raises what :meth:`ask` does."""
+        response = await self._connections.ask(
+            method, self._endpoint.target, [*headers, *await self._credentials(method, self._endpoint.target)]
+        )
+        response.close()
+
+    def stop(self) -> None:
+        """Break off whatever is under way: those who wait get ConnectionClosed, as does everybody who comes later."""
+        self._stopped = True
+        self._connections.abort()
+
+    def close(self) -> None:
+        """Stop, and close every connection."""
+        self._stopped = True
+        self._connections.close(LEFT)
+
+    async def _ask_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
+        if self._stopped:
+            raise ConnectionClosed(LEFT)
+        response = await self._connections.ask(method, target, headers, body)
+        response.secrets = secrets_in(headers)
+        return response
+
+    async def _credentials(self, method: str, target: str) -> RawHeaders:
+        if self._auth is None:
+            return []
+        # The request's own URL, which a proof of possession names; of HTTP with SSE it is not the endpoint's.
+        granted = await self._auth.headers(method, self._endpoint.origin + target)
+        return [(name.encode(), value.encode()) for name, value in granted.items()]
+
+
+def _token(credentials: RawHeaders) -> bytes | None:
+    """What is the same for all requests until there are other credentials; a proof that goes with it never is."""
+    return next((value for name, value in credentials if name.lower() == _AUTHORIZATION), None)

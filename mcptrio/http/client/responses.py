@@ -1,0 +1,277 @@
+"""What the response to a client's POST says: the answer, or why there is none.
+
+Read by :mod:`mcptrio.http.client.link` for each request.
+The one rule: what is wrong with one response is said of one request. Nothing of it is believed twice, and nothing of
+any size is read without a bound.
+
+Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server"; MCP 2026-07-28,
+basic/transports/streamable-http, "Receiving Responses".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from time import time
+from typing import Final, TypeAlias
+
+import trio
+from attrs import define, field
+
+from mcptrio.abc.links import Receiver
+from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.endpoint import shown_url
+from mcptrio.http.client.event_stream import Bookmark, EventStream
+from mcptrio.http.headers import EVENT_STREAM, JSON
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import DEFAULT, MessageLimits
+from mcptrio.protocol.messages import (
+    Batch,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Message,
+    Request,
+    RequestId,
+    Response,
+)
+
+__all__ = ["EXPLAINED", "Answer", "AnswerReader", "finish", "read_refusal", "read_retry_after", "refusal"]
+
+_log = logging.getLogger("mcptrio.http.client")
+
+Answer: TypeAlias = Response | ErrorResponse
+
+EXPLAINED: Final = 64 * 1024
+"""Bytes of the body of a refusal that are read."""
+EXPLAINED_WITHIN: Final = 5.0
+"""Seconds in which they have to come; the status is known without them."""
+LINGER: Final = 1.0
+"""Seconds a response may take to end after what was wanted of it."""
+_SHOWN: Final = 200
+"""Characters of a server's text that an error repeats."""
+
+
+@define
+class AnswerReader:
+    """Reads the answer to one request, from as many responses as it takes.
+
+    Attributes:
+        bookmark: where an event stream that has ended without the answer is resumed.
+    """
+
+    request: Request
+    receive: Receiver
+    batches: bool
+    """Whether the revision has them."""
+    limits: MessageLimits
+    bookmark: Bookmark = field(factory=Bookmark)
+    _rubbish: str = field(default="", init=False)
+    """What was wrong with the last message of a stream, if anything."""
+    _warned: bool = field(default=False, init=False)
+
+    async def read(self, response: HTTPResponse) -> Answer | str:
+        """The answer; or why the event stream has ended without one, in a few words.
+
+        What else comes goes to the receiver. Does not close the response.
+
+        Args:
+            response: with status 200.
+
+        Raises:
+            RequestFailed: it holds no answer to this request.
+            ConnectionClosed: the connection was closed here.
+        """
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding != "identity":
+            raise _unreadable(f"expected a body without Content-Encoding, got {_one_line(encoding)}")
+        media_type = response.media_type
+        if media_type == EVENT_STREAM:
+            return await self._read_events(response)
+        if media_type == JSON:
+            return await self._read_json(response)
+        got = _one_line(media_type) or "no Content-Type"
+        raise _unreadable(f"expected {JSON} or {EVENT_STREAM}, got {got}")
+
+    async def _read_json(self, response: HTTPResponse) -> Answer:
+        body = await _read_body(response, self.limits.bytes)
+        if not body:
+            raise _unreadable("the body is empty")
+        incoming = decode(body, self.limits)
+        if isinstance(incoming, Malformed):
+            raise _unreadable(incoming.reply.message)
+        answer = self._take(incoming)
+        if answer is None:
+            raise _unreadable("there is no response among the messages")
+        return answer
+
+    async def _read_events(self, response: HTTPResponse) -> Answer | str:
+        stream = EventStream(response, self.bookmark, self.limits)
+        while (messages := await stream.read()) is not None:
+            for incoming in messages:
+                answer = self._take(incoming)
+                if answer is not None:
+                    return answer
+        if self._rubbish:
+            raise _unreadable(self._rubbish)
+        return stream.end
+
+    def _take(self, incoming: Incoming) -> Answer | None:
+        """The answer, if this is it; anything else that came has been passed on then.
+
+        Raises:
+            RequestFailed: it answers something, but not this request.
+        """
+        if not isinstance(incoming, Batch):
+            return self._take_one(incoming)
+        if not self.batches:
+            raise _unreadable("a batch, which this protocol revision does not have")
+        answer: Answer | None = None
+        others: list[RequestId | None] = []
+        for message in incoming.messages:
+            if isinstance(message, Response | ErrorResponse) and not self._is_ours(message.id):
+                others.append(message.id)
+            else:
+                answer = self._take_one(message) or answer
+        if answer is None and others:
+            raise self._misdirected(others[0])
+        return answer
+
+    def _take_one(self, message: Message | Malformed) -> Answer | None:
+        if isinstance(message, Response):
+            if not self._is_ours(message.id):
+                raise self._misdirected(message.id)
+            return Response(self.request.id, message.result)
+        if isinstance(message, ErrorResponse):
+            # Without an id: it could not read that of the request, and there was only one.
+            if message.id is not None and not self._is_ours(message.id):
+                raise self._misdirected(message.id)
+            return ErrorResponse(self.request.id, message.code, message.message, message.data)
+        if isinstance(message, Malformed):
+            # Perhaps a notification, without which the answer is as good. If it was the answer, nothing follows it.
+            level = logging.DEBUG if self._warned else logging.WARNING
+            self._warned = True
+            self._rubbish = message.reply.message
+            _log.log(level, "%s: ignored what is no message: %s", self.request.method, _one_line(self._rubbish))
+            return None
+        self._rubbish = ""
+        self.receive(message)
+        return None
+
+    def _is_ours(self, id: RequestId | None) -> bool:
+        """Also where the server took the number for a text."""
+        return id == self.request.id or (type(id) is str and id == str(self.request.id))
+
+    def _misdirected(self, id: RequestId | None) -> RequestFailed:
+        return _unreadable(f"expected a response to {self.request.id!r}, got one to {_one_line(repr(id))}")
+
+
+async def read_refusal(response: HTTPResponse) -> RequestFailed:
+    """Why a request was refused, from a response that is not what was expected. Closes it.
+
+    Raises:
+        ConnectionClosed: the connection was closed here.
+    """
+    body = bytearray()
+    try:
+        with trio.move_on_after(EXPLAINED_WITHIN):
+            while len(body) < EXPLAINED and (data := await response.read()):
+                body += data
+    except RequestFailed:
+        pass  # it broke off; the status says enough
+    finally:
+        response.close()
+    return refusal(response.status, response.headers, body, response.secrets)
+
+
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes | bytearray, secrets: Sequence[str] = ()
+) -> RequestFailed:
+    """What a refusal says.
+
+    Args:
+        headers: names in lower case.
+        body: or the beginning of it.
+        secrets: our own, which some servers repeat; they are replaced, the longest first.
+    """
+    if status in (301, 302, 303, 307, 308):
+        there = shown_url(headers.get("location", ""))
+        return RequestFailed(f"HTTP {status}: the server redirects to {there}; use that URL", status=status)
+    if status < 300:
+        return RequestFailed(f"HTTP {status}: expected an answer, got none", status=status)
+    reply = _error_in(body)
+    text = reply.message if reply is not None else body.decode(errors="replace")
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    if reply is not None and text != reply.message:
+        reply = MCPError(text, code=reply.code, data=reply.data)
+    shown = _one_line(text)
+    message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
+    return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))
+
+
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds a refusal asks the client to wait; ``None`` if it does not say so in a way that can be read.
+
+    Source: RFC 9110, section 10.2.3.
+    """
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time())
+    except (ValueError, OverflowError):
+        return None
+
+
+async def finish(response: HTTPResponse) -> None:
+    """Read the rest of a response, of which nothing more is wanted, so that its connection can be used again."""
+    try:
+        with trio.move_on_after(LINGER):
+            while await response.read():
+                pass
+    except (RequestFailed, ConnectionClosed):
+        pass  # then it has ended too
+    finally:
+        response.close()
+
+
+async def _read_body(response: HTTPResponse, most: int) -> bytes:
+    """
+    Raises:
+        RequestFailed: it is larger than ``most`` bytes, or breaks off.
+    """
+    length = response.headers.get("content-length", "")
+    if length.isdecimal() and len(length) < 19 and int(length) > most:
+        raise _unreadable(f"a body of {length} bytes: the limit is {most} bytes")
+    parts = []
+    size = 0
+    while data := await response.read():
+        parts.append(data)
+        size += len(data)
+        if size > most:
+            raise _unreadable(f"a body of more than {most} bytes: that is the limit")
+    return b"".join(parts)
+
+
+def _error_in(body: bytes | bytearray) -> MCPError | None:
+    """The JSON-RPC error a refusal's body is, or the first one in an array."""
+    incoming = decode(body, DEFAULT)
+    messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
+    for message in messages:
+        if isinstance(message, ErrorResponse):
+            return MCPError(message.message, code=message.code, data=message.data)
+    return None
+
+
+def _unreadable(message: str) -> RequestFailed:
+    return RequestFailed(f"the answer cannot be read: {message}", status=200)
+
+
+def _one_line(text: str) -> str:
+    """Somebody else's text for an error: bounded, on one line, nothing in it that steers a terminal."""
+    words = " ".join(text[: 4 * _SHOWN].split())
+    line = "".join(each if each.isprintable() else "\ufffd" for each in words)
+    return line[:_SHOWN] + "…" if len(line) > _SHOWN else line

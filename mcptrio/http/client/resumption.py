@@ -1,0 +1,80 @@
+"""The answer of an event stream that has ended without it.
+
+Asked by :mod:`mcptrio.http.client.link` where the revision lets streams be resumed.
+The one rule: it goes on as long as something comes of it, since a server may hang up on purpose and as often as it
+likes; and it ends when several attempts in a row bring nothing.
+
+Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery" and "Sending Messages to the Server" 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from mcptrio.errors import ConnectionClosed, ConsentNeeded, RequestFailed
+from mcptrio.http.client.connection import HTTPResponse
+from mcptrio.http.client.listening import LIVED, Get, is_temporary
+from mcptrio.http.client.requests import LEFT
+from mcptrio.http.client.responses import Answer, AnswerReader, read_refusal
+
+__all__ = ["resume"]
+
+ATTEMPTS: Final = 6
+"""How often in a row a stream is asked for without anything coming of it: half a minute, in which a server starts."""
+
+
+async def resume(
+    reader: AnswerReader,
+    why: str,
+    *,
+    get: Get,
+    read: Callable[[HTTPResponse], Awaitable[Answer | str]],
+    closed: trio.Event,
+) -> Answer:
+    """Ask for the rest of a stream until it brings the answer.
+
+    Args:
+        reader: of the request; its bookmark says where the stream ended.
+        why: it ended.
+        get: sends a GET that goes on at a bookmark.
+        read: gives a response to the reader, and lets go of it.
+        closed: set when the link is left.
+
+    Raises:
+        RequestFailed: the server does not bring the answer either. It may have served the request.
+        AuthorizationError: the user refused new credentials. The server may have served the request.
+        ConnectionClosed: the link was left.
+    """
+    bookmark = reader.bookmark
+    while bookmark.last_event_id and bookmark.failures < ATTEMPTS:
+        with trio.move_on_after(bookmark.pause()):
+            await closed.wait()
+            raise ConnectionClosed(LEFT)
+        began, place = trio.current_time(), bookmark.last_event_id
+        try:
+            response = await get(bookmark)
+            if response.status != 200:
+                raise await read_refusal(response)
+        except ConsentNeeded as needed:
+            # The server has the request already. Raised to the caller, this would make it send the request again.
+            await needed.ask()
+            bookmark.failures += 1
+            continue
+        except RequestFailed as error:
+            if error.status is not None and not is_temporary(error.status):
+                message = f"{why} before the answer, and cannot be resumed: {error}"
+                raise RequestFailed(message, status=error.status, reply=error.reply) from error
+            bookmark.failures += 1
+            continue
+        answer = await read(response)
+        if not isinstance(answer, str):
+            return answer
+        why = answer
+        moved = bookmark.last_event_id != place or trio.current_time() - began >= LIVED
+        bookmark.failures = 0 if moved else bookmark.failures + 1
+    if bookmark.last_event_id:
+        raise RequestFailed(f"{why} before the answer, which {ATTEMPTS} attempts to resume it did not bring")
+    raise RequestFailed(f"{why} before the answer")

@@ -1,0 +1,312 @@
+"""A client's channel over WebSocket: a text message is one JSON-RPC message, or a batch.
+
+Opened by the client for ``ws`` and ``wss`` URLs, on the connection that the dialer of HTTP makes: the same proxies,
+certificates and headers. The protocol is trio-websocket's.
+The one rule: whatever trio-websocket trips over ends this channel and nothing else, with a reason that can be read.
+
+What is around it, and why:
+
+- its reader waits until a message is taken, and answers no pings meanwhile: our reader does nothing else;
+- cancelled, it leaves half a frame behind: after that the line carries nothing more (:class:`Line`);
+- it waits for ever for a handshake that breaks off, and raises what h11 and wsproto raise for one that is wrong;
+- it counts characters where a limit means bytes, and waits as long as it takes for the other side's close.
+
+Source: RFC 6455; trio-websocket 0.12; MCP 2026-07-28 and 2025-11-25, basic/transports, "Custom Transports".
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+import h11
+import trio
+import trio_websocket
+from attrs import evolve, frozen
+from wsproto.utilities import ProtocolError
+
+from mcptrio.abc import ClientAuth
+from mcptrio.errors import AuthorizationError, ConnectionClosed, RequestFailed
+from mcptrio.http.client.connection_pool import RawHeaders
+from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialer, Dialing
+from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.headers import ClientHeaders
+from mcptrio.http.client.requests import AGAIN
+from mcptrio.http.client.websocket_line import Line
+from mcptrio.http.close_codes import CloseCode, describe, is_orderly
+from mcptrio.http.headers import Headers
+from mcptrio.http.server.rules import SUBPROTOCOL
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
+from mcptrio.protocol.messages import Incoming, Message
+
+__all__ = ["DEFAULT_PINGS", "Pings", "WebSocketChannel", "open_websocket_channel"]
+
+SCHEMES: Final = ("ws", "wss")
+CLOSING: Final = 0.5
+"""Seconds the server has to answer our close frame."""
+
+_CHUNK: Final = 64 * 1024
+_LEFT: Final = "the client has closed the connection"
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@frozen(kw_only=True)
+class Pings:
+    """How it is found out that a server is gone which does not say so.
+
+    Args:
+        interval: seconds of silence after which it is pinged.
+        timeout: seconds in which anything has to come then, or the channel ends.
+    """
+
+    interval: float = 20.0
+    timeout: float = 20.0
+
+
+DEFAULT_PINGS: Final = Pings()
+
+
+class WebSocketChannel:
+    """Made by :func:`open_websocket_channel`. See :class:`mcptrio.abc.MessageChannel`."""
+
+    def __init__(self, line: Line, *, name: str, limits: MessageLimits) -> None:
+        self.name = name
+        self._line = line
+        self._limits = limits
+        self._life = trio.CancelScope()
+        self._over = trio.Event()
+        self._connection: trio_websocket.WebSocketConnection
+        self._open = False
+        self._broken: str | None = None
+        """Why it ended, where we know better than its close code."""
+        self._goodbye: tuple[CloseCode, str | None] = (CloseCode.DONE, None)
+
+    async def receive(self) -> list[Incoming]:
+        """See :class:`mcptrio.abc.MessageChannel`."""
+        message: str | bytes | None = None
+        with suppress(trio_websocket.ConnectionClosed):
+            message = await self._connection.get_message()
+        if message is None:
+            reason = await self._why()
+            if reason is None:
+                raise trio.EndOfChannel
+            raise ConnectionClosed(reason)
+        if isinstance(message, bytes):
+            raise self._refuse(CloseCode.UNSUPPORTED_DATA, "expected text messages, got a binary one")
+        data = message.encode()
+        limit = self._limits.bytes
+        if len(data) > limit:
+            raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
+        return [decode(data, self._limits)]
+
+    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
+        """See :class:`mcptrio.abc.MessageChannel`. A server that reads nothing for 30 seconds is gone."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        with suppress(trio_websocket.ConnectionClosed, ProtocolError):
+            for each in messages:
+                await self._connection.send_message(encode(each).decode())
+            return
+        raise ConnectionClosed(await self._why() or "the server has closed the connection")
+
+    async def aclose(self) -> None:
+        """Say goodbye, and wait for the server's, at most :data:`CLOSING` seconds; then close the socket."""
+        if self._broken is None:
+            self._broken = _LEFT
+        with trio.move_on_after(CLOSING, shield=True):
+            with suppress(ProtocolError):  # it may have ended meanwhile
+                await self._connection.aclose(*self._goodbye)
+        self._line.close()
+        self._life.cancel()
+        await trio.lowlevel.checkpoint()
+
+    async def run(
+        self, endpoint: Endpoint, headers: RawHeaders, pings: Pings, *, task_status: trio.TaskStatus[None]
+    ) -> None:
+        """Shake hands, then live until closed; run by :func:`open_websocket_channel`.
+
+        Raises:
+            RequestFailed: there is no WebSocket at this URL. Only before it has started.
+        """
+        problem: BaseException | None = None
+        try:
+            with self._life:
+                async with trio.open_nursery() as nursery:
+                    self._connection = await self._shake_hands(nursery, endpoint, headers)
+                    if self._connection.subprotocol == SUBPROTOCOL:
+                        self._open = True
+                        # Who is cancelled still says goodbye, which needs the reader; `aclose` ends it, within a bound.
+                        self._life.shield = True
+                        task_status.started()
+                        nursery.start_soon(self._keep_alive, pings)
+                    else:
+                        self._life.cancel()
+        except* (trio_websocket.HandshakeError, ProtocolError, h11.ProtocolError, ValueError, _BrokenOff) as group:
+            problem = _innermost(group)
+        finally:
+            self._line.close()
+            self._over.set()
+        if not self._open:
+            if problem is not None:
+                raise self._line.refusal()[0] from problem
+            raise RequestFailed(f"expected a WebSocket of the subprotocol {SUBPROTOCOL}, got one without")
+        if problem is not None and self._broken is None:
+            self._broken = f"the server broke the WebSocket protocol: {problem}"
+
+    async def _shake_hands(
+        self, nursery: trio.Nursery, endpoint: Endpoint, headers: RawHeaders
+    ) -> trio_websocket.WebSocketConnection:
+        """The reader runs in the nursery, and raises there what is wrong with the answer."""
+        async with trio.open_nursery() as waiting:
+
+            async def give_up() -> None:
+                await self._line.ended.wait()
+                # The handshake may be done at the same moment.
+                if not self._line.opened:
+                    raise _BrokenOff
+
+            waiting.start_soon(give_up)
+            connection = await trio_websocket.wrap_client_stream(
+                nursery,
+                cast(Any, self._line),
+                endpoint.authority,
+                endpoint.target,
+                subprotocols=[SUBPROTOCOL],
+                extra_headers=headers,
+                # In characters, of which there are never more than bytes.
+                max_message_size=self._limits.bytes,
+                receive_buffer_size=_CHUNK,
+            )
+            self._line.opened = True
+            waiting.cancel_scope.cancel()
+        return connection
+
+    async def _keep_alive(self, pings: Pings) -> None:
+        """End the channel when the server is as good as gone. Whatever comes from it shows that it is not, since a pong
+        cannot overtake a long message."""
+        line = self._line
+        while True:
+            silence = trio.current_time() - line.heard
+            if silence < pings.interval:
+                await trio.sleep(pings.interval - silence)
+                continue
+            asked = trio.current_time()
+            with trio.move_on_after(pings.timeout):
+                try:
+                    await self._connection.ping()
+                except (trio_websocket.ConnectionClosed, ProtocolError):
+                    return  # it has ended; whoever receives is told
+            if line.heard < asked:
+                self._broken = f"the server has not answered a ping within {pings.timeout:g} s"
+                self._life.cancel()
+
+    async def _why(self) -> str | None:
+        """Why the connection has ended; ``None`` where the server simply had no more to say."""
+        closed = self._connection.closed
+        if closed is None or closed.code == CloseCode.BROKEN:
+            # The reader has ended, and what it tripped over is about to be known.
+            with trio.move_on_after(CLOSING):
+                self._life.cancel()
+                await self._over.wait()
+        if self._broken is not None:
+            return self._broken
+        if self._line.problem is not None:
+            return self._line.problem
+        if closed is None or closed.code == CloseCode.BROKEN:
+            return "the connection to the server broke"
+        return None if is_orderly(closed.code) else f"the server closed it: {describe(closed.code, closed.reason)}"
+
+    def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
+        self._goodbye = code, reason
+        self._broken = f"the server sent what cannot be taken: {reason}"
+        return ConnectionClosed(self._broken)
+
+
+class _BrokenOff(Exception):
+    """The connection ended during the handshake."""
+
+
+@frozen
+class _Refused:
+    error: RequestFailed
+    headers: Headers
+
+
+@asynccontextmanager
+async def open_websocket_channel(
+    url: str,
+    *,
+    headers: Mapping[str, str] = _NO_HEADERS,
+    auth: ClientAuth | None = None,
+    limits: MessageLimits = CLIENT_DEFAULT,
+    dialing: Dialing = DEFAULT_DIALING,
+    pings: Pings = DEFAULT_PINGS,
+) -> AsyncIterator[WebSocketChannel]:
+    """A channel to a server, connected.
+
+    Args:
+        url: ``ws`` or ``wss``. Credentials in it become Basic authorization, and are shown nowhere.
+        headers: sent with the request that opens it, beside the protocol's own.
+        auth: asked for headers of that request, and once more where the server refuses it with 401 or 403. It is told
+            the URL as an ``http`` or ``https`` one.
+        limits: of one message.
+        dialing: proxies, certificates, and how long connecting and the handshake may take together.
+
+    Raises:
+        RequestFailed: there is no WebSocket of ours at this URL.
+        AuthorizationError: the server wants credentials, and there will be none.
+        ValueError: the URL or a header is none, or there are two sources of credentials.
+        ConfigError: the environment names a proxy that cannot be used.
+    """
+    endpoint = Endpoint.parse(url, SCHEMES)
+    own = ClientHeaders(endpoint, headers, authorized=auth is not None)
+    # A WebSocket is reached as HTTP is, but that a proxy has to let it through unseen.
+    below = evolve(endpoint, scheme="https" if endpoint.scheme == "wss" else "http")
+    dialer = Dialer(below, dialing, tunnels=True)
+    failure: RequestFailed | AuthorizationError | None = None
+    async with trio.open_nursery() as nursery:
+
+        async def connect() -> WebSocketChannel | _Refused:
+            granted = await auth.headers("GET", below.url) if auth is not None else _NO_HEADERS
+            credentials = [(name.encode(), value.encode()) for name, value in granted.items()]
+            with trio.move_on_after(dialing.connect_timeout):
+                line = Line(*await dialer.dial())
+                channel = WebSocketChannel(line, name=endpoint.name, limits=limits)
+                try:
+                    await nursery.start(channel.run, endpoint, [*own.of_upgrade(), *credentials], pings)
+                except RequestFailed as error:
+                    return _Refused(error, line.refusal()[1])
+                return channel
+            raise RequestFailed(f"no WebSocket within {dialing.connect_timeout:g} seconds", delivered=False)
+
+        try:
+            opened = await connect()
+            for _ in range(AGAIN):
+                if not isinstance(opened, _Refused) or auth is None or not await _challenged(auth, below.url, opened):
+                    break
+                opened = await connect()
+            if isinstance(opened, _Refused):
+                raise opened.error
+        except (RequestFailed, AuthorizationError) as error:
+            failure = error
+        else:
+            try:
+                yield opened
+            finally:
+                await opened.aclose()  # noqa: ASYNC102 - shields itself, and is bounded
+                nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+async def _challenged(auth: ClientAuth, url: str, refused: _Refused) -> bool:
+    status = refused.error.status
+    return status in (401, 403) and await auth.challenged(url, status, refused.headers)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,136 @@
+"""The connection below a client's WebSocket, as trio-websocket is given it.
+
+Made by :mod:`mcptrio.http.client.websocket`.
+The one rule: after half a message nothing more is sent. trio-websocket lets a sender be cancelled in the middle of a
+frame, and the next frame would be read as the rest of it.
+
+It also knows what trio-websocket does not tell: when the server was last heard, that the connection has ended before
+the handshake was over, and what was answered instead.
+
+Source: RFC 6455 section 5.2; RFC 9112 section 6.3.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import h11
+import trio
+
+from mcptrio.errors import RequestFailed
+from mcptrio.http.client.responses import EXPLAINED, refusal
+from mcptrio.http.headers import Headers
+
+__all__ = ["STALLED", "Line"]
+
+STALLED: Final = 30.0
+"""Seconds in which a server has read nothing of what we write; then it is gone."""
+
+_CHUNK: Final = 64 * 1024
+_LAST_WORDS: Final = 0.5
+"""Seconds for reading why the server has closed, when it turns out that nothing can be written any more."""
+
+
+class Line(trio.abc.Stream):
+    """
+    Args:
+        stream: what the protocol is spoken on.
+        bottom: the socket below it, which is closed.
+
+    Attributes:
+        heard: Trio's time of the last byte.
+        opened: whether the handshake is done. What comes before that is kept, and bounded.
+        ended: set when nothing more will come.
+        problem: what went wrong, where it is the server that is to blame.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
+        self._stream = stream
+        self._socket = bottom.socket
+        self._torn = False
+        self._head = bytearray()
+        self.heard = trio.current_time()
+        self.opened = False
+        self.ended = trio.Event()
+        self.problem: str | None = None
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self._torn:
+            raise trio.BrokenResourceError("a message was cut off")
+        rest = memoryview(data)
+        self._torn = True
+        with suppress(trio.BrokenResourceError), trio.move_on_after(STALLED) as patience:
+            while rest:
+                await self._stream.send_all(rest[:_CHUNK])
+                rest = rest[_CHUNK:]
+                patience.deadline = trio.current_time() + STALLED
+            self._torn = False
+        if self._torn:
+            if patience.cancelled_caught:
+                self.problem = f"the server has read nothing for {STALLED:g} s"
+            else:
+                with trio.move_on_after(_LAST_WORDS):
+                    await self.ended.wait()
+            raise trio.BrokenResourceError(self.problem or "the connection broke")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        data = b""
+        try:
+            data = bytes(await self._stream.receive_some(max_bytes))
+        finally:
+            if not data:
+                self.ended.set()
+        self.heard = trio.current_time()
+        if not self.opened:
+            self._head += data
+            if len(self._head) > EXPLAINED:
+                self.ended.set()
+                raise trio.BrokenResourceError(f"the answer to the handshake has more than {EXPLAINED} bytes")
+        return data
+
+    async def aclose(self) -> None:
+        self.close()
+        await trio.lowlevel.checkpoint()
+
+    def close(self) -> None:
+        """Close the socket; who waits for it is told. TLS gets no goodbye, since WebSocket has its own."""
+        self.ended.set()
+        self._socket.close()
+
+    def refusal(self) -> tuple[RequestFailed, Headers]:
+        """Why there is no WebSocket, by what came instead, and the headers of that."""
+        if not self._head:
+            return RequestFailed("the server closed the connection without an answer"), Headers(())
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=EXPLAINED)
+        upgrade = [("Host", "there"), ("Connection", "upgrade"), ("Upgrade", "websocket")]
+        http.send(h11.Request(method="GET", target="/", headers=upgrade))
+        http.send(h11.EndOfMessage())
+        http.receive_data(bytes(self._head))
+        try:
+            event = http.next_event()
+        except h11.RemoteProtocolError:
+            return RequestFailed("expected a WebSocket, got something that is no HTTP"), Headers(())
+        if isinstance(event, h11.InformationalResponse):
+            return RequestFailed(f"HTTP {event.status_code}: the WebSocket handshake is wrong"), Headers(event.headers)
+        if not isinstance(event, h11.Response):
+            return RequestFailed("expected a WebSocket, got an answer that breaks off or is too large"), Headers(())
+        headers = Headers(event.headers)
+        if event.status_code < 300:
+            text = f"HTTP {event.status_code}: expected a WebSocket, got a page"
+            return RequestFailed(text, status=event.status_code), headers
+        return refusal(event.status_code, headers, _body(http)), headers
+
+
+def _body(http: h11.Connection) -> bytes:
+    """As much of it as has come."""
+    body = b""
+    try:
+        while isinstance(part := http.next_event(), h11.Data):
+            body += part.data
+    except h11.RemoteProtocolError:
+        pass  # it was cut off; the status says enough
+    return body

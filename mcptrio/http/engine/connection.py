@@ -1,0 +1,403 @@
+"""One accepted socket: requests off it, one response after another onto it.
+
+Made by the server. Two tasks: this one reads for as long as the connection lives, so that the client leaving is noticed
+while the application works; a worker of the server runs the application.
+The one rule: :meth:`Connection.run` ends when the client, the application, a deadline or the server wants it, and has
+closed the socket when it returns.
+
+Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from mcptrio.http.engine.exchange import BUFFER, Exchange
+from mcptrio.http.engine.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
+from mcptrio.http.engine.wire import GOODBYE, Wire
+
+if TYPE_CHECKING:
+    from mcptrio.http.engine.server import Owner
+    from mcptrio.http.engine.websocket import WebSocketExchange
+
+__all__ = ["Connection"]
+
+_LINGER: Final = 0.5
+"""Seconds of reading away what a client still sends, so that it reads the last response before the socket is closed."""
+_NOT_TLS: Final = b"this port speaks HTTPS\n"
+_PIPELINED: Final = 16
+"""Requests that wait behind the one that is served; then no more are read."""
+
+
+class Connection:
+    """
+    Attributes:
+        deadline: trio time at which it is given up, as things are now; watched by the server.
+    """
+
+    __slots__ = (
+        "_answered",
+        "_body_until",
+        "_current",
+        "_cut",
+        "_filling",
+        "_is_idle",
+        "_lingering",
+        "_owner",
+        "_parser",
+        "_pending",
+        "_reading",
+        "_refused",
+        "_room",
+        "_websocket",
+        "_wire",
+        "_writing_until",
+        "client",
+        "deadline",
+        "extensions",
+        "server",
+    )
+
+    def __init__(self, owner: Owner, wire: Wire, client: Any, server: Any) -> None:
+        self.client = client
+        self.server = server
+        self.extensions: dict[str, Any] = {}
+        self.deadline = inf
+        self._owner = owner
+        self._wire = wire
+        self._parser = RequestParser(owner.limits.header_bytes)
+        self._reading = trio.CancelScope()
+        self._pending: list[Exchange | WebSocketExchange] = []
+        self._current: Exchange | WebSocketExchange | None = None
+        self._filling: Exchange | WebSocketExchange | None = None
+        """The one whose request is being received."""
+        self._websocket: WebSocketExchange | None = None
+        self._refused: Refused | None = None
+        self._room: trio.Event | None = None
+        self._answered: trio.Event | None = None
+        self._is_idle = False
+        """Whether it waits for a request since the server's last look."""
+        self._lingering = False
+        self._cut = False
+        self._writing_until = inf
+        self._body_until = inf
+        """When the client is given up that says nothing more of a body it has begun."""
+
+    async def run(self) -> None:
+        owner = self._owner
+        try:
+            with self._reading:
+                if self._wire.tls is not None:
+                    self.deadline = trio.current_time() + owner.limits.tls_timeout
+                    await self._shake_hands(self._wire.tls)
+                self.deadline = trio.current_time() + owner.limits.keepalive_timeout
+                await self._read()
+            self._leave()
+            while self._current is not None and not self._cut:
+                # The client may have closed its half only: what the application still answers is sent.
+                self._answered = trio.Event()
+                await self._answered.wait()
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # the client's affair; a handshake that failed is in the log
+        finally:
+            self._leave()
+            self._parser.close()
+            with trio.move_on_after(GOODBYE, shield=True):
+                await self._wire.close()
+
+    # What an exchange needs
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self._wire.tls is None else "https"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self._owner.state
+
+    @property
+    def draining(self) -> bool:
+        return self._owner.draining
+
+    @property
+    def message_bytes(self) -> int:
+        return self._owner.limits.message_bytes
+
+    @property
+    def ping_interval(self) -> float:
+        return self._owner.limits.ping_interval
+
+    @property
+    def is_logged(self) -> bool:
+        return self._owner.access_log.wanted
+
+    def date(self) -> bytes:
+        return self._owner.date()
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run it in the server's nursery; it does not raise."""
+        self._owner.start_soon(function, *args)
+
+    def status_line(self, status: int) -> bytes:
+        return self._owner.status_line(status)
+
+    async def write(self, data: bytes) -> None:
+        """Send all of it; a client that does not take it for too long is cut off, one that has left is told nothing."""
+        rest = self._wire.send_now(data)
+        if rest:
+            await self.write_rest(rest)
+
+    def write_now(self, data: bytes) -> bytes | memoryview:
+        """Send what the client takes now, and return the rest."""
+        return self._wire.send_now(data)
+
+    async def write_rest(self, rest: bytes | memoryview) -> None:
+        """Send what :meth:`write_now` has left, as :meth:`write` does."""
+        self._writing_until = trio.current_time() + self._owner.limits.write_timeout
+        is_sent = False
+        try:
+            is_sent = await self._wire.send(rest)
+        finally:
+            self._writing_until = inf
+            if not is_sent:
+                # Broken, or cancelled in the middle: nothing that could follow would be understood.
+                self.cut()
+
+    def write_soon(self, data: bytes) -> None:
+        """Send it, where nobody can wait for that; nothing else is being written."""
+        rest = self._wire.send_now(data)
+        if rest:
+            self._owner.start_soon(self.write, bytes(rest))
+
+    def resume(self) -> None:
+        """There is room again: read on."""
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+
+    def finish(self, exchange: Exchange | WebSocketExchange) -> None:
+        """Log an exchange that has ended, however it has. Not for one that is logged already."""
+        exchange.is_logged = True
+        head = exchange.head
+        # Without a status nothing was answered, as the client has left before; nginx invented 499 for it.
+        self._owner.access_log.add(
+            self.client, head.method, head.path, exchange.status or 499, exchange.began, exchange.note
+        )
+
+    def cut(self) -> None:
+        """Close at once."""
+        self._cut = True
+        self._wire.cut()
+        self._reading.cancel()
+
+    # What a worker needs
+
+    def next(self, done: Exchange | WebSocketExchange) -> Exchange | WebSocketExchange | None:
+        """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
+        if isinstance(done, Exchange) and done.parted and not done.complete and not self._cut:
+            if not done.closes:
+                # The next request is far away.
+                self._parser.rest()
+            return None
+        self._current = None
+        if not done.is_logged:
+            self.finish(done)
+        if self._answered is not None:
+            self._answered.set()
+        if self._cut:
+            return None
+        if not done.complete:
+            self.cut()
+        elif done.closes:
+            self._say_goodbye(is_uploading=done.is_uploading)
+        elif self._pending:
+            self._current = self._pending.pop(0)
+            self.resume()
+            return self._current
+        elif self._refused is not None:
+            self._refuse(self._refused)
+        elif self._owner.ending:
+            self._say_goodbye(is_uploading=False)
+        else:
+            self._wait_for_request()
+        return None
+
+    def over(self, done: Exchange) -> None:
+        """A response that went on without its worker has ended."""
+        if done is self._current:
+            done.parted = False
+            following = self.next(done)
+            if following is not None:
+                self._owner.start(following, self)
+
+    # What the server needs
+
+    def expire(self, now: float) -> None:
+        """Give up what is over its deadline."""
+        if now >= self._writing_until:
+            self.cut()
+        elif now >= self._body_until:
+            self._give_body_up()
+        elif self._is_idle:
+            limits = self._owner.limits
+            self._is_idle = False
+            self.deadline = now + (limits.header_timeout if self._parser.began else limits.keepalive_timeout)
+        elif now >= self.deadline:
+            if self._parser.began and self._current is None and not self._lingering:
+                self.write_soon(self._owner.error(408))
+                self._say_goodbye(is_uploading=True)
+            else:
+                self._reading.cancel()
+        elif self._websocket is not None:
+            self._websocket.look(now)
+
+    def end_if_idle(self) -> None:
+        """The server drains, or needs the place: close now unless a request is being served."""
+        if self._current is None:
+            self._reading.cancel()
+
+    # Private
+
+    async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
+        """
+        Raises:
+            OSError, trio.BrokenResourceError: the handshake failed, or the connection was cut.
+        """
+        try:
+            await self._wire.begin()
+        except (OSError, trio.BrokenResourceError) as error:
+            cause = error if isinstance(error, ssl.SSLError) else error.__cause__
+            if isinstance(cause, ssl.SSLError):
+                self._owner.log_handshake(self.client, cause)
+                if cause.reason == "HTTP_REQUEST":
+                    self._wire.send_in_the_clear(self._owner.error(400, _NOT_TLS))
+            raise
+        self.extensions = self._owner.describe_tls(tls)
+
+    async def _read(self) -> None:
+        while True:
+            data = await self._wire.receive()
+            if not data:
+                return
+            if self._lingering:
+                continue
+            if self._websocket is not None:
+                await self._websocket.feed(data)
+                continue
+            events = self._parser.feed(data)
+            # Nothing of it is kept while the next is waited for.
+            data = b""
+            await self._take_all(events)
+            while self._parser.unread and not self._lingering:
+                await trio.lowlevel.checkpoint()
+                await self._take_all(self._parser.feed(b""))
+
+    async def _take_all(self, events: list[Event]) -> None:
+        """Have what was read served. Waits while the application has enough of it."""
+        for event in events:
+            self._take(event)
+        if self._current is None:
+            if self._pending:
+                self.deadline, self._is_idle = inf, False
+                self._owner.admission.busy(self)
+                self._current = self._pending.pop(0)
+                self._owner.start(self._current, self)
+            elif self._refused is not None:
+                self._refuse(self._refused)
+            elif self._parser.began:
+                self._is_idle = False
+                self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
+        if self._filling is not None or len(self._pending) > _PIPELINED:
+            await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        """Wait until the application has taken enough of what was received."""
+        filling = self._filling
+        self._body_until = inf
+        while not self._lingering and (
+            len(self._pending) > _PIPELINED or (isinstance(filling, Exchange) and filling.buffered > BUFFER)
+        ):
+            self._room = trio.Event()
+            await self._room.wait()
+        if isinstance(filling, Exchange):
+            # From here on it is the client that is waited for.
+            self._body_until = trio.current_time() + self._owner.limits.body_timeout
+
+    def _give_body_up(self) -> None:
+        filling = self._filling
+        if isinstance(filling, Exchange) and filling.awaits_continue:
+            # The application has not asked for the body, so the client may wait.
+            self._body_until = trio.current_time() + self._owner.limits.body_timeout
+        elif isinstance(filling, Exchange):
+            self._body_until = inf
+            filling.closes = True
+            filling.refusal = 408
+            filling.leave()
+
+    def _open_websocket(self, head: Head) -> WebSocketExchange:
+        # Most servers never see one, and wsproto brings all of h11 along.
+        from mcptrio.http.engine.websocket import WebSocketExchange
+
+        return WebSocketExchange(self, head)
+
+    def _take(self, event: object) -> None:
+        if isinstance(event, Head):
+            exchange = self._open_websocket(event) if event.is_websocket else Exchange(self, event)
+            self._filling = exchange
+            self._pending.append(exchange)
+        elif isinstance(event, bytes):
+            assert isinstance(self._filling, Exchange)
+            self._filling.feed(event)
+        elif isinstance(event, End):
+            assert self._filling is not None
+            self._filling.end()
+            if isinstance(self._filling, Exchange):
+                self._filling = None
+                self._body_until = inf
+        elif isinstance(event, Upgraded):
+            assert self._filling is not None
+            assert not isinstance(self._filling, Exchange)
+            self._websocket = self._filling
+            self._websocket.early = event.data
+        elif isinstance(event, Refused):
+            self._refused = event
+            if isinstance(self._filling, Exchange):
+                # Its body will never be complete.
+                self._filling.closes = True
+                self._filling.refusal = event.status
+                self._filling.leave()
+                self._filling = None
+                self._body_until = inf
+
+    def _wait_for_request(self) -> None:
+        # The server sets the deadline at its next look: to ask for the time here would cost each request as much.
+        self._is_idle = True
+        self._owner.admission.idle(self)
+        self.resume()
+
+    def _refuse(self, refused: Refused) -> None:
+        self._owner.log_refusal(self.client, refused)
+        self.write_soon(self._owner.error(refused.status))
+        self._say_goodbye(is_uploading=True)
+
+    def _say_goodbye(self, *, is_uploading: bool) -> None:
+        """The last response is out. Reading on for a moment keeps the system from resetting the connection, by which
+        the client could lose that response."""
+        if self._wire.tls is not None and not is_uploading:
+            self._reading.cancel()
+            return
+        self._wire.half_close()
+        self._lingering = True
+        self.deadline = trio.current_time() + _LINGER
+        self.resume()
+
+    def _leave(self) -> None:
+        """The client has left: whoever works for it is told."""
+        for exchange in (self._current, *self._pending):
+            if exchange is not None:
+                exchange.leave()

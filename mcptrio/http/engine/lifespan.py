@@ -1,0 +1,76 @@
+"""The lifespan of an ASGI application: started before the first request, shut down after the last one.
+
+Source: ASGI 3.0, lifespan protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from mcptrio.http.engine.limits import LOG
+
+__all__ = ["open_lifespan"]
+
+
+@asynccontextmanager
+async def open_lifespan(app: Callable[..., Awaitable[None]], state: dict[str, Any]) -> AsyncIterator[None]:
+    """While inside, the application is started up. One that has no lifespan is left alone.
+
+    The application decides how long it takes, both times; the caller sets deadlines.
+
+    Args:
+        state: what the application puts there is in the scope of each request.
+
+    Raises:
+        RuntimeError: the application could not start, or could not shut down in order; with what it said.
+    """
+    lifespan = _Lifespan(app, state)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lifespan.run)
+        await lifespan.say("startup")
+        yield
+        await lifespan.say("shutdown")
+        nursery.cancel_scope.cancel()
+
+
+class _Lifespan:
+    def __init__(self, app: Callable[..., Awaitable[None]], state: dict[str, Any]) -> None:
+        self._app = app
+        self._state = state
+        self._asked: trio.MemorySendChannel[str]
+        self._asked, self._asks = trio.open_memory_channel[str](1)
+        self._answered = trio.Event()
+        self._failure: str | None = None
+        self._over = False
+
+    async def run(self) -> None:
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": self._state}
+        try:
+            await self._app(scope, self._receive, self._send)
+        except Exception:  # "If an exception is raised … the server must continue but not send any lifespan events"
+            LOG.debug("the application has no lifespan", exc_info=True)
+        finally:
+            self._over = True
+            self._answered.set()
+
+    async def say(self, what: str) -> None:
+        if self._over:
+            return
+        self._answered = trio.Event()
+        await self._asked.send(what)
+        await self._answered.wait()
+        if self._failure is not None:
+            raise RuntimeError(f"the application's {what} has failed: {self._failure}")
+
+    async def _receive(self) -> MutableMapping[str, Any]:
+        return {"type": f"lifespan.{await self._asks.receive()}"}
+
+    async def _send(self, event: MutableMapping[str, Any]) -> None:
+        if event["type"].endswith(".failed"):
+            self._failure = event.get("message", "") or "no reason given"
+        self._answered.set()
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,311 @@
+"""One WebSocket, as ASGI has it.
+
+Made by the connection for a request that asks for one; the application calls :meth:`WebSocketExchange.receive` and
+:meth:`WebSocketExchange.send`. Frames are wsproto's; there is no compression, which would let a few bytes become many.
+The one rule: what waits for the application, and what waits to be written, is bounded; then no more is read.
+
+Source: RFC 6455; ASGI 3.0, WebSocket message format and the denial response extension.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import deque
+from collections.abc import MutableMapping
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+from wsproto.connection import Connection as Frames
+from wsproto.connection import ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Message, Ping, Pong, TextMessage
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
+
+from mcptrio.http.engine.request_parser import Head
+
+if TYPE_CHECKING:
+    from mcptrio.http.engine.connection import Connection
+
+__all__ = ["WebSocketExchange"]
+
+_QUEUED: Final = 64
+"""Messages that wait for the application, or as many bytes as one may have; then no more are read."""
+_UNWRITTEN: Final = 64 * 1024
+"""Bytes of answers to pings that wait while the application writes; then no more are read."""
+_ABNORMAL: Final = 1006
+
+
+class WebSocketExchange:
+    """
+    Attributes:
+        early: what came right behind the request.
+    """
+
+    def __init__(self, connection: Connection, head: Head) -> None:
+        self.head = head
+        self.complete = False
+        """Whether it has ended in order: with a response, or a close frame."""
+        self.closes = True
+        self.gone = False
+        self.is_uploading = False
+        self.refusal = 0
+        self.began = trio.current_time()
+        self.is_logged = not connection.is_logged
+        """Whether the access log has its line, or wants none."""
+        self.note = ""
+        self.status = 0
+        self.early = b""
+        self._connection = connection
+        self._frames: Frames | None = None
+        """``None`` until the application has accepted."""
+        self._denial: MutableMapping[str, Any] | None = None
+        self._denial_body: list[bytes] = []
+        self._inbox: deque[MutableMapping[str, Any]] = deque([{"type": "websocket.connect"}])
+        self._message = bytearray()
+        """What has come of a message; a text as UTF-8. Bytes, since there may be very many fragments of nothing."""
+        self._queued = 0
+        """Bytes of the messages that wait for the application."""
+        self._news = trio.Event()
+        self._accepted = trio.Event()
+        self._unwritten = bytearray()
+        self._written: trio.Event | None = None
+        """Set when what is being written has been; ``None`` while nothing is."""
+        self._heard = trio.current_time()
+        self._pinged = inf
+        self._is_read = True
+
+    # What the connection tells
+
+    def end(self) -> None:
+        """The request is complete; it has no body."""
+
+    async def feed(self, data: bytes) -> None:
+        """Bytes of the client's. Waits for the application to accept, to take messages, and for answers to be read."""
+        self._is_read = False
+        if self._frames is None:
+            await self._accepted.wait()
+        if self._frames is not None and not self.complete:
+            self._heard, self._pinged = trio.current_time(), inf
+            await self._take(self._frames, data)
+        most = self._connection.message_bytes
+        while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.complete:
+            await self._news.wait()
+        self._is_read = True
+        self._heard = trio.current_time()
+
+    def leave(self) -> None:
+        """The client has left."""
+        if not self.gone:
+            self.gone = True
+            self._disconnect(_ABNORMAL, "")
+
+    def look(self, now: float) -> None:
+        """Ping a client of which nothing was heard for a while; give up one that does not answer."""
+        interval = self._connection.ping_interval
+        if self._frames is None or self.complete or not self._is_read:
+            return
+        if now >= self._pinged + interval:
+            self._connection.cut()
+        elif self._pinged == inf and now >= self._heard + interval:
+            self._pinged = now
+            self._connection.start_soon(self._answer, self._frames.send(Ping()))
+
+    # ASGI
+
+    def scope(self) -> dict[str, Any]:
+        head, connection = self.head, self._connection
+        offered = [value.decode("latin-1") for name, value in head.headers if name == b"sec-websocket-protocol"]
+        return {
+            "type": "websocket",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": head.version,
+            "scheme": "wss" if connection.scheme == "https" else "ws",
+            "path": head.path,
+            "raw_path": head.target.partition(b"?")[0],
+            "query_string": head.query,
+            "root_path": "",
+            "headers": head.headers,
+            "client": connection.client,
+            "server": connection.server,
+            "subprotocols": [each.strip() for value in offered for each in value.split(",") if each.strip()],
+            "state": connection.state.copy(),
+            "extensions": {"websocket.http.response": {}, **connection.extensions},
+        }
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """The next event: ``websocket.connect`` first, then messages, at last ``websocket.disconnect``."""
+        while not self._inbox:
+            await self._news.wait()
+        event = self._inbox.popleft()
+        if event["type"] == "websocket.disconnect":
+            self._inbox.append(event)  # whoever asks again gets it again
+        elif event["type"] == "websocket.receive":
+            self._queued -= len(event["bytes"] if "bytes" in event else event["text"].encode())
+        self._tell()
+        return event
+
+    async def send(self, event: MutableMapping[str, Any]) -> None:
+        """
+        Raises:
+            RuntimeError: the application breaks the rules of ASGI.
+        """
+        kind = event["type"]
+        if kind == "websocket.http.response.body" and self._denial is not None and not self.complete:
+            self._denial_body.append(event.get("body", b""))
+            if not event.get("more_body", False):
+                await self._respond(
+                    self._denial["status"], self._denial.get("headers", ()), b"".join(self._denial_body)
+                )
+        elif self.complete or self.gone:
+            # The peer may close while we send; that is nobody's fault.
+            await trio.lowlevel.checkpoint()
+        elif self._frames is not None and kind == "websocket.send":
+            text, data = event.get("text"), event.get("bytes")
+            message = TextMessage(text) if text is not None else BytesMessage(data if data is not None else b"")
+            await self._write(self._frames.send(message))
+        elif self._frames is not None and kind == "websocket.close":
+            await self._close(self._frames, event.get("code", 1000), event.get("reason") or "")
+        elif self._frames is None and kind == "websocket.accept":
+            await self._accept(event)
+        elif self._frames is None and kind == "websocket.close":
+            await self.refuse(403)
+        elif self._frames is None and kind == "websocket.http.response.start" and self._denial is None:
+            self._denial = event
+        else:
+            raise RuntimeError(f"{kind} is not expected here")
+
+    async def refuse(self, status: int) -> None:
+        """The application does not want it, or has failed."""
+        if self.complete:
+            return
+        if self._frames is None:
+            await self._respond(status, (), b"")
+        else:
+            await self._close(self._frames, CloseReason.INTERNAL_ERROR, "")
+
+    # Private
+
+    async def _accept(self, event: MutableMapping[str, Any]) -> None:
+        keys = [value for name, value in self.head.headers if name == b"sec-websocket-key"]
+        if [value for name, value in self.head.headers if name == b"sec-websocket-version"] != [b"13"]:
+            await self._respond(426, [(b"sec-websocket-version", b"13"), (b"upgrade", b"websocket")], b"")
+            return
+        if len(keys) != 1 or not _is_key(keys[0]):
+            await self._respond(400, (), b"")
+            return
+        lines = [
+            b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n",
+            b"sec-websocket-accept: %b\r\n" % generate_accept_token(keys[0]),
+        ]
+        if event.get("subprotocol") is not None:
+            lines.append(b"sec-websocket-protocol: %b\r\n" % event["subprotocol"].encode("latin-1"))
+        self._frames = Frames(ConnectionType.SERVER)
+        self.status = 101
+        await self._write(self._head(lines, event.get("headers", ())))
+        if self.early:
+            await self._take(self._frames, self.early)
+        self._accepted.set()
+
+    async def _respond(self, status: int, headers: Any, body: bytes) -> None:
+        self.complete = True
+        self.status = status
+        lines = [self._connection.status_line(status), b"connection: close\r\ncontent-length: %d\r\n" % len(body)]
+        unsized = [each for each in headers if each[0] not in (b"content-length", b"connection", b"transfer-encoding")]
+        await self._write(self._head(lines, unsized) + body)
+        self._disconnect(_ABNORMAL, "")
+
+    def _head(self, lines: list[bytes], headers: Any) -> bytes:
+        own = [b"%b: %b\r\n" % (name, value) for name, value in headers]
+        if any(line.count(b"\n") != 1 or line.count(b"\r") != 1 for line in own):
+            raise RuntimeError("a response header holds a line end")
+        return b"".join([*lines, *own]) + self._connection.date()
+
+    async def _take(self, frames: Frames, data: bytes) -> None:
+        try:
+            frames.receive_data(data)
+            for event in frames.events():
+                await self._event(frames, event)
+        except RemoteProtocolError as error:
+            hint = error.event_hint
+            code = hint.code if isinstance(hint, CloseConnection) else CloseReason.PROTOCOL_ERROR
+            await self._close(frames, code, str(error)[:100])
+
+    async def _event(self, frames: Frames, event: object) -> None:
+        if isinstance(event, Message):
+            self._message += event.data.encode() if isinstance(event, TextMessage) else event.data
+            if len(self._message) > self._connection.message_bytes:
+                limit = self._connection.message_bytes
+                await self._close(frames, CloseReason.MESSAGE_TOO_BIG, f"the limit is {limit} bytes")
+                return
+            if event.message_finished:
+                message, self._message = self._message, bytearray()
+                self._queued += len(message)
+                received = {"text": message.decode()} if isinstance(event, TextMessage) else {"bytes": bytes(message)}
+                self._inbox.append({"type": "websocket.receive", **received})
+                self._tell()
+        elif isinstance(event, Ping):
+            await self._answer(frames.send(event.response()))
+        elif isinstance(event, CloseConnection):
+            self.complete = True
+            await self._answer(frames.send(event.response()))
+            self._disconnect(event.code, event.reason or "")
+        elif isinstance(event, Pong):
+            pass  # that something came is all it says
+
+    async def _close(self, frames: Frames, code: int, reason: str) -> None:
+        if self.complete:
+            return
+        self.complete = True
+        try:
+            data = frames.send(CloseConnection(code=code, reason=reason[:100]))
+        except LocalProtocolError:
+            self._connection.cut()
+            return
+        await self._write(data)
+        self._disconnect(code, reason)
+
+    def _disconnect(self, code: int, reason: str) -> None:
+        self._inbox.append({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self._accepted.set()
+        self._tell()
+
+    async def _write(self, data: bytes) -> None:
+        """Write, and wait until it is written."""
+        self._unwritten += data
+        while self._unwritten:
+            if self._written is not None:
+                await self._written.wait()
+                continue
+            await self._flush()
+
+    async def _answer(self, data: bytes) -> None:
+        """Write what the protocol answers by itself; behind what is being written, where something is."""
+        self._unwritten += data
+        if self._written is None:
+            await self._flush()
+        while self._written is not None and len(self._unwritten) > _UNWRITTEN:
+            await self._written.wait()
+
+    async def _flush(self) -> None:
+        self._written = trio.Event()
+        try:
+            while self._unwritten:
+                data = bytes(self._unwritten)
+                self._unwritten.clear()
+                await self._connection.write(data)
+        finally:
+            self._written.set()
+            self._written = None
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = trio.Event()
+
+
+def _is_key(key: bytes) -> bool:
+    try:
+        return len(base64.b64decode(key, validate=True)) == 16
+    except binascii.Error:
+        return False

@@ -1,0 +1,1 @@
+"""HTTP/2 and mounted ASGI applications through Hypercorn."""

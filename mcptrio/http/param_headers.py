@@ -1,0 +1,155 @@
+"""Headers that say again what the body says, so that intermediaries can route without parsing it.
+
+The server compares them (:func:`check_method`, :func:`check_parameters`); the client writes them
+(:func:`encode_value`).
+The one rule: header and body agree, or the request is refused with HeaderMismatch; nothing is ever taken from a header.
+
+Source: MCP 2026-07-28, basic/transports/streamable-http, "Standard Headers", "Custom Headers from Tool Parameters",
+"Value Encoding" (SEP-2243).
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from mcptrio.errors import HeaderMismatch
+from mcptrio.http.headers import Headers
+from mcptrio.protocol.messages import Request
+
+__all__ = ["NAMES", "check_method", "check_parameters", "decode_value", "encode_value", "follow"]
+
+NAMES: Final[Mapping[str, str]] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""Methods whose ``Mcp-Name`` mirrors a member of ``params``."""
+
+_PREFIX: Final = "=?base64?"
+_SUFFIX: Final = "?="
+_LEGAL: Final = re.compile(r"[\t\x20-\x7e]*")
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+"""An integer, or one written with a fraction (``42.0``); bounded, so that nobody makes us multiply huge numbers."""
+_SHOWN: Final = 80
+"""Characters of a peer's value that an error message repeats."""
+
+
+def encode_value(value: str | int | bool) -> str:
+    """The header value for a parameter: plain where that is safe, else Base64 between ``=?base64?`` and ``?=``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    plain = value.isascii() and value.isprintable() and value == value.strip()
+    if plain and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
+        return value
+    return _PREFIX + b64encode(value.encode()).decode("ascii") + _SUFFIX
+
+
+def decode_value(name: str, value: str) -> str:
+    """The text a header value stands for.
+
+    Only a value with both markers is decoded; anything else stands for itself.
+
+    Raises:
+        HeaderMismatch: an illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
+    """
+    if _LEGAL.fullmatch(value) is None:
+        raise HeaderMismatch(f"header {name}: expected printable ASCII, got {_shown(value)}")
+    if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX) and len(value) >= len(_PREFIX) + len(_SUFFIX)):
+        return value
+    inner = value[len(_PREFIX) : -len(_SUFFIX)]
+    try:
+        raw = b64decode(inner, validate=True)
+        text = raw.decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise HeaderMismatch(f"header {name}: expected Base64 of UTF-8, got {_shown(value)}") from error
+    if b64encode(raw).decode("ascii") != inner:
+        # b64decode forgives trailing bits; two spellings of one value would let a router and us disagree.
+        raise HeaderMismatch(f"header {name}: expected canonical Base64, got {_shown(value)}")
+    return text
+
+
+def check_method(headers: Headers, request: Request) -> None:
+    """Compare ``Mcp-Method`` and ``Mcp-Name`` with the body.
+
+    Raises:
+        HeaderMismatch: missing, repeated, malformed or different.
+    """
+    method = headers.routing("mcp-method")
+    if method != request.method:
+        raise _mismatch("Mcp-Method", method, request.method)
+    member = NAMES.get(request.method)
+    if member is None:
+        return
+    header = headers.routing("mcp-name")
+    expected = (request.params or {}).get(member)
+    if not isinstance(expected, str):
+        # The body is wrong, and the method's own validation says how; only a header that names something else is ours.
+        if header is not None:
+            raise _mismatch("Mcp-Name", header, None)
+        return
+    if header is None or decode_value("Mcp-Name", header) != expected:
+        raise _mismatch("Mcp-Name", header, expected)
+
+
+def check_parameters(headers: Headers, arguments: Any, mirrored: Mapping[str, tuple[str, ...]]) -> None:
+    """Compare the ``Mcp-Param-*`` headers of one tool with the arguments of the call.
+
+    Args:
+        arguments: ``params.arguments`` as it came.
+        mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument.
+
+    Raises:
+        HeaderMismatch: missing while the body has a value, repeated, malformed or different.
+    """
+    for name, path in mirrored.items():
+        full = f"mcp-param-{name}"
+        header = headers.routing(full)
+        expected = follow(arguments, path)
+        if header is None:
+            if expected is not None:
+                raise _mismatch(full, None, expected)
+            continue
+        text = decode_value(full, header)
+        if expected is not None and not _agrees(text, expected):
+            raise _mismatch(full, header, expected)
+
+
+def follow(value: Any, path: tuple[str, ...]) -> Any:
+    """The value at a path of properties; ``None`` where there is none."""
+    for member in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(member)
+    return value
+
+
+def _agrees(text: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return text == ("true" if value else "false")
+    if isinstance(value, (int, float)):
+        # "integers SHOULD be compared numerically": 42.0 in the one and 42 in the other are the same.
+        return _DECIMAL.fullmatch(text) is not None and Decimal(text) == Decimal(repr(value))
+    if isinstance(value, str):
+        return text == value
+    # A list or an object where the schema wants a scalar: the arguments' validation refuses it with a better message.
+    return True
+
+
+def _mismatch(name: str, header: str | None, body: Any) -> HeaderMismatch:
+    got = "no header" if header is None else _shown(header)
+    return HeaderMismatch(f"header mismatch: {name} is expected to be {_shown(body)} as in the body, got {got}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

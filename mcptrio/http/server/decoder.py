@@ -1,0 +1,63 @@
+"""Decoding what clients send over HTTP and WebSocket, with a share of the event loop for each of them.
+
+The HTTP endpoint, the legacy SSE endpoint and the WebSocket channel use it. While a message is decoded, no other client
+is served: for up to 40 ms where it has 4 MiB. So the decoder adds up how long the large messages of each client took. A
+client that sends them back to back is made to wait, and the others get their answers in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+import trio
+
+from mcptrio.errors import RateLimited
+from mcptrio.http.server.owner_rates import OwnerRates
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.limits import MessageLimits
+from mcptrio.protocol.messages import Incoming
+
+__all__ = ["Decoder"]
+
+_LARGE: Final = 4096
+"""Bytes. A message up to this size is decoded in less than 0.5 ms, and is not counted."""
+_WINDOW: Final = 60.0
+"""Seconds. What a client did not use of its share in this time it may use at once."""
+
+
+class Decoder:
+    """
+    Args:
+        limits: of one message.
+        share: of the event loop's time, 0 to 1, that decoding one client's large messages may take on average; 0 for no
+            limit.
+        most: clients that are remembered.
+    """
+
+    def __init__(self, limits: MessageLimits, share: float, most: int) -> None:
+        self.limits = limits
+        self._seconds = OwnerRates(share, share * _WINDOW, most)
+
+    def decode(self, data: bytes, owner: Hashable) -> Incoming:
+        """The message; see :func:`mcptrio.protocol.jsonrpc.decode`.
+
+        Raises:
+            RateLimited: the message is large, and the client has used its share.
+        """
+        if len(data) > _LARGE and (wait := self.wait(owner)):
+            raise RateLimited("too many large messages from this client", retry_after=wait)
+        return self.decode_now(data, owner)
+
+    def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
+        """The message, for a caller that waits by itself before the next one."""
+        if len(data) <= _LARGE:
+            return decode(data, self.limits, owner=owner)
+        begun = trio.current_time()
+        incoming = decode(data, self.limits, owner=owner)
+        self._seconds.spend(owner, trio.current_time() - begun)
+        return incoming
+
+    def wait(self, owner: Hashable) -> float:
+        """Seconds until the client may send the next large message."""
+        return self._seconds.wait(owner, 0.0) or 0.0

@@ -1,0 +1,66 @@
+"""Exchanges in which nothing has been said for a while.
+
+Kept by the ASGI entry. One task looks after all of them: a deadline of its own for each would cost more than most calls
+do.
+The one rule: whoever works for longer than was said lets the client see that it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import trio
+
+from mcptrio.abc import Engine
+from mcptrio.http.server.stream_writer import Writers
+
+__all__ = ["Silence"]
+
+
+class Silent(Protocol):
+    def break_silence(self) -> None:
+        """Show the client that somebody is working. Not async."""
+        ...
+
+
+class Silence:
+    """
+    Args:
+        seconds: how long a silence may be; one for each kind.
+    """
+
+    def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
+        self.writers = Writers(engine)
+        """Of the streams that those have become."""
+        self._silent: dict[float, dict[Silent, float]] = {each: {} for each in seconds}
+        """By how long it may last, since when it does; the oldest first, since everybody begins now."""
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.writers.run)
+            while True:
+                now = trio.current_time()
+                # Whoever begins while this sleeps is due later than it wakes.
+                due = [next(iter(silent.values()), now) + seconds for seconds, silent in self._silent.items()]
+                await trio.sleep_until(min(due))
+                for seconds, silent in self._silent.items():
+                    _look(silent, trio.current_time() - seconds)
+
+    def begin(self, exchange: Silent, seconds: float) -> None:
+        """It has said nothing yet; after so many seconds, of which there has to be a kind, it shall."""
+        self._silent[seconds][exchange] = trio.current_time()
+
+    def end(self, exchange: Silent, seconds: float) -> None:
+        """It has said something, or is over."""
+        self._silent[seconds].pop(exchange, None)
+
+
+def _look(silent: dict[Silent, float], before: float) -> None:
+    while silent:
+        exchange, since = next(iter(silent.items()))
+        if since > before:
+            return
+        del silent[exchange]
+        exchange.break_silence()

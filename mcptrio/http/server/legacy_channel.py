@@ -1,0 +1,146 @@
+"""One session of the transport of 2024-11-05, as a channel of messages: a stream that goes, and POSTs that come.
+
+Made by :mod:`mcptrio.http.server.legacy_sse` for a GET, read and written by the engine as any pipe is.
+The one rule: nothing is kept here. A POST waits until the session has taken its message, and the session waits until
+the client reads, so whoever floods us waits with us.
+
+Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; WHATWG HTML 9.2 (event streams).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+import trio
+
+from mcptrio.abc import Principal
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.http.server.exchange import Exchange
+from mcptrio.protocol import sse
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import Incoming, Message
+
+__all__ = ["LegacyChannel"]
+
+_LEFT: Final = "the client has left"
+
+
+class LegacyChannel:
+    """See :class:`mcptrio.abc.MessageChannel`.
+
+    Args:
+        exchange: the GET, which becomes the stream.
+        endpoint: what the client is told to POST to.
+        principal: whose session it is.
+    """
+
+    name = "sse"
+
+    def __init__(self, exchange: Exchange, endpoint: str, principal: Principal | None) -> None:
+        self.principal = principal
+        self._exchange = exchange
+        self._endpoint = endpoint
+        self._writing = trio.Lock()
+        self._written = trio.current_time()
+        """When something was last written."""
+        self._arriving, self._arrived = trio.open_memory_channel[Incoming](0)
+        self._first_message_timeout: float = exchange.limits.body_timeout
+        """Seconds for which the next message is waited for."""
+        self._broken: str | None = None
+
+    # The engine's side
+
+    async def receive(self) -> list[Incoming]:
+        """The message of one POST. The first call begins the stream, and waits ``body_timeout`` seconds at most.
+
+        So a client that opens streams and says nothing does not keep them.
+
+        Raises:
+            trio.EndOfChannel: nothing came on a new stream.
+            ConnectionClosed: the client has left, or does not read.
+        """
+        if not self._exchange.streaming:
+            async with self._writing:
+                await self._exchange.stream()
+                await self._exchange.write(sse.encode(self._endpoint.encode("ascii"), event="endpoint"))
+        try:
+            with trio.move_on_after(self._first_message_timeout):
+                incoming = await self._arrived.receive()
+                self._first_message_timeout = inf
+                return [incoming]
+        except trio.ClosedResourceError as error:
+            raise ConnectionClosed(self._broken or "the stream is closed") from error
+        raise trio.EndOfChannel
+
+    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
+        """One event for each, all in one write.
+
+        Raises:
+            ConnectionClosed: the client has left, or does not read.
+        """
+        if self._broken is not None:
+            raise ConnectionClosed(self._broken)
+        await self._write(b"".join([sse.encode(encode(message), event="message") for message in messages]))
+
+    async def aclose(self) -> None:
+        """End the stream. Who still POSTs finds no session."""
+        self._arriving.close()
+        self._arrived.close()
+        exchange = self._exchange
+        if exchange.streaming and not exchange.gone:
+            async with self._writing:
+                try:
+                    await exchange.end()
+                except ConnectionClosed:
+                    pass
+        else:
+            await trio.lowlevel.checkpoint()
+
+    # The exchanges' side
+
+    async def watch(self) -> None:
+        """Wait until the client closes the stream, which breaks the channel like a pipe."""
+        await self._exchange.disconnected()
+        self._break(_LEFT)
+
+    async def keep_alive(self) -> None:
+        """A comment after each ``keepalive_interval`` seconds of silence, until the client does not read."""
+        silence = self._exchange.limits.keepalive_interval
+        try:
+            while True:
+                await trio.sleep_until(self._written + silence)
+                if not self._exchange.streaming:
+                    self._written = trio.current_time()
+                elif trio.current_time() - self._written >= silence:
+                    await self._write(sse.comment())
+        except ConnectionClosed as error:
+            self._break(str(error))
+
+    async def deliver(self, incoming: Incoming) -> None:
+        """Hand over what a POST brought; returns when the session has taken it.
+
+        Raises:
+            Overloaded: it was not taken in ``body_timeout`` seconds, and will not be: the client reads too little.
+            ConnectionClosed: the session has ended.
+        """
+        try:
+            with trio.move_on_after(self._exchange.limits.body_timeout):
+                await self._arriving.send(incoming)
+                return
+        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            raise ConnectionClosed(self._broken or "the session has ended") from error
+        raise Overloaded("the session is behind: what it has sent is not read")
+
+    # Private
+
+    async def _write(self, data: bytes) -> None:
+        async with self._writing:
+            await self._exchange.write(data)
+            self._written = trio.current_time()
+
+    def _break(self, reason: str) -> None:
+        if self._broken is None:
+            self._broken = reason
+        self._arrived.close()

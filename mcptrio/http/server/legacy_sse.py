@@ -1,0 +1,144 @@
+"""HTTP with SSE, the transport of 2024-11-05: a stream for everything the server says, and POSTs beside it.
+
+Called by the ASGI entry, which has let the requests through by the rules of every other one. A GET is a session as long
+as it lasts: the engine serves it as it serves a pipe, whatever revision it agrees on. A POST brings one message to it.
+The one rule: the id of a session finds it and proves nothing. It is good for the principal whose stream it is, with
+the same scopes; for everybody else there is no such session.
+
+A session lives where its stream is, on this process: nothing of it is stored.
+
+Source: MCP 2024-11-05, basic/transports, "HTTP with SSE".
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+from urllib.parse import parse_qs, quote
+
+import trio
+from attrs import frozen
+
+from mcptrio.abc import Engine, Principal
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.http.server.decoder import Decoder
+from mcptrio.http.server.exchange import Exchange, Scope
+from mcptrio.http.server.legacy_channel import LegacyChannel
+from mcptrio.http.server.limits import HTTPLimits
+from mcptrio.http.server.rules import Refusal
+from mcptrio.protocol.messages import Malformed
+
+__all__ = ["LegacyPaths", "LegacySSE"]
+
+_ID: Final = "session_id"
+_ID_BYTES: Final = 32
+_GOODBYE: Final = 1.0
+"""Seconds from the client's leaving to the end of the session, whatever it is doing."""
+_PARAMETERS: Final = 16
+"""Of a POST's query: ours, and what a proxy may have added."""
+
+
+@frozen(kw_only=True)
+class LegacyPaths:
+    """Where the transport is served.
+
+    Args:
+        stream: of the GET.
+        messages: of the POSTs; clients learn it from the stream.
+    """
+
+    stream: str = "/sse"
+    messages: str = "/messages"
+
+
+class LegacySSE:
+    """The sessions of this process.
+
+    Args:
+        json_limits: of the message of a POST.
+    """
+
+    def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, decoder: Decoder) -> None:
+        self._engine = engine
+        self._paths = paths
+        self._decoder = decoder
+        self._most = max(1, limits.streams // 2)
+        """A stream takes one of the places that all exchanges share; the rest is left for the POSTs."""
+        self._channels: dict[str, LegacyChannel] = {}
+
+    async def open(self, exchange: Exchange, scope: Scope, _body: bytes, principal: Principal | None) -> None:
+        """Serve a GET: a session, until either side ends it.
+
+        Raises:
+            Overloaded: there are too many, or the server is stopping. Nothing has been sent.
+        """
+        if self._engine.draining:
+            raise Overloaded("the server is stopping")
+        if len(self._channels) >= self._most:
+            raise Overloaded(f"too many SSE sessions: the limit is {self._most}", retry_after=10.0)
+        id = secrets.token_urlsafe(_ID_BYTES)
+        channel = LegacyChannel(exchange, self._endpoint(scope, id), principal)
+        refused = Overloaded("the server is stopping")
+        self._channels[id] = channel
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_watch, channel, nursery.cancel_scope)
+                nursery.start_soon(channel.keep_alive)
+                exchange.stays(nursery.cancel_scope.cancel)
+                try:
+                    await self._engine.serve(channel, principal=principal)
+                except Overloaded as error:
+                    # Out of the nursery, which would wrap it into a group.
+                    refused = error
+                nursery.cancel_scope.cancel()
+        finally:
+            del self._channels[id]
+        if not (exchange.streaming or exchange.gone):
+            raise refused
+
+    async def post(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
+        """Serve a POST: 202 when the session has taken the message.
+
+        Raises:
+            Overloaded: the session takes nothing at the moment.
+        """
+        channel = self._channels.get(_id_in(scope))
+        if channel is None or channel.principal != principal:
+            await exchange.refuse(_UNKNOWN)
+            return
+        incoming = self._decoder.decode(body, exchange.owner)
+        if isinstance(incoming, Malformed):
+            await exchange.refuse(Refusal(400, incoming.reply))
+            return
+        try:
+            await channel.deliver(incoming)
+        except ConnectionClosed:
+            await exchange.refuse(_UNKNOWN)
+        else:
+            await exchange.respond(202)
+
+    def _endpoint(self, scope: Scope, id: str) -> str:
+        """Without a host, whose name only a proxy may know; with the path under which we are mounted.
+
+        One slash at the beginning: two would name a host.
+        """
+        path = f"{scope.get('root_path', '')}{self._paths.messages}"
+        return f"/{quote(path.lstrip('/'))}?{_ID}={id}"
+
+
+_UNKNOWN: Final = Refusal.because(404, "no such session; begin anew with a GET of the stream")
+
+
+async def _watch(channel: LegacyChannel, scope: trio.CancelScope) -> None:
+    """When the client leaves, everything in flight is told so; what does not heed it is cancelled."""
+    await channel.watch()
+    scope.deadline = trio.current_time() + _GOODBYE
+
+
+def _id_in(scope: Scope) -> str:
+    """The session a query names; of none, or of several, nothing."""
+    try:
+        ids = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_PARAMETERS).get(_ID, [])
+    except ValueError:
+        return ""
+    return ids[0] if len(ids) == 1 else ""

@@ -1,0 +1,156 @@
+"""Exchanges that stay open, whose credentials are looked at again: WebSockets, SSE sessions and streams of news.
+
+Kept by the ASGI entry. One task looks after all of them, as :mod:`mcptrio.http.server.keepalives` does.
+The one rule: an open connection is worth no more than its token. When the guard no longer admits what the exchange
+began with, the exchange ends.
+
+Source: MCP 2026-07-28, basic/authorization, "Token Handling"; RFC 9700 section 4.10.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from typing import Final
+
+import trio
+
+from mcptrio.abc import Engine, Guard, Principal, RequestHead
+from mcptrio.errors import AuthorizationError, Overloaded
+
+__all__ = ["Stay", "Stays"]
+
+_LOOKS: Final = 20
+"""Credentials that are looked at at the same time."""
+_SPARE: Final = 100
+"""Ended exchanges that may be queued, beside as many as there are open ones."""
+_UNSURE: Final = 60.0
+"""Seconds for which a connection stays open while the guard cannot say whether its credentials are still good."""
+
+_log = logging.getLogger("mcptrio.http.guard")
+
+
+class Stay:
+    """One exchange that a guard has admitted. Nothing happens before :meth:`begin`."""
+
+    __slots__ = ("_end", "_keeper", "is_kept", "principal", "request", "unsure_since")
+
+    def __init__(self, keeper: Stays, request: RequestHead, principal: Principal) -> None:
+        self._keeper = keeper
+        self._end: Callable[[], None] | None = None
+        self.request = request
+        self.principal = principal
+        self.unsure_since: float | None = None
+        self.is_kept = False
+        """Whether it is in the keeper's queue."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._end is not None
+
+    def begin(self, end: Callable[[], None]) -> None:
+        """The exchange stays open.
+
+        Args:
+            end: ends it, without waiting; called once, when the credentials are no longer good. Replaces the function
+                of an earlier call.
+        """
+        is_first = self._end is None
+        self._end = end
+        if is_first:
+            self._keeper.keep(self)
+
+    def over(self) -> None:
+        """The exchange has ended by itself."""
+        was_open = self.is_open
+        self._end = None
+        if was_open and self.is_kept:
+            self._keeper.forget_ended()
+
+    def end(self) -> None:
+        """Its credentials are no longer good."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
+
+
+class Stays:
+    """All exchanges that stay open. :meth:`run` has to be running."""
+
+    def __init__(self, engine: Engine, guard: Guard) -> None:
+        self._engine = engine
+        self._guard = guard
+        self._due: list[tuple[float, int, Stay]] = []
+        self._ended_count = 0
+        """Entries of the queue whose exchange has ended."""
+        self._numbers = count()
+        self._sooner = trio.Event()
+        self._turns = trio.CapacityLimiter(_LOOKS)
+
+    def of(self, request: RequestHead, principal: Principal) -> Stay:
+        """An exchange that was admitted, and may stay open."""
+        return Stay(self, request, principal)
+
+    def keep(self, stay: Stay, after: float | None = None) -> None:
+        """Look at it again in so many seconds, by default when the guard says, unless it has ended meanwhile."""
+        if not stay.is_open:
+            return
+        seconds = self._guard.recheck_after(stay.principal) if after is None else after
+        stay.is_kept = True
+        heappush(self._due, (trio.current_time() + seconds, next(self._numbers), stay))
+        if self._due[0][2] is stay:
+            self._sooner.set()
+
+    def forget_ended(self) -> None:
+        """One more queued exchange has ended. A client that opens and closes streams must not fill the queue."""
+        self._ended_count += 1
+        if self._ended_count > _SPARE + len(self._due) // 2:
+            self._due = [each for each in self._due if each[2].is_open]
+            heapify(self._due)
+            self._ended_count = 0
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                while self._due and self._due[0][0] <= trio.current_time():
+                    stay = heappop(self._due)[2]
+                    stay.is_kept = False
+                    if stay.is_open:
+                        nursery.start_soon(self._look, stay)
+                    else:
+                        self._ended_count -= 1
+                self._sooner = trio.Event()
+                with trio.move_on_at(self._due[0][0] if self._due else inf):
+                    await self._sooner.wait()
+
+    async def _look(self, stay: Stay) -> None:
+        await self._engine.contained(partial(self._judge, stay), "verifying the token of an open connection")
+        if not stay.is_kept:
+            stay.end()
+
+    async def _judge(self, stay: Stay) -> None:
+        """Keeps it, unless the guard says no or fails."""
+        try:
+            async with self._turns:
+                stay.principal = await self._guard.recheck(stay.request, stay.principal)
+        except AuthorizationError as error:
+            _log.info("%s: a connection ends: %s", stay.request.address or "a client", error)
+        except Overloaded as error:
+            now = trio.current_time()
+            if stay.unsure_since is None:
+                stay.unsure_since = now
+            if now - stay.unsure_since < _UNSURE:
+                self.keep(stay, min(error.retry_after, _UNSURE))
+            else:
+                _log.warning("%s: a connection ends: %s", stay.request.address or "a client", error)
+        else:
+            stay.unsure_since = None
+            self.keep(stay)

@@ -1,0 +1,61 @@
+"""What a guard is shown of a request, and the response when it refuses.
+
+Used by :mod:`mcptrio.http.server.app` for every request that wants to reach the engine.
+The one rule: a token is in the header or nowhere; nothing here keeps one, or repeats one.
+
+Source: RFC 6750 sections 2.3 and 3; RFC 9728 section 3; ASGI 3.0, TLS extension.
+"""
+
+from __future__ import annotations
+
+import ssl
+
+from mcptrio.abc import Principal, RequestHead
+from mcptrio.errors import AuthorizationError, InsufficientScope, InvalidRequest
+from mcptrio.http.headers import Headers
+from mcptrio.http.server.exchange import Scope
+from mcptrio.http.server.rules import Refusal
+from mcptrio.protocol.messages import ErrorResponse
+
+__all__ = ["is_same_person", "refusal_of", "request_head"]
+
+
+def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> RequestHead:
+    """What is known before the body.
+
+    Args:
+        is_beside: whether it is for another path than that of the endpoint.
+    """
+    client = scope.get("client")
+    chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
+    scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
+    return RequestHead(
+        method=scope.get("method", "GET"),
+        url=f"{scheme}://{headers.get('host', '')}{scope['path']}",
+        headers=headers.every(),
+        query=scope.get("query_string", b"").decode("latin-1"),
+        # A Unix socket has a path and no port; who is at its other end is for the file system to say.
+        address=client[0] if client and client[1] is not None else None,
+        is_beside=is_beside,
+        certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
+    )
+
+
+def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset()) -> Refusal:
+    """Return the response that a guard wants.
+
+    Args:
+        scopes: the scopes that the request needs, if the token lacks some.
+    """
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in error.headers.items()]
+    if error.challenge:
+        headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
+    body = InsufficientScope(str(error), scopes=scopes) if scopes else InvalidRequest(str(error))
+    return Refusal(error.status, ErrorResponse.of(None, body), tuple(headers))
+
+
+def is_same_person(one: Principal | None, other: Principal | None) -> bool:
+    """Whether it is the same person with the same client. A token with other scopes is."""
+    if one is None or other is None:
+        return one is other
+    return one.identity == other.identity

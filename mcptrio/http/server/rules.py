@@ -1,0 +1,287 @@
+"""What is to be done with an HTTP request, decided without doing it.
+
+Called by the ASGI entry: :func:`judge_head` before the body is read, then :func:`judge_post` with the decoded body or
+:func:`judge_bodiless` for GET and DELETE; :func:`judge_upgrade` for a WebSocket. No clock, no I/O, no engine.
+The one rule: the first rung that fails decides, and the rungs stand in this order: head, parse, envelope, headers
+against body, mirrored parameters. Version, method and client capability come between the last two and belong to the
+engine; they cannot be confused with ours, because a tool whose method is not served mirrors nothing.
+
+Source: MCP 2026-07-28, basic/transports/streamable-http; MCP 2025-11-25, basic/transports, "Streamable HTTP".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from attrs import frozen
+
+from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError
+from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts, is_json
+from mcptrio.http.param_headers import check_method, check_parameters
+from mcptrio.protocol.envelope import Envelope
+from mcptrio.protocol.messages import (
+    Batch,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+)
+from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+
+__all__ = [
+    "SESSION_ID",
+    "STREAMABLE",
+    "SUBPROTOCOL",
+    "VERSION",
+    "Answer",
+    "Decision",
+    "Deliver",
+    "End",
+    "Initialize",
+    "Listen",
+    "Refusal",
+    "Resume",
+    "judge_bodiless",
+    "judge_head",
+    "judge_post",
+    "judge_upgrade",
+    "status_of",
+]
+
+VERSION: Final = "mcp-protocol-version"
+SESSION_ID: Final = "mcp-session-id"
+SUBPROTOCOL: Final = "mcp"
+"""Of a WebSocket."""
+STREAMABLE: Final = ("POST", "GET", "DELETE")
+"""The methods of the endpoint of Streamable HTTP."""
+_LAST_EVENT_ID: Final = "last-event-id"
+
+_STATUSES: Final[Mapping[int, int]] = {
+    Code.PARSE_ERROR: 400,
+    Code.INVALID_REQUEST: 400,
+    Code.INVALID_PARAMS: 400,
+    Code.HEADER_MISMATCH: 400,
+    Code.MISSING_CLIENT_CAPABILITY: 400,
+    Code.UNSUPPORTED_PROTOCOL_VERSION: 400,
+    Code.METHOD_NOT_FOUND: 404,
+}
+
+
+@frozen
+class Refusal:
+    """Answer with this status at once."""
+
+    status: int
+    error: ErrorResponse | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+    @classmethod
+    def because(cls, status: int, message: str, *headers: tuple[bytes, bytes]) -> Refusal:
+        """A refusal whose body is an error without an id; its code is one that no client takes for an era's mark."""
+        return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers)
+
+
+@frozen
+class Answer:
+    """A self-contained message of a per-request revision."""
+
+    message: Request | Notification
+
+
+@frozen
+class Initialize:
+    """A new session."""
+
+    request: Request
+
+
+@frozen
+class Deliver:
+    """A message or a batch for a session."""
+
+    session: str
+    incoming: Message | Batch
+
+
+@frozen
+class Listen:
+    """Open the session's own stream."""
+
+    session: str
+
+
+@frozen
+class Resume:
+    """Go on with a stream of the session after an event."""
+
+    session: str
+    event_id: str
+
+
+@frozen
+class End:
+    """End the session."""
+
+    session: str
+
+
+Decision: TypeAlias = Refusal | Answer | Initialize | Deliver | Listen | Resume | End
+
+
+def status_of(error: ErrorResponse) -> int:
+    """The status of a response that consists of this error only, in a per-request revision."""
+    return _STATUSES.get(error.code, 200)
+
+
+def judge_head(
+    method: str, headers: Headers, *, methods: tuple[str, ...] = STREAMABLE, header_bytes: int, body_bytes: int
+) -> Refusal | None:
+    """What can be refused before the body is read; ``None`` lets it pass.
+
+    Args:
+        methods: those of the path.
+    """
+    refusal = _judge_headers(headers, header_bytes)
+    if refusal is not None:
+        return refusal
+    length = headers.get("content-length")
+    if method not in methods:
+        allowed = ", ".join(methods)
+        return Refusal.because(405, f"expected {allowed}, got {method[:20]}", (b"allow", allowed.encode("ascii")))
+    accept = headers.get("accept")
+    if method == "POST":
+        if length is not None and not (length.isascii() and length.isdigit() and len(length) < 19):
+            return Refusal.because(400, "Content-Length: expected an integer")
+        if length is not None and int(length) > body_bytes:
+            return Refusal.because(413, f"body of {length} bytes: the limit is {body_bytes} bytes")
+        if (coding := headers.get("content-encoding", "identity").strip().lower()) != "identity":
+            # RFC 9110 section 12.5.3: this is how a client learns which codings it may use.
+            told = f"Content-Encoding: expected none, got {coding[:20]}"
+            return Refusal.because(415, told, (b"accept-encoding", b"identity"))
+        if not is_json(headers.get("content-type")):
+            return Refusal.because(415, f"Content-Type: expected {JSON}, in UTF-8")
+        if not accepts(accept, JSON) and not accepts(accept, EVENT_STREAM):
+            return Refusal.because(406, f"Accept: expected {JSON} and {EVENT_STREAM}")
+    elif method == "GET" and not (accept and accepts(accept, EVENT_STREAM)):
+        return Refusal.because(406, f"Accept: expected {EVENT_STREAM}")
+    return None
+
+
+def judge_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes: int) -> Refusal | None:
+    """Why a WebSocket may not be opened; ``None`` lets it pass.
+
+    Args:
+        subprotocols: that the client offers.
+    """
+    refusal = _judge_headers(headers, header_bytes)
+    if refusal is None and SUBPROTOCOL not in subprotocols:
+        got = ", ".join(subprotocols)[:80] or "none"
+        return Refusal.because(400, f"Sec-WebSocket-Protocol: expected {SUBPROTOCOL}, got {got}")
+    return refusal
+
+
+def judge_post(
+    headers: Headers, incoming: Incoming, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
+) -> Decision:
+    """What a POST asks for.
+
+    Args:
+        mirrored: the engine's ``mirrored_parameters``.
+    """
+    if isinstance(incoming, Malformed):
+        return Refusal(400, incoming.reply)
+    modern = headers.get(VERSION) in MODERN_VERSIONS
+    if isinstance(incoming, Request):
+        if modern or Envelope.present(incoming.params):
+            return _judge_request(headers, incoming, mirrored)
+        if incoming.method == "initialize":
+            if SESSION_ID in headers:
+                return _invalid("initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id)
+            return Initialize(incoming)
+    elif isinstance(incoming, Notification):
+        if modern or Envelope.present(incoming.params):
+            return Answer(incoming)
+    elif modern or (isinstance(incoming, Batch) and _holds_modern(incoming)):
+        kind = "a batch" if isinstance(incoming, Batch) else "a response"
+        return _invalid(f"expected one request or notification, got {kind}")
+    return _judge_session(headers, incoming)
+
+
+def judge_bodiless(method: str, headers: Headers) -> Decision:
+    """What a GET or DELETE asks for."""
+    if headers.get(VERSION) in MODERN_VERSIONS:
+        return Refusal.because(405, f"{method}: this revision has only POST", (b"allow", b"POST"))
+    session = _session(headers)
+    if isinstance(session, Refusal):
+        return session
+    if method == "DELETE":
+        return End(session)
+    event_id = headers.get(_LAST_EVENT_ID)
+    return Resume(session, event_id) if event_id else Listen(session)
+
+
+def _judge_headers(headers: Headers, header_bytes: int) -> Refusal | None:
+    if headers.size > header_bytes:
+        return Refusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
+    try:
+        headers.check_singular()
+    except InvalidRequest as error:
+        return Refusal(400, ErrorResponse.of(None, error))
+    if "transfer-encoding" in headers and "content-length" in headers:
+        # RFC 9112 section 6.3: "ought to be handled as an error"; it is how requests are smuggled.
+        return Refusal.because(400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close"))
+    return None
+
+
+def _judge_request(
+    headers: Headers, request: Request, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
+) -> Decision:
+    try:
+        envelope = Envelope.read(request.params)
+        version = headers.routing(VERSION)
+        if version != envelope.version:
+            raise HeaderMismatch(_version_mismatch(version, envelope.version))
+        check_method(headers, request)
+        if request.method == "tools/call" and envelope.version in MODERN_VERSIONS:
+            params = request.params or {}
+            tool = params.get("name")
+            if isinstance(tool, str):
+                check_parameters(headers, params.get("arguments"), mirrored(tool))
+    except (InvalidParams, HeaderMismatch) as error:
+        return Refusal(400, ErrorResponse.of(request.id, error))
+    return Answer(request)
+
+
+def _judge_session(headers: Headers, incoming: Message | Batch) -> Decision:
+    id = incoming.id if isinstance(incoming, Request) else None
+    session = _session(headers, id)
+    return session if isinstance(session, Refusal) else Deliver(session, incoming)
+
+
+def _session(headers: Headers, id: RequestId | None = None) -> str | Refusal:
+    version = headers.get(VERSION)
+    if version is not None and version not in HANDSHAKE_VERSIONS:
+        served = ", ".join([*HANDSHAKE_VERSIONS, *MODERN_VERSIONS])
+        return _invalid(f"MCP-Protocol-Version: expected one of {served}, got {version[:40]!r}", id)
+    session = headers.get(SESSION_ID)
+    if not session:
+        return _invalid("expected Mcp-Session-Id, or initialize, or a request with its own envelope in _meta", id)
+    return session
+
+
+def _holds_modern(batch: Batch) -> bool:
+    return any(isinstance(m, (Request, Notification)) and Envelope.present(m.params) for m in batch.messages)
+
+
+def _version_mismatch(header: str | None, body: str) -> str:
+    got = "no header" if header is None else repr(header[:40])
+    return f"header mismatch: MCP-Protocol-Version is expected to be {body[:40]!r} as in the body, got {got}"
+
+
+def _invalid(message: str, id: RequestId | None = None) -> Refusal:
+    error: MCPError = InvalidRequest(message)
+    return Refusal(400, ErrorResponse.of(id, error))

@@ -1,0 +1,279 @@
+"""The local part of one handshake session over HTTP: its streams, and how it hears of the other replicas.
+
+Made by :mod:`mcptrio.http.server.sessions`, used by the exchanges of the session.
+The one rule: it owns nothing that must survive it. The record is in the session store, the messages in the event store.
+
+Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+import trio
+from attrs import frozen
+
+from mcptrio.abc import EventStore, Outlet, PeerSession, Principal, SessionRecord, SessionStore
+from mcptrio.errors import ConnectionClosed, StoreFailed
+from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.limits import HTTPLimits
+from mcptrio.http.server.replicas import Replicas
+from mcptrio.http.server.streams import Stream, Wakes
+from mcptrio.outbox import Item
+from mcptrio.protocol.jsonrpc import decode
+from mcptrio.protocol.messages import Batch, Message, Notification
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import HTTPTraits
+
+__all__ = ["NOWHERE", "POST", "STANDING", "Session", "Shared"]
+
+STANDING: Final = "g"
+"""How the ids of sessions' own streams begin."""
+POST: Final = "p"
+"""How the ids of the streams of requests begin."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
+
+
+@frozen(kw_only=True)
+class Shared:
+    """What the sessions of one process have in common."""
+
+    store: SessionStore
+    events: EventStore
+    replicas: Replicas
+    limits: HTTPLimits
+    silence: Silence
+    start_soon: Callable[..., None]
+    """Starts a task in the application's nursery."""
+
+
+class _Nowhere:
+    """The outlet of what gets no answer: notifications, responses, and what another replica passes on."""
+
+    async def send(self, message: Item) -> None:
+        raise ConnectionClosed("the message cannot be sent: nothing was asked")
+
+    def offer(self, message: Notification, key: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def release(self, retry_ms: int) -> bool:
+        return False
+
+
+NOWHERE: Final = _Nowhere()
+
+
+class Session:
+    """The local part of one session."""
+
+    def __init__(self, shared: Shared, peer: PeerSession, saved: SessionRecord | None) -> None:
+        self.peer = peer
+        self.standing: Stream | None = None
+        """What belongs to no request; exists since the first GET here."""
+        self.streams: dict[str, Stream] = {}
+        """Those whose pump runs here."""
+        self.waiting: set[Stream] = set()
+        """Those whose exchange still waits for the first message; no event of them exists."""
+        self.wakes = Wakes()
+        self.exchanges = 0
+        """HTTP exchanges that are being served with it."""
+        self.used = trio.current_time()
+        self.touched = self.used
+        """When the store last learned that it is used."""
+        self.ended = False
+        self.scope = trio.CancelScope()
+        self.silence = shared.silence
+        self._shared = shared
+        self._saved = saved
+        self._views: WeakValueDictionary[str, Stream] = WeakValueDictionary()
+        """Streams of other replicas that are read here."""
+        self._attached: Stream | None = None
+        """The session's own stream, while the engine sends to it."""
+        self._newest = ""
+        """The newest stream of the session's own on any replica: when it was opened, and its id."""
+
+    @property
+    def id(self) -> str:
+        return self.peer.id
+
+    @property
+    def traits(self) -> HTTPTraits | None:
+        """``None`` until ``initialize`` has been answered."""
+        record = self.peer.record
+        return REVISIONS[record.revision].http if record else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost if the local part ended now: nothing runs, and the record is stored."""
+        return (
+            not (self.peer.busy or self.exchanges or self.streams or self.waiting) and self.peer.record is self._saved
+        )
+
+    def open_stream(self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None) -> Stream:
+        """A stream of this session; it is kept in no list until :meth:`start`.
+
+        Args:
+            asked: what it answers, with so many responses.
+        """
+        traits = self.traits
+        return Stream(
+            f"{kind}{secrets.token_urlsafe(6)}",
+            self.id,
+            self._shared.events,
+            self.wakes,
+            self._announce,
+            asked=asked,
+            expected=expected,
+            primes=traits is not None and traits.priming,
+            window=self._shared.limits.window,
+        )
+
+    def find_stream(self, id: str) -> Stream:
+        """The stream with this id: ours, or what we can see of another replica's."""
+        stream = self.streams.get(id) or self._views.get(id)
+        if stream is None:
+            stream = self.open_stream("")
+            stream.id = id
+            self._views[id] = stream
+        return stream
+
+    async def resume(self, id: str) -> Stream:
+        """The stream with this id, which the client reads here from now on and nowhere else."""
+        await self._shared.replicas.tell(self.id, {"resumed": id})
+        return self.find_stream(id)
+
+    def start(self, stream: Stream, items: Sequence[Item] = ()) -> None:
+        """Pump the stream into the store, in the application's nursery, so that it outlives the exchange."""
+        self.streams[stream.id] = stream
+        self._shared.start_soon(self._pump, stream, items)
+
+    async def listen(self) -> Stream:
+        """The session's own stream, attached to the engine here and detached on every other replica."""
+        if self.standing is None:
+            self.standing = self.open_stream(STANDING)
+            self.start(self.standing)
+        stream = self.standing
+        if self._attached is not stream:
+            self.peer.attach(stream)
+            self._attached = stream
+        # Later than what was heard of, also where another machine's clock is ahead.
+        opened = max(time.time_ns(), int(self._newest.partition(" ")[0] or 0) + 1)
+        self._newest = f"{opened:020d} {stream.id}"
+        await self._shared.replicas.tell(self.id, {"standing": self._newest})
+        return stream
+
+    async def stop_listening(self) -> None:
+        """End the session's own stream, which has no reader; that of another replica goes on."""
+        stream = self.standing
+        if stream is not None:
+            self._detach()
+            stream.close()
+            self.standing = None
+            if self._newest.endswith(f" {stream.id}"):
+                await self._shared.replicas.tell(self.id, {"vacant": stream.id})
+
+    async def receive(self, incoming: Message | Batch, outlet: Outlet, principal: Principal | None) -> None:
+        """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
+        self.used = trio.current_time()
+        self.peer.principal = principal
+        known = self.peer.receive(incoming, outlet)
+        await self.try_to_save()
+        if not known or isinstance(incoming, Batch):
+            await self._shared.replicas.pass_on(self.id, incoming)
+
+    async def save(self) -> None:
+        """Store the record if the engine has replaced it.
+
+        Raises:
+            StoreFailed: it could not be stored, and will be tried again.
+            Overloaded: it is new, and the store has too many.
+        """
+        record = self.peer.record
+        if record is not None and record is not self._saved and not self.ended:
+            before, self._saved = self._saved, record
+            saved = False
+            try:
+                await self._shared.store.save(record)
+                saved = True
+            finally:
+                if not saved and self._saved is record:
+                    self._saved = before
+
+    async def try_to_save(self) -> None:
+        """The same where what changed the record is done already and must not fail for it; the sweep tries again."""
+        try:
+            await self.save()
+        except StoreFailed as error:
+            _log.error("a session could not be saved: %s", error)
+
+    async def repeat(self, served: Message | Batch) -> None:
+        """Let the other replicas do to their records what this message has done to ours."""
+        if self._saved is not None and not self.ended:
+            await self._shared.replicas.repeat(self.id, served)
+
+    def end(self, reason: str) -> None:
+        """Forget the local part."""
+        if not self.ended:
+            self.ended = True
+            self.peer.end(reason)
+            for stream in (*self.streams.values(), *self.waiting):
+                stream.outbox.abort()
+            self.wakes.end()
+            self.scope.cancel(reason=reason)
+
+    async def follow(self) -> None:
+        """Hear the other replicas until the session ends here."""
+        with self.scope:
+            await self._shared.replicas.follow(self.id, self._hear)
+
+    def _hear(self, news: Mapping[str, str]) -> None:
+        if "wake" in news:
+            self.wakes.wake(news["wake"])
+        elif "message" in news:
+            incoming = decode(news["message"].encode())
+            if isinstance(incoming, Batch):
+                for message in incoming.messages:
+                    self.peer.receive(message, NOWHERE)
+        elif "standing" in news:
+            if news["standing"] > self._newest:
+                self._newest = news["standing"]
+                # Its readers stay: it is attached again when the newer one has gone.
+                self._detach()
+        elif "vacant" in news:
+            if self.standing is not None and self.standing.readers:
+                self._shared.start_soon(self.listen)
+        elif "resumed" in news:
+            stream = self.streams.get(news["resumed"]) or self._views.get(news["resumed"])
+            if stream is not None:
+                stream.supersede()
+        elif "end" in news:
+            self.end(news["end"])
+
+    async def _pump(self, stream: Stream, items: Sequence[Item]) -> None:
+        try:
+            await stream.pump(items, ended=lambda: self.ended or self.peer.ended)
+        except StoreFailed as error:
+            _log.error("a stream of a session ends early: %s", error)
+        finally:
+            del self.streams[stream.id]
+            if self.standing is stream:
+                self._detach()
+                self.standing = None
+        await stream.settle()
+
+    def _detach(self) -> None:
+        if self._attached is not None:
+            self.peer.detach(self._attached)
+            self._attached = None
+
+    async def _announce(self, stream: str) -> None:
+        await self._shared.replicas.tell(self.id, {"wake": stream})

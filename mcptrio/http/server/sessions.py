@@ -1,0 +1,224 @@
+"""Handshake sessions over HTTP: which exist, and which of them this process works for.
+
+Kept by the ASGI entry. No process owns a session: whatever arrives here is served here, by a local part that is made
+from the stored record when there is none, and let go when it has been idle for a while.
+The one rule: the store decides whether a session exists; a local part only says what it is doing.
+
+Source: MCP 2025-11-25, basic/transports, "Session Management".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from mcptrio.abc import Bus, Engine, EventStore, PeerSession, Principal, SessionRecord, SessionStore
+from mcptrio.errors import Overloaded
+from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.limits import HTTPLimits
+from mcptrio.http.server.replicas import Replicas
+from mcptrio.http.server.request_auth import is_same_person
+from mcptrio.http.server.session import Session, Shared
+from mcptrio.protocol.revisions.registry import REVISIONS
+
+__all__ = ["Sessions"]
+
+_SWEEP: Final = 5.0
+"""Seconds between two looks at what has been idle for too long."""
+_TOUCH: Final = 60.0
+"""Seconds after which the store is told again that a session is busy. Stores forget sessions after much longer."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
+
+
+class Sessions:
+    """All sessions that this process works for.
+
+    Args:
+        bus: reaches the other replicas; ``None`` where there are none.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: SessionStore,
+        events: EventStore,
+        bus: Bus | None,
+        limits: HTTPLimits,
+        silence: Silence,
+    ) -> None:
+        self.events = events
+        self._store = store
+        self._limits = limits
+        self._engine = engine
+        self._replicas = Replicas(bus)
+        self._shared = Shared(
+            store=store,
+            events=events,
+            replicas=self._replicas,
+            limits=limits,
+            silence=silence,
+            start_soon=self._start_soon,
+        )
+        self._here: OrderedDict[str, Session] = OrderedDict()
+        """The least recently used first."""
+        self._expired: dict[str, None] = {}
+        """Expired sessions whose events are to be dropped."""
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Own the tasks of all sessions, and drop those that are idle for too long. Runs until cancelled."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                nursery = self._nursery
+                nursery.start_soon(self._engine.contained, self._listen, "hearing of other processes' events")
+                task_status.started()
+                while True:
+                    await trio.sleep(_SWEEP)
+                    await self._engine.contained(self._sweep, "looking for idle sessions")
+        finally:
+            self._nursery = None
+            for session in tuple(self._here.values()):
+                session.end("the server stops")
+            self._here.clear()
+
+    def open(self, principal: Principal | None) -> Session:
+        """A session that waits for ``initialize``. Nobody finds it until :meth:`keep`.
+
+        Raises:
+            Overloaded: the engine has too many.
+        """
+        self._check_running()
+        return Session(self._shared, self._open_peer(principal, None), None)
+
+    async def keep(self, session: Session) -> None:
+        """Store a session whose ``initialize`` has succeeded.
+
+        Raises:
+            Overloaded: the store has too many.
+            StoreFailed: it could not be stored.
+        """
+        await session.save()
+        self._enter(session)
+
+    async def find(self, id: str, principal: Principal | None) -> Session | None:
+        """The session, if there is one and it belongs to this principal.
+
+        Raises:
+            Overloaded: it has no local part yet, and the engine has too many.
+            StoreFailed: whether there is one cannot be read.
+        """
+        self._check_running()
+        record = await self._store.load(id)
+        if record is not None and record.revision not in REVISIONS:
+            # Kept by a newer version, before this one was put back: the client begins anew with what we speak.
+            record = None
+        session = self._here.get(id)
+        if record is None:
+            if session is not None:
+                await self._forget(session, "the session has ended elsewhere")
+            return None
+        if not is_same_person(record.principal, principal):
+            _log.warning("session of another principal asked for: %s", principal)
+            return None
+        if session is not None and session.peer.ended:
+            session.end("its local part has ended")
+        if session is None or session.ended:
+            session = Session(self._shared, self._open_peer(principal, record), record)
+            self._enter(session)
+        self._here.move_to_end(id)
+        session.used = session.touched = trio.current_time()
+        return session
+
+    async def end(self, session: Session) -> None:
+        """The client has ended the session: forget it everywhere."""
+        await self._store.delete(session.id)
+        await self._forget(session, "the client has ended the session")
+        await self._replicas.tell(session.id, {"end": "the client has ended the session"})
+
+    def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
+        """A local part at the engine. If the engine has no more room, the least recently used idle one makes some:
+        its session stays in the store, and gets a local part again with its next request.
+
+        Raises:
+            Overloaded: every local part is busy, or the server is stopping.
+        """
+        try:
+            return self._engine.open_session(principal=principal, record=record)
+        except Overloaded:
+            idle = next((session for session in self._here.values() if session.is_idle), None)
+            if idle is None:
+                raise
+        self._release(idle, "another session needs its place")
+        return self._engine.open_session(principal=principal, record=record)
+
+    def _release(self, session: Session, reason: str) -> None:
+        """Let go of a local part; the store keeps the session."""
+        session.end(reason)
+        if self._here.get(session.id) is session:
+            del self._here[session.id]
+
+    def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        work = partial(function, *args)
+        self._check_running().start_soon(self._engine.contained, work, "a task of an HTTP session")
+
+    def _check_running(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
+        return self._nursery
+
+    async def _listen(self) -> None:
+        def wake(id: str, stream: str) -> None:
+            session = self._here.get(id)
+            if session is not None:
+                session.wakes.wake(stream)
+
+        await self.events.listen(wake)
+
+    def _enter(self, session: Session) -> None:
+        self._here[session.id] = session
+        if self._replicas.exist:
+            self._start_soon(self._follow, session)
+
+    async def _follow(self, session: Session) -> None:
+        await session.follow()
+        if self._here.get(session.id) is session:
+            del self._here[session.id]
+
+    async def _forget(self, session: Session, reason: str) -> None:
+        self._release(session, reason)
+        await self.events.drop(session.id)
+
+    async def _sweep(self) -> None:
+        now = trio.current_time()
+        for session in tuple(self._here.values()):
+            await session.try_to_save()
+            standing = session.standing
+            if (
+                standing is not None
+                and not standing.readers
+                and now - standing.unread_since > self._limits.resume_timeout
+            ):
+                await session.stop_listening()
+            if session.peer.busy or session.exchanges:
+                session.used = now
+                if now - session.touched > _TOUCH:
+                    session.touched = now
+                    await self._store.load(session.id)
+            elif now - session.used > self._limits.idle_timeout:
+                self._release(session, "idle here")
+        self._expired.update(dict.fromkeys(await self._store.expire()))
+        while self._expired:
+            # It stays on the list until its events are dropped: the store names it once.
+            id = next(iter(self._expired))
+            session_here = self._here.get(id)
+            if session_here is not None:
+                self._release(session_here, "the session has expired")
+            await self.events.drop(id)
+            self._expired.pop(id, None)
+            await self._replicas.tell(id, {"end": "the session has expired"})

@@ -1,0 +1,302 @@
+"""The exchanges of handshake sessions: initialize, POST, GET, resume, DELETE.
+
+Called by the ASGI entry with what the rules have decided. A POST whose first message is its whole answer gets plain
+JSON. Anything else, or (where the revision primes streams) an answer that takes longer than
+``HTTPLimits.stream_delay``, becomes a stream in the event store, which the client can resume.
+The one rule: an exchange that ends early ends nothing else; only the client's word or the session's end does.
+
+Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from mcptrio.abc import Principal
+from mcptrio.errors import ConnectionClosed, InvalidRequest, Overloaded, StoreFailed
+from mcptrio.http.server.exchange import Exchange
+from mcptrio.http.server.rules import SESSION_ID, Decision, Deliver, End, Initialize, Listen, Refusal, Resume
+from mcptrio.http.server.session import NOWHERE, POST, STANDING, Session
+from mcptrio.http.server.sessions import Sessions
+from mcptrio.http.server.streams import Reader, Stream
+from mcptrio.outbox import Item, Outbox
+from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Request, Response
+
+__all__ = ["serve_session"]
+
+_BATCH_PATIENCE: Final = 5.0
+"""Seconds in which the engine says whether a batch of notifications or responses is legal."""
+_MEND: Final = 5.0
+"""Seconds after which to try again what the store could not do."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
+
+
+async def serve_session(
+    sessions: Sessions, exchange: Exchange, decision: Decision, principal: Principal | None
+) -> None:
+    """Answer an exchange about a session.
+
+    Raises:
+        Overloaded: a limit is reached, or the store does not work, and nothing has been sent.
+    """
+    failed: StoreFailed | None = None
+    try:
+        await _serve(sessions, exchange, decision, principal)
+    except StoreFailed as error:
+        failed = error
+    if failed is None:
+        return
+    _log.error("%s", failed)
+    if not exchange.streaming:
+        raise Overloaded("sessions cannot be kept at the moment", retry_after=_MEND) from failed
+    # The client comes back for the rest, and again later if that does not work.
+    await exchange.end()
+
+
+async def _serve(sessions: Sessions, exchange: Exchange, decision: Decision, principal: Principal | None) -> None:
+    match decision:
+        case Initialize(request):
+            await _initialize(sessions, exchange, request, principal)
+        case Deliver(id) | Listen(id) | Resume(id) | End(id):
+            session = await sessions.find(id, principal)
+            if session is None:
+                await exchange.refuse(Refusal.because(404, "no such session; begin anew with initialize"))
+                return
+            session.exchanges += 1
+            try:
+                await _serve_found(sessions, session, exchange, decision, principal)
+            finally:
+                session.exchanges -= 1
+
+
+async def _serve_found(
+    sessions: Sessions, session: Session, exchange: Exchange, decision: Decision, principal: Principal | None
+) -> None:
+    match decision:
+        case Deliver(_, incoming):
+            await _deliver(session, exchange, incoming, principal)
+        case End():
+            await sessions.end(session)
+            await exchange.respond(204)
+        case Listen():
+            await _while_connected(exchange, lambda: _listen(session, exchange))
+        case Resume(_, event_id):
+            await _resume(sessions, session, exchange, event_id)
+
+
+async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, principal: Principal | None) -> None:
+    session = sessions.open(principal)
+    kept = False
+    try:
+        outbox = Outbox()
+        session.peer.receive(request, outbox)
+        reply: list[Item] = []
+
+        async def collect() -> None:
+            # To the end, since the record exists only then. Log messages may come before the answer; a session that
+            # does not exist yet has no stream for them.
+            while True:
+                try:
+                    reply.extend(await outbox.take())
+                except trio.EndOfChannel:
+                    return
+
+        await _while_connected(exchange, collect)
+        outbox.abort()
+        if exchange.gone:
+            return
+        answer = next((item for item in reply if isinstance(item, (Response, ErrorResponse))), None)
+        if answer is None:
+            raise Overloaded("the request was cancelled by the server")
+        if session.peer.record is not None:
+            await sessions.keep(session)
+            kept = True
+            exchange.common.append((SESSION_ID.encode(), session.id.encode("ascii")))
+        else:
+            session.end("initialize has failed")
+        await exchange.reply(200, answer)
+    finally:
+        if not kept:
+            session.end("initialize has failed")
+
+
+async def _deliver(
+    session: Session, exchange: Exchange, incoming: Message | Batch, principal: Principal | None
+) -> None:
+    expected = _expected(incoming)
+    if not expected and not isinstance(incoming, Batch):
+        await session.receive(incoming, NOWHERE, principal)
+        await session.repeat(incoming)
+        await exchange.respond(202)
+        return
+    stream = session.open_stream(POST, asked=incoming, expected=expected)
+    session.waiting.add(stream)
+    try:
+        await session.receive(incoming, stream, principal)
+        if expected:
+            await _answer(session, exchange, incoming, stream)
+        else:
+            await session.repeat(incoming)
+            await _accept(exchange, stream)
+    finally:
+        session.waiting.discard(stream)
+        if stream.id not in session.streams:
+            # Answered, or left by a client that knows no event to resume from.
+            stream.outbox.abort()
+
+
+async def _accept(exchange: Exchange, stream: Stream) -> None:
+    """A batch without requests. Whether arrays are legal the engine says, with an error without id."""
+    items: list[Item] = []
+    with trio.move_on_after(_BATCH_PATIENCE):
+        try:
+            items = await stream.outbox.take()
+        except (trio.EndOfChannel, ConnectionClosed):
+            pass
+    await (exchange.reply(400, items[0]) if items else exchange.respond(202))
+
+
+async def _answer(session: Session, exchange: Exchange, incoming: Message | Batch, stream: Stream) -> None:
+    """Plain JSON or a stream, whichever the first messages make it."""
+    limits = exchange.limits
+    quiet = limits.stream_delay if stream.primes and exchange.takes_events else limits.keepalive_interval
+    items: list[Item] | None = None
+
+    async def wait() -> None:
+        nonlocal items
+        session.silence.begin(stream, quiet)
+        try:
+            items = await stream.outbox.take(unless_poked=True)
+        except (trio.EndOfChannel, ConnectionClosed):
+            pass
+        finally:
+            session.silence.end(stream, quiet)
+
+    await exchange.while_connected(wait, stream.outbox.poke)
+    if exchange.gone:
+        return
+    if items is None:
+        await _say_nothing(session, exchange)
+        return
+    await session.try_to_save()
+    await session.repeat(incoming)
+    if not exchange.takes_events:
+        first = items
+        await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, first))
+    elif stream.is_final(items) and exchange.takes_json:
+        await _reply(exchange, items[0])
+    else:
+        reader = Reader(stream, exchange)
+        session.waiting.discard(stream)
+        session.start(stream, items)
+        # Whatever the form, there is a first event already.
+        primed = stream.primes or bool(items)
+        await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
+
+
+async def _answer_plainly(session: Session, exchange: Exchange, stream: Stream, items: list[Item]) -> None:
+    """For a client that reads no events: notifications before the answer are lost to it."""
+    try:
+        while not stream.is_final(items[-1:]):
+            await _ask_elsewhere(session, items)
+            items = await stream.outbox.take()
+    except (trio.EndOfChannel, ConnectionClosed):
+        await _say_nothing(session, exchange)
+    else:
+        await _reply(exchange, items[-1])
+
+
+async def _ask_elsewhere(session: Session, items: list[Item]) -> None:
+    """Send the server's own requests on the session's stream, if the client has one open; otherwise they fail."""
+    for request in [item for item in items if isinstance(item, Request)]:
+        if session.standing is not None:
+            await session.standing.send(request)
+            continue
+        told = "the client takes no event stream for this request: Accept: expected text/event-stream"
+        failed = InvalidRequest(told)
+        session.peer.receive(ErrorResponse.of(request.id, failed), NOWHERE)
+
+
+async def _say_nothing(session: Session, exchange: Exchange) -> None:
+    """No response will come: the client has cancelled its request, which is owed none, or the session is over."""
+    if session.ended:
+        await exchange.refuse(Refusal.because(404, "the session has ended"))
+    else:
+        await exchange.respond(202)
+
+
+async def _reply(exchange: Exchange, item: Item) -> None:
+    refused = isinstance(item, ErrorResponse) and item.id is None
+    await exchange.reply(400 if refused else 200, item)
+
+
+async def _listen(session: Session, exchange: Exchange, *, anew: bool = False) -> None:
+    stream = await session.listen()
+    reader = Reader(stream, exchange, anew=anew)
+    if stream.primes:
+        await stream.prime()
+    await _read(reader, exchange, primed=stream.primes)
+
+
+async def _resume(sessions: Sessions, session: Session, exchange: Exchange, event_id: str) -> None:
+    found = await sessions.events.after(session.id, event_id)
+    if found is None:
+        # Not 404, which would oblige the client to begin a new session (2025-11-25, "Session Management", rule 4).
+        await exchange.refuse(Refusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
+        return
+    stream = await session.resume(found[0])
+    standing = stream.id.startswith(STANDING)
+
+    async def follow() -> None:
+        if not standing:
+            await _read(Reader(stream, exchange, event_id), exchange)
+            return
+        # When that one has ended, here or with the process it began in, the response goes on: with those that came
+        # after it, of which the client has nothing, and with the present one, since there always is one.
+        complete = await _read(Reader(stream, exchange, event_id), exchange, end=False)
+        for id in await sessions.events.completed_after(session.id, stream.id) if complete else ():
+            if complete and id.startswith(STANDING):
+                complete = await _read(Reader(session.find_stream(id), exchange, anew=True), exchange, end=False)
+        if complete and not session.ended:
+            await _listen(session, exchange, anew=True)
+        elif not exchange.gone:
+            await exchange.end()
+
+    await _while_connected(exchange, follow)
+
+
+async def _read(reader: Reader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
+    """Whether the whole stream was written."""
+    if reader.stream.id.startswith(STANDING):
+        exchange.stays(reader.dismiss)
+    try:
+        await exchange.stream()
+        if not primed:
+            # A server sends the head of a response with its first bytes, and the client waits for it.
+            await exchange.write()
+        complete = await reader.run()
+        if end:
+            await exchange.end()
+        return complete
+    except ConnectionClosed:
+        return False
+    finally:
+        reader.leave()
+
+
+async def _while_connected(exchange: Exchange, function: Callable[[], Awaitable[object]]) -> None:
+    """Run it until it ends or the client leaves."""
+    with trio.CancelScope() as scope:
+        await exchange.while_connected(function, lambda: scope.cancel(reason="the client has left"))
+
+
+def _expected(incoming: Message | Batch) -> int:
+    """How many responses it will get."""
+    if isinstance(incoming, Batch):
+        return sum(isinstance(message, (Request, Malformed)) for message in incoming.messages)
+    return int(isinstance(incoming, Request))

@@ -1,0 +1,282 @@
+"""A self-contained message of a per-request revision, from the engine to the response.
+
+Called by the ASGI entry. The first message decides the form of the response: the final answer alone is plain JSON and
+an error keeps its own status; anything before it, or silence for too long, makes it a stream of events.
+The one rule: the client closing the response is the cancellation of the request, whatever form the response has.
+
+Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; basic/patterns/cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from mcptrio.abc import Engine, Principal
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.http.server.exchange import COMMENT, Exchange
+from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.rules import status_of
+from mcptrio.outbox import Outbox
+from mcptrio.protocol import sse
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
+
+__all__ = ["answer"]
+
+_LISTEN: Final = "subscriptions/listen"
+_OUTBOX: Final = 256
+"""Messages that may wait for a slow reader; then the handler waits."""
+
+
+async def answer(
+    engine: Engine,
+    exchange: Exchange,
+    message: Request | Notification,
+    principal: Principal | None,
+    silence: Silence,
+) -> None:
+    """Have the engine answer one message, and write what it says."""
+    reply = _Reply(exchange, silence)
+    overloaded: Overloaded | None = None
+    stands = False
+
+    async def work() -> None:
+        nonlocal overloaded, stands
+        silence.begin(reply, exchange.limits.keepalive_interval)
+        try:
+            stands = await engine.answer(
+                message,
+                reply,
+                principal=principal,
+                opened=reply.opened,
+                standing=exchange.is_direct and exchange.takes_events,
+            )
+        except Overloaded as error:
+            overloaded = error
+        finally:
+            if not stands:
+                reply.close()
+        if reply.written is not None and not stands:
+            await reply.written.wait()
+            await reply.end()
+
+    if isinstance(message, Request) and message.method == _LISTEN:
+        exchange.stays(partial(reply.leave, "the access token is no longer good"))
+    await exchange.while_connected(work, reply.leave)
+    if stands:
+        reply.part()
+        return
+    if exchange.gone or reply.written is not None:
+        return
+    id = message.id if isinstance(message, Request) else None
+    if overloaded is not None:
+        await exchange.overloaded(overloaded, id)
+    elif reply.final is not None:
+        await exchange.reply(status_of(reply.final) if isinstance(reply.final, ErrorResponse) else 200, reply.final)
+    elif isinstance(message, Notification):
+        await exchange.respond(202)
+    else:
+        # Cancelled on this side, by a shutdown or a deadline that says nothing; a status is owed all the same.
+        await exchange.overloaded(Overloaded("the request was cancelled by the server"), id)
+
+
+class _Reply:
+    """The outlet of one request: holds the answer back until the form of the response is known.
+
+    What is said on a stream is written by the writers, and nobody is there to write while nothing is said: where
+    something is queued, ``_writing`` is set.
+    """
+
+    __slots__ = (
+        "_cancel",
+        "_closed",
+        "_exchange",
+        "_outbox",
+        "_rest",
+        "_silence",
+        "_writing",
+        "final",
+        "written",
+    )
+
+    def __init__(self, exchange: Exchange, silence: Silence) -> None:
+        self._exchange = exchange
+        self._silence = silence
+        self._outbox: Outbox | None = None
+        self._closed = False
+        self._cancel: Callable[[str], None] | None = None
+        self._writing = False
+        self._rest: bytes | memoryview = b""
+        """What the client did not take at once."""
+        self.final: Response | ErrorResponse | None = None
+        self.written: trio.Event | None = None
+        """Set when everything on the stream has been written; ``None`` while there is none."""
+
+    def opened(self, cancel: Callable[[str], None]) -> None:
+        """See :meth:`mcptrio.abc.Engine.answer`."""
+        self._cancel = cancel
+        if self._exchange.gone:
+            self.leave()
+
+    def leave(self, reason: str = "the client closed the response") -> None:
+        """Nobody reads this any more, or may."""
+        cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel(reason)
+
+    async def send(self, message: Message | Sequence[Message]) -> None:
+        if self._closed or self.final is not None:
+            raise ConnectionClosed("the message cannot be sent: the response is complete")
+        if self._outbox is None:
+            if isinstance(message, (Response, ErrorResponse)):
+                self.final = message
+                return
+            if not self._exchange.takes_events:
+                return
+            self._begin()
+        assert self._outbox is not None
+        await self._outbox.send(message)
+        if not self._writing and len(self._outbox):
+            self._wake()
+
+    def offer(self, message: Notification, key: object) -> None:
+        if self._closed or self.final is not None or not self._exchange.takes_events:
+            return
+        if self._outbox is None:
+            self._begin()
+        assert self._outbox is not None
+        self._outbox.offer(message, key)
+        if not self._writing and len(self._outbox):
+            self._wake()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        # It holds the request, which holds this.
+        self._cancel = None
+        self._silence.end(self, self._exchange.limits.keepalive_interval)
+        if self._outbox is not None:
+            self._outbox.close()
+            if not self._writing:
+                self._finish()
+
+    def release(self, retry_ms: int) -> bool:
+        """Never: a stream of a per-request revision cannot be resumed."""
+        return False
+
+    def break_silence(self) -> None:
+        """Nothing has been said for a while: show that somebody is working, on a stream if it is none yet."""
+        if self._outbox is not None:
+            if not self._writing and not self._closed:
+                self._wake()
+        elif self._exchange.takes_events and not self._closed and self.final is None:
+            self._begin()
+
+    def part(self) -> None:
+        """The stream goes on without the task that has begun it."""
+        self.written = None
+        self._exchange.part()
+
+    async def end(self) -> None:
+        """Everything has been written: the response is complete."""
+        if not self._exchange.gone:
+            try:
+                await self._exchange.end()
+            except ConnectionClosed:
+                pass
+
+    def write_now(self) -> bool:
+        """See :meth:`write`. Whether it could be done without waiting."""
+        if not self._exchange.is_direct:
+            return False
+        is_written = False
+        try:
+            self._rest = self._exchange.write_now(self._take() or COMMENT)
+            is_written = True
+        finally:
+            if not is_written:
+                self.abandon()
+        if self._rest:
+            return False
+        self._rewrite()
+        return True
+
+    async def write(self) -> None:
+        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working."""
+        assert self._outbox is not None
+        is_written = False
+        try:
+            if self._rest:
+                rest, self._rest = self._rest, b""
+                await self._exchange.write_rest(rest)
+            else:
+                await self._exchange.stream()
+                await self._exchange.write(self._take() or COMMENT)
+            # Everything that waited goes out in one write: 6 to 11 times the events per second.
+            while data := self._take():
+                await self._exchange.write(data)
+            is_written = True
+        except ConnectionClosed:
+            self._exchange.gone = True
+        finally:
+            if not is_written:
+                self.abandon()
+        if is_written:
+            self._rewrite()
+
+    def abandon(self) -> None:
+        """Nothing can be written any more."""
+        assert self._outbox is not None
+        self._exchange.gone = True
+        self._outbox.abort()
+        self.leave()
+        self._writing = False
+        self._finish()
+
+    # Private
+
+    def _begin(self) -> None:
+        self._outbox = Outbox(_OUTBOX)
+        self.written = trio.Event()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._writing = True
+        self._silence.writers.add(self)
+
+    def _take(self) -> bytes:
+        assert self._outbox is not None
+        return b"".join([sse.encode(encode(item)) for item in self._outbox.try_take()])
+
+    def _rewrite(self) -> None:
+        """What was queued has been written, and something may have come since."""
+        assert self._outbox is not None
+        if len(self._outbox):
+            self._silence.writers.add(self)
+            return
+        self._writing = False
+        if self._closed:
+            self._finish()
+        else:
+            self._silence.end(self, self._exchange.limits.keepalive_interval)
+            self._silence.begin(self, self._exchange.limits.keepalive_interval)
+
+    def _finish(self) -> None:
+        """Nothing more is written; who waits for that, or else the stream itself, ends the response."""
+        if self.written is not None:
+            self.written.set()
+        elif self._exchange.gone or self._silence.writers.ended:
+            self._exchange.over()
+        else:
+            self._silence.writers.start_soon(self._end_alone)
+
+    async def _end_alone(self) -> None:
+        try:
+            await self.end()
+        finally:
+            self._exchange.over()

@@ -1,0 +1,88 @@
+"""The writing of all open streams: one task for those whose clients read, one for each whose client does not.
+
+Owned by :mod:`mcptrio.http.server.keepalives`, told by streams that have something to say. What is said between two
+turns of this task goes out in one write, and a stream that says nothing costs no task.
+The one rule: no stream waits for the client of another.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import trio
+
+from mcptrio.abc import Engine
+
+__all__ = ["Writers"]
+
+_BREATH: Final = 32
+"""Streams that are written before others get a turn."""
+
+
+class Written(Protocol):
+    def write_now(self) -> bool:
+        """Write what there is. Never waits. Whether that was possible; else :meth:`write` does the rest."""
+        ...
+
+    async def write(self) -> None:
+        """Write what there is. Bounded."""
+        ...
+
+    def abandon(self) -> None:
+        """Nothing will be written any more. Never waits."""
+        ...
+
+
+class Writers:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._due: deque[Written] = deque()
+        self._arrived = trio.lowlevel.ParkingLot()
+        self._nursery: trio.Nursery | None = None
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def add(self, stream: Written) -> None:
+        """It has something to say. Told again only when that has been written."""
+        if self._ended:
+            stream.abandon()
+            return
+        self._check_running()
+        self._due.append(stream)
+        self._arrived.unpark()
+
+    def start_soon(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Run what has to wait for a client."""
+        self._check_running().start_soon(self._engine.contained, write, "writing a stream")
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                while True:
+                    while not self._due:
+                        await self._arrived.park()
+                    await self._engine.contained(self._write, "writing streams")
+        finally:
+            self._nursery = None
+            self._ended = True
+            while self._due:
+                self._due.popleft().abandon()
+
+    async def _write(self) -> None:
+        while self._due:
+            for _ in range(min(_BREATH, len(self._due))):
+                stream = self._due.popleft()
+                if not stream.write_now():
+                    self.start_soon(stream.write)
+            await trio.lowlevel.checkpoint()
+
+    def _check_running(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
+        return self._nursery

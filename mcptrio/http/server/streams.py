@@ -1,0 +1,398 @@
+"""A stream of a session that outlives the response it began on.
+
+Made by the session for a POST that is not answered at once, and for the session's own messages (GET). The engine
+sends into it as an :class:`~mcptrio.abc.Outlet`; a pump in the nursery of the HTTP application moves the messages to
+the event store; readers, each the response of one HTTP exchange, write what the store has. A reader that leaves
+changes nothing: another one, here or on another replica, goes on after the last event it has seen.
+The one rule: the store is the truth. A wake-up only says "look again", so a lost one costs a delay, not a message.
+
+Whoever waits for an answer gets one, whatever happens to the handler: the store is told with the first event what to
+append in the end if nobody else does, a stream's *will*.
+
+Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery"; SEP-1699.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+from mcptrio.abc import EventStore, StoredEvent
+from mcptrio.errors import Code, ConnectionClosed
+from mcptrio.http.server.exchange import Exchange
+from mcptrio.outbox import Item, Outbox
+from mcptrio.protocol import sse
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notification, Request, RequestId, Response
+
+__all__ = ["Reader", "Stream", "Wakes"]
+
+_OUTBOX: Final = 256
+"""Messages that may wait for the pump; then the handler waits."""
+_TOGETHER: Final = 64 * 1024
+"""Bytes of messages after which they are stored before more are encoded."""
+_LOST: Final = (
+    "the server stopped, was started again, or could not keep the answer;"
+    " whether the request was carried out is not known"
+)
+"""The answer to a request that has none."""
+
+
+class Wakes:
+    """Who waits for news of which stream of one session, on this process."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, trio.Event] = {}
+        self.over = False
+        """Whether the session has ended here: no stream of it goes on."""
+
+    def next(self, stream: str) -> trio.Event:
+        """Set at the next wake-up of the stream. Take it before looking into the store, then nothing is missed."""
+        return self._events.setdefault(stream, trio.Event())
+
+    def wake(self, stream: str) -> None:
+        event = self._events.pop(stream, None)
+        if event is not None:
+            event.set()
+
+    def end(self) -> None:
+        self.over = True
+        for stream in tuple(self._events):
+            self.wake(stream)
+
+
+class Stream:
+    """One stream of one session. The engine's outlet, and what readers here have in common.
+
+    Args:
+        asked: what the stream answers; ``None`` where only :meth:`close` says that it is complete.
+        expected: responses after which it is.
+        primes: whether readers get an event without data first, which gives them an id to resume from.
+        announce: tells the other replicas to look into the store.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        session: str,
+        store: EventStore,
+        wakes: Wakes,
+        announce: Callable[[str], Awaitable[None]],
+        *,
+        asked: Message | Batch | None = None,
+        expected: int | None = None,
+        primes: bool,
+        window: int,
+    ) -> None:
+        self.id = id
+        self.outbox = Outbox(_OUTBOX)
+        self.primes = primes
+        self.readers: list[Reader] = []
+        """The newest last; it alone is given events."""
+        self.cursor: str | None = None
+        """The last event that was written to any reader."""
+        self.unread_since = trio.current_time()
+        self.released = False
+        self.broken = False
+        """The store has failed: what is missing will never come."""
+        self.retry: int | None = None
+        self._session = session
+        self._store = store
+        self._wakes = wakes
+        self._announce = announce
+        self._owed = _requests(asked)
+        """The requests that have no response yet; what is appended for them if they get none, the store has to know."""
+        self._willed = False
+        """Whether it does."""
+        self._batched = isinstance(asked, Batch)
+        self._expected = expected
+        self._left = expected
+        """Responses that are still to be stored."""
+        self._window = window
+
+    async def send(self, message: Message | Sequence[Message]) -> None:
+        await self.outbox.send(message)
+
+    def offer(self, message: Notification, key: object) -> None:
+        self.outbox.offer(message, key)
+
+    def close(self) -> None:
+        self.outbox.close()
+
+    def release(self, retry_ms: int) -> bool:
+        """End the HTTP response, keep the stream: the client comes back for the rest with ``Last-Event-ID``.
+
+        Returns:
+            Whether that is possible; not in a revision that has no priming, where clients would not come back.
+        """
+        if not self.primes:
+            return False
+        self.retry = retry_ms
+        self.released = True
+        self.outbox.poke()
+        self.wake()
+        return True
+
+    def break_silence(self) -> None:
+        """Whoever waits for the first message shall not: the answer becomes a stream without it."""
+        self.outbox.poke()
+
+    def is_final(self, items: Sequence[Item]) -> bool:
+        """Whether these, the first items of the stream, are all there will be, in one message."""
+        if len(items) != 1:
+            return False
+        item = items[0]
+        if isinstance(item, ErrorResponse) and item.id is None:
+            return True
+        return self._expected is not None and len(_responses(item)) >= self._expected
+
+    async def prime(self) -> None:
+        """Store an event without data, which gives whoever reads an id.
+
+        Raises:
+            ConnectionClosed: the stream is complete.
+            StoreFailed: it could not be stored.
+        """
+        await self._append([b""], last=False)
+
+    async def pump(self, items: Sequence[Item] = (), *, ended: Callable[[], bool]) -> None:
+        """Move messages to the store until the stream is complete. Runs in the application's nursery.
+
+        Args:
+            items: what was taken from the outbox before; the stream is primed first, if there was something to be
+                answered.
+            ended: whether the session has ended here, which is why nothing more comes.
+
+        Raises:
+            StoreFailed: something could not be stored.
+        """
+        orderly = False
+        try:
+            if self.primes and self._owed:
+                await self.prime()
+            while True:
+                stored = 0
+                while stored < len(items):
+                    room = await self._wait_for_reader()
+                    if self._wakes.over:
+                        return
+                    events, complete = self._encode(items[stored : stored + room])
+                    await self._append(events, last=complete)
+                    if complete:
+                        orderly = True
+                        return
+                    stored += len(events)
+                items = await self.outbox.take()
+        except trio.EndOfChannel:
+            # Cancelled requests end without a response; an event without data marks the end for whoever resumes.
+            await self._append([self._will() if ended() else b""], last=True)
+            orderly = True
+        except ConnectionClosed:
+            pass  # the session has ended
+        finally:
+            # Whoever still sends learns that nothing goes out any more, and whoever reads that nothing comes.
+            self.outbox.abort()
+            if not orderly:
+                self.broken = True
+                self.wake()
+
+    async def settle(self) -> None:
+        """End what the pump has not ended, as the will says.
+
+        Raises:
+            StoreFailed: it cannot be done now. The store does it later.
+        """
+        if self.broken:
+            await self._store.settle(self._session, self.id)
+            self.wake()
+            await self._announce(self.id)
+
+    def _encode(self, items: Sequence[Item]) -> tuple[list[bytes], bool]:
+        """As many of the items as are stored at once, at least one; and whether the stream is complete with them."""
+        events: list[bytes] = []
+        size = 0
+        for item in items:
+            data = encode(item)
+            events.append(data)
+            if self._left is not None and type(item) is not Notification:
+                self._left -= self._settled_by(item)
+                if self._left <= 0:
+                    return events, True
+            size += len(data)
+            if size >= _TOGETHER:
+                break
+        return events, False
+
+    async def _append(self, events: Sequence[bytes], *, last: bool) -> None:
+        will = None if self._willed or last else self._will()
+        self._willed = True
+        await self._store.append(self._session, self.id, *events, last=last, will=will)
+        for reader in self.readers[-1:]:
+            reader.behind += len(events)
+        self._wakes.wake(self.id)
+        await self._announce(self.id)
+
+    def _settled_by(self, item: Item) -> int:
+        """How many responses it is."""
+        responses = _responses(item)
+        for response in responses:
+            if response.id in self._owed:
+                self._owed.remove(response.id)
+                self._willed = False
+        return len(responses)
+
+    def _will(self) -> bytes:
+        """An error for each request that has no response yet, as it came: alone, or in a batch."""
+        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in self._owed]
+        if not lost:
+            return b""
+        return encode(lost if self._batched else lost[0])
+
+    async def _wait_for_reader(self) -> int:
+        """Back-pressure: a slow reader is not outrun; one that has stopped is closed by its deadline.
+
+        Returns:
+            How many events may be stored now, at least one.
+        """
+        while self.readers:
+            room = self._window - self.readers[-1].behind
+            if room > 0:
+                return room
+            await self.readers[-1].moved.wait()
+        return _OUTBOX
+
+    async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
+        """The events after ``cursor`` and whether they are the last; ``None`` when some of them are lost."""
+        if cursor is None:
+            return await self._store.read(self._session, self.id, 0)
+        found = await self._store.after(self._session, cursor)
+        return None if found is None else found[1:]
+
+    @property
+    def over(self) -> bool:
+        return self._wakes.over or self.broken
+
+    def supersede(self) -> None:
+        """End all readers here: the client reads the stream elsewhere now."""
+        for reader in self.readers:
+            reader.is_superseded = True
+        self.wake()
+
+    def news(self) -> trio.Event:
+        return self._wakes.next(self.id)
+
+    def wake(self) -> None:
+        self._wakes.wake(self.id)
+
+
+class Reader:
+    """One exchange that reads a stream, from its making until :meth:`leave`.
+
+    Args:
+        cursor: the last event the client has, which ends the readers that were here before (a client that resumes has
+            lost them). ``None`` starts where the stream's last reader stopped, and leaves the others open as spares
+            that take over when this one leaves.
+        anew: the client has none of the stream's events: start with the first one, and end the readers before.
+    """
+
+    def __init__(self, stream: Stream, exchange: Exchange, cursor: str | None = None, *, anew: bool = False) -> None:
+        self.stream = stream
+        self.behind = 0
+        self.moved = trio.Event()
+        self._exchange = exchange
+        self.is_superseded = False
+        if cursor is not None or anew:
+            stream.cursor = cursor
+            stream.supersede()
+        stream.readers.append(self)
+        stream.wake()
+
+    def dismiss(self) -> None:
+        """End it, as if another reader had replaced it."""
+        self.is_superseded = True
+        self.stream.wake()
+
+    def leave(self) -> None:
+        self.stream.readers.remove(self)
+        self.stream.unread_since = trio.current_time()
+        self._move(self.behind)
+        self.stream.wake()
+
+    async def run(self) -> bool:
+        """Write events until the stream is complete, is released, is over, or another reader has replaced this one.
+
+        Returns:
+            Whether it is complete, and all of it is written.
+
+        Raises:
+            ConnectionClosed: the client does not read.
+        """
+        stream = self.stream
+        while not (self.is_superseded or stream.over):
+            news = stream.news()
+            events: list[StoredEvent] = []
+            if stream.readers[-1] is self:
+                found = await stream.after(stream.cursor)
+                if found is None:
+                    return False
+                events, complete = found
+                if stream.released and (events or stream.cursor is not None):
+                    await self._release(events)
+                    return False
+                # What is counted after it has been found is found again, as nothing: that clears the count.
+                self.behind = len(events)
+                if not events:
+                    self._move(0)
+                else:
+                    await self._exchange.write(self._encode(events, complete))
+                    stream.cursor = events[-1].id
+                    self._move(len(events))
+                if complete:
+                    return True
+            if not events:
+                with trio.move_on_after(self._exchange.limits.keepalive_interval) as silence:
+                    await news.wait()
+                if silence.cancelled_caught:
+                    await self._exchange.write()
+        return False
+
+    async def _release(self, events: Sequence[StoredEvent]) -> None:
+        """Let the client go, with an id at least: it could not come back without. The rest it gets then."""
+        stream = self.stream
+        stream.released = False
+        first = events[:1] if stream.cursor is None else ()
+        data = self._encode(first, False) if first else b""
+        await self._exchange.write(data + b"retry: %d\n\n" % (stream.retry or 0))
+        if first:
+            stream.cursor = first[0].id
+
+    def _encode(self, events: Sequence[StoredEvent], complete: bool) -> bytes:
+        parts = []
+        for event in events:
+            if event.data:
+                parts.append(sse.encode(event.data, id=event.id))
+            elif not (complete and event is events[-1]):
+                retry = (
+                    self.stream.retry
+                    if self.stream.retry is not None
+                    else round(self._exchange.limits.retry_delay * 1000)
+                )
+                parts.append(sse.encode(b"", id=event.id, retry=retry))
+        return b"".join(parts) or sse.comment()
+
+    def _move(self, written: int) -> None:
+        self.behind = max(0, self.behind - written)
+        self.moved.set()
+        self.moved = trio.Event()
+
+
+def _requests(asked: Message | Batch | None) -> list[RequestId]:
+    messages = asked.messages if isinstance(asked, Batch) else (asked,)
+    return [message.id for message in messages if isinstance(message, Request)]
+
+
+def _responses(item: Item) -> list[Response | ErrorResponse]:
+    items = item if isinstance(item, Sequence) else (item,)
+    return [each for each in items if isinstance(each, (Response, ErrorResponse))]

@@ -1,0 +1,231 @@
+"""MCP over WebSocket: a connection is a session, and a text message one JSON-RPC message or batch.
+
+A transport of our own, as the specification allows; called by the ASGI entry for a scope of type ``websocket``. What
+may be refused is refused before the upgrade, as HTTP (:class:`Upgrade`); then the engine gets a channel.
+The one rule: whoever ends a connection that is open says why, by a close code, as long as the client reads.
+
+There is no half of a WebSocket: a client that closes it can be told nothing any more, so what it had in flight is
+cancelled. A message that is no JSON is answered with an error; a message that is no text, or too large, ends the
+connection, since the next one would be as bad. While a session can take in nothing more, nothing is read.
+
+Source: RFC 6455 sections 4.2.2, 5.5.1 and 7.4.1; ASGI 3.0, "WebSocket" and "WebSocket Denial Response"; MCP 2026-07-28
+and 2025-11-25, basic/transports, "Custom Transports".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from mcptrio.abc import Engine, Principal
+from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.http.close_codes import CloseCode, describe
+from mcptrio.http.server.decoder import Decoder
+from mcptrio.http.server.exchange import Exchange, Receive, Scope, Send
+from mcptrio.http.server.rules import SUBPROTOCOL
+from mcptrio.protocol.jsonrpc import encode
+from mcptrio.protocol.messages import Incoming, Message
+
+__all__ = ["Upgrade", "WebSocketChannel", "serve_websocket"]
+
+CLOSING: Final = 0.5
+"""Seconds for the close frame to leave, and again for the client's own to come."""
+_REASON: Final = 123
+"""Bytes of the reason in a close frame."""
+_STOPPING: Final = "the server is stopping"
+
+
+class Upgrade:
+    """A WebSocket that is asked for, and not open yet.
+
+    Args:
+        scope: of type ``websocket``.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.receive = receive
+        self.send = send
+        self.subprotocols: Sequence[str] = scope.get("subprotocols") or ()
+        self._answerable = "websocket.http.response" in (scope.get("extensions") or {})
+
+    async def respond(self, event: MutableMapping[str, Any]) -> None:
+        """The ``send`` of an :class:`Exchange` that refuses it. Where the ASGI server has no words for a response, it
+        makes a 403 without a body of it."""
+        if self._answerable:
+            await self.send({**event, "type": f"websocket.{event['type']}"})
+        elif event["type"] == "http.response.start":
+            await self.send({"type": "websocket.close", "code": int(CloseCode.POLICY)})
+
+
+class WebSocketChannel:
+    """See :class:`mcptrio.abc.MessageChannel`. The upgrade is accepted when the engine first receives.
+
+    Args:
+        first_message_timeout: seconds for the first message; a connection that is opened and left alone is closed.
+        write_timeout: seconds for one message to leave; a client that reads nothing for so long is gone.
+        owner: the client that its requests count for.
+    """
+
+    name = "websocket"
+
+    def __init__(
+        self,
+        upgrade: Upgrade,
+        decoder: Decoder,
+        *,
+        first_message_timeout: float,
+        write_timeout: float,
+        owner: Hashable = None,
+    ) -> None:
+        self._receive = upgrade.receive
+        self._send = upgrade.send
+        self._decoder = decoder
+        self._owner = owner
+        self._first_message_timeout = first_message_timeout
+        self._write_timeout = write_timeout
+        self._heard = False
+        self._resume = -inf
+        """When the next message is read: the client has a share of the time for large ones."""
+        self._broken: str | None = None
+        """Why nothing can be said any more."""
+        self.accepted = False
+        self.refusal: tuple[CloseCode, str] | None = None
+        """Why we end it, because of what has come."""
+
+    async def receive(self) -> list[Incoming]:
+        """The next message.
+
+        Raises:
+            ConnectionClosed: the client has closed it or is gone, or sent what ends the connection.
+        """
+        if not self.accepted:
+            self.accepted = True
+            await self._write([{"type": "websocket.accept", "subprotocol": SUBPROTOCOL}])
+        if self._resume > trio.current_time():
+            await trio.sleep_until(self._resume)
+        event = await (self._receive() if self._heard else self._first())
+        if event["type"] != "websocket.receive":
+            self._broken = f"the client has closed the connection: {describe(event.get('code') or CloseCode.NO_CODE)}"
+            raise ConnectionClosed(self._broken)
+        text: str | None = event.get("text")
+        if text is None:
+            raise self._refuse(CloseCode.UNSUPPORTED_DATA, "expected a text message, got a binary one")
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            # A lone surrogate: the ASGI server does not look at what it decodes.
+            raise self._refuse(CloseCode.INVALID_DATA, "expected UTF-8") from None
+        limit = self._decoder.limits.bytes
+        if len(data) > limit:
+            raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
+        incoming = self._decoder.decode_now(data, self._owner)
+        # What the client sends meanwhile waits in its connection.
+        self._resume = trio.current_time() + self._decoder.wait(self._owner)
+        return [incoming]
+
+    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
+        """Write all of it, a message or a batch in each WebSocket message.
+
+        Raises:
+            ConnectionClosed: the client is gone, or does not read.
+        """
+        # One at a time, so that the written form of one message is in memory, and not that of all.
+        await self._write({"type": "websocket.send", "text": encode(each).decode()} for each in messages)
+
+    async def aclose(self) -> None:
+        """Nothing: only who knows why it ends can say it, in :meth:`hang_up`."""
+        await trio.lowlevel.checkpoint()
+
+    async def hang_up(self, code: CloseCode, reason: str) -> None:
+        """Send the close frame, if there is still somebody to read it, and wait a moment for the client's.
+
+        Bounded by :data:`CLOSING`, twice; cancelled, it only sends.
+        """
+        if not self.accepted or self._broken is not None:
+            return
+        self._broken = reason
+        shown = reason.encode()[:_REASON].decode(errors="ignore")
+        with suppress(OSError):
+            with trio.move_on_after(CLOSING, shield=True) as patience:
+                await self._send({"type": "websocket.close", "code": int(code), "reason": shown})
+            with trio.move_on_after(0.0 if patience.cancelled_caught else CLOSING):
+                while (await self._receive())["type"] != "websocket.disconnect":
+                    pass  # what was under way when we closed; it is not looked at
+
+    async def _write(self, events: Iterable[MutableMapping[str, Any]]) -> None:
+        if self._broken is not None:
+            raise ConnectionClosed(self._broken)
+        with trio.move_on_after(self._write_timeout) as patience:
+            for event in events:
+                # Until it is out: a frame may have been begun, and nothing can follow half a frame.
+                self._broken = "the connection ends in the middle of a message"
+                try:
+                    await self._send(event)
+                except OSError as error:  # as ASGI has it where the client is gone
+                    self._broken = f"the client is gone: {error}"
+                    raise ConnectionClosed(self._broken) from error
+                self._broken = None
+                patience.deadline = trio.current_time() + self._write_timeout
+        if patience.cancelled_caught:
+            self._broken = f"the client has read nothing for {self._write_timeout:g} s"
+            raise ConnectionClosed(self._broken)
+
+    async def _first(self) -> MutableMapping[str, Any]:
+        with trio.move_on_after(self._first_message_timeout):
+            event = await self._receive()
+            self._heard = True
+            return event
+        raise self._refuse(CloseCode.POLICY, f"expected a message within {self._first_message_timeout:g} s, got none")
+
+    def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
+        self.refusal = code, reason
+        return ConnectionClosed(f"the connection is closed: {reason}")
+
+
+async def serve_websocket(
+    engine: Engine, upgrade: Upgrade, exchange: Exchange, decoder: Decoder, principal: Principal | None
+) -> None:
+    """Serve one session on one WebSocket until either side ends it.
+
+    Args:
+        upgrade: host, origin, limits and who asks have been looked at.
+        exchange: how it is refused all the same, where the engine takes no more.
+    """
+    if engine.draining:
+        await exchange.overloaded(Overloaded(_STOPPING))
+        return
+    waits = exchange.limits
+    channel = WebSocketChannel(
+        upgrade,
+        decoder,
+        first_message_timeout=waits.body_timeout,
+        write_timeout=waits.write_timeout,
+        owner=exchange.owner,
+    )
+    # What is said where the engine raises, which it does for no fault of the client's.
+    code, reason = CloseCode.FAILED, "internal error"
+    try:
+        with trio.CancelScope() as scope:
+            exchange.stays(scope.cancel)
+            await engine.serve(channel, principal=principal)
+        if scope.cancel_called:
+            code, reason = CloseCode.POLICY, "the access token is no longer good; connect again with another"
+        elif channel.refusal is not None:
+            code, reason = channel.refusal
+        elif engine.draining:
+            code, reason = CloseCode.GOING_AWAY, _STOPPING
+        else:
+            # The engine gives a session up by itself only where its peer is as good as gone.
+            code, reason = CloseCode.POLICY, "expected answers to pings, got none"
+    except Overloaded as error:
+        if not channel.accepted:
+            await exchange.overloaded(error)
+        code, reason = CloseCode.TRY_LATER, error.message
+    finally:
+        if trio.current_effective_deadline() == -inf:
+            code, reason = CloseCode.GOING_AWAY, _STOPPING
+        await channel.hang_up(code, reason)  # noqa: ASYNC102 - shields what it sends, and has its own deadlines

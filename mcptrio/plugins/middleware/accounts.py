@@ -1,0 +1,90 @@
+"""What one caller may still do: a rate, and quotas for longer times.
+
+Kept by :mod:`mcptrio.plugins.middleware.rate_limit`, one for each caller.
+The one rule: a request is counted everywhere or nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from mcptrio.errors import RateLimited
+from mcptrio.ground.token_bucket import TokenBucket
+
+__all__ = ["WINDOWS", "Account", "Allowance"]
+
+WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
+"""Seconds of each."""
+
+
+@frozen(kw_only=True)
+class Allowance:
+    """What somebody may do.
+
+    Args:
+        per_second: requests, on average.
+        burst: as many may come at once.
+        quotas: requests in each of :data:`WINDOWS`; no bound for those that are missing.
+    """
+
+    per_second: float
+    burst: int
+    quotas: Mapping[str, int]
+
+
+class Account:
+    __slots__ = ("_allowance", "_bucket", "_used")
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._bucket = TokenBucket(allowance.per_second, allowance.burst)
+        self._used: dict[str, tuple[float, int]] = {}
+        """Of each window when it is over, in trio time, and what has been spent in it."""
+
+    def spend(self, cost: int) -> None:
+        """Count a request.
+
+        Args:
+            cost: as how many it counts.
+
+        Raises:
+            RateLimited: it is more than there is left; says when there is more.
+        """
+        now = trio.current_time()
+        quotas = self._allowance.quotas
+        used: dict[str, tuple[float, int]] = {}
+        # The longest last, so that who is told when to come back does not hear of a shorter one then.
+        refused: tuple[str, float] | None = None
+        for window, seconds in WINDOWS.items():
+            if window not in quotas:
+                continue
+            over, spent = self._used.get(window, (0.0, 0))
+            if over <= now:
+                over, spent = now + seconds, 0
+            used[window] = over, spent + cost
+            if spent + cost > quotas[window]:
+                refused = window, over
+        if refused is not None:
+            window, over = refused
+            if cost > quotas[window]:
+                raise RateLimited(
+                    f"this counts as {cost} requests: the quota is {quotas[window]} a {window}",
+                    retry_after=WINDOWS[window],
+                )
+            at = datetime.now(UTC) + timedelta(seconds=over - now)
+            raise RateLimited(
+                f"the quota of {quotas[window]} a {window} is used up: it begins anew at {at:%Y-%m-%dT%H:%M:%SZ}",
+                retry_after=over - now,
+            )
+        tokens = min(cost, self._allowance.burst)
+        if not self._bucket.take(tokens):
+            raise RateLimited(
+                f"too many requests: more than {self._allowance.per_second:g} a second",
+                retry_after=self._bucket.wait(tokens),
+            )
+        self._used = used

@@ -1,0 +1,201 @@
+"""A record of who asked for what, and how it ended: the plugin ``audit_log``.
+
+Loaded where the configuration has ``[plugins.audit_log]``, or given to a server: ``Server(plugins=[AuditLog()])``.
+The one rule: a record is made for everything that was begun, however it ends, and nothing in it is secret as far as
+can be told.
+
+Source: JSON Lines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+import trio
+from attrs import field, frozen, validators
+
+from mcptrio.capabilities.logging import Logging
+from mcptrio.capabilities.middleware import RequestView
+from mcptrio.capabilities.registrar import Registrar, server_of
+from mcptrio.errors import MCPError
+from mcptrio.ground.lines_file import LinesFile
+from mcptrio.plugins.hooks import hookimpl, lifespan
+from mcptrio.plugins.middleware.redaction import Redactor
+from mcptrio.plugins.setup import PluginSetup
+from mcptrio.protocol.model.tools import CallToolResult
+from mcptrio.runtime.dispatch import Failure, contain_sync
+
+__all__ = ["AuditLog", "AuditLogConfig"]
+
+_log = logging.getLogger("mcptrio.audit")
+
+ORDER = -200
+"""Outside of all others: what these refuse is a record too."""
+_LONGEST = 4 * 1024
+"""Bytes of arguments; of more only their size is kept."""
+_LARGEST = 64 * 1024
+"""Bytes of arguments that are looked through."""
+_LONGEST_TEXT = 1024
+"""Characters of whatever else a client has chosen: names, URIs, identifiers."""
+_MOST_SCOPES = 100
+
+
+@frozen(kw_only=True)
+class AuditLogConfig:
+    """
+    Args:
+        path: of the file, made with mode 0600; ``None``: records go to the log ``mcptrio.audit`` at level INFO.
+        max_bytes: a file that would become larger is renamed to ``<path>.1``, in the place of an older one.
+        arguments: what is kept of arguments: nothing, the names, or all with what looks secret redacted.
+        secret: globs of the names of arguments, and of members of objects in them, whose values are never kept. One
+            with a dot is of the path: ``login.pin``.
+        secret_values: regular expressions of texts that are never kept, wherever they stand, beside those that
+            redactions of log messages know.
+        methods: globs of what is recorded.
+    """
+
+    path: Path | None = None
+    max_bytes: int = field(default=16 * 1024 * 1024, validator=validators.ge(65536))
+    arguments: Literal["none", "names", "redacted"] = "names"
+    secret: tuple[str, ...] = (
+        "*password*",
+        "*passphrase*",
+        "*secret*",
+        "*token*",
+        "*key*",
+        "*credential*",
+        "*authorization*",
+        "*cookie*",
+    )
+    secret_values: tuple[str, ...] = field(default=(), validator=lambda _, __, value: _check_patterns(value))
+    methods: tuple[str, ...] = ("tools/call", "resources/read", "prompts/get")
+
+
+def _check_patterns(patterns: tuple[str, ...]) -> None:
+    """
+    Raises:
+        ValueError: one that is no regular expression.
+    """
+    try:
+        Redactor((), patterns)
+    except ValueError as error:
+        raise ValueError(f"secret_values: {error}") from error
+
+
+class AuditLog:
+    def __init__(self, config: AuditLogConfig | None = None) -> None:
+        self._config = config or AuditLogConfig()
+        self._file: LinesFile | None = None
+        self._redactor = Redactor(self._config.secret, self._config.secret_values)
+        self._redact = Logging().redact
+
+    @hookimpl
+    def setup(self, server: PluginSetup) -> None:
+        server.add_middleware(self.record, order=ORDER)
+
+    @lifespan
+    async def opened(self, server: Registrar) -> AsyncGenerator[None]:
+        """The file is open while the server is."""
+        # What plugins say is secret is so here too.
+        self._redact = server_of(server).logging.redact
+        if self._config.path is None:
+            yield
+            return
+        with LinesFile(self._config.path, max_bytes=self._config.max_bytes) as self._file:
+            yield
+        self._file = None
+
+    async def record(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        """The middleware."""
+        if not any(fnmatchcase(request.method, glob) for glob in self._config.methods):
+            return await proceed()
+        at, started = datetime.now(UTC), trio.current_time()
+        outcome, detail = "failed", None
+        try:
+            result = await proceed()
+            outcome = "error" if isinstance(result, CallToolResult) and result.is_error else "ok"
+            return result
+        except MCPError as error:
+            outcome, detail = "refused", f"{int(error.code)}: {error.message}"
+            raise
+        except trio.Cancelled:
+            outcome = "cancelled"
+            raise
+        finally:
+            self._write(request, at, trio.current_time() - started, outcome, detail)
+
+    # Private
+
+    def _write(self, request: RequestView, at: datetime, seconds: float, outcome: str, detail: str | None) -> None:
+        arguments, rid = self._kept(request)
+        line = {
+            "at": at.isoformat(timespec="milliseconds"),
+            **_who(request),
+            "request": _bounded(request.id),
+            "method": request.method,
+            "name": self._text(request.name, rid or self._redactor.text),
+            "plugin": request.plugin,
+            "arguments": arguments,
+            "outcome": outcome,
+            "detail": self._text(detail, rid),
+            "seconds": round(seconds, 6),
+        }
+        data = orjson.dumps(line, default=str)
+        if self._file is None:
+            _log.info("%s", data.decode())
+            return
+        written = contain_sync(partial(self._file.write, data))
+        if isinstance(written, Failure):
+            _log.error("a record was not kept: %s %s", request.method, line["name"], exc_info=written.error)
+
+    def _kept(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
+        """Of the arguments what the operator wants to know; and what takes their secrets out of a text.
+
+        Without the latter no text that could repeat them is kept.
+        """
+        arguments, keep = request.arguments, self._config.arguments
+        if arguments is None:
+            return None, self._redactor.text
+        if (size := len(orjson.dumps(arguments, default=str))) > _LARGEST:
+            return None if keep == "none" else _left_out(size), None
+        without, rid = self._redactor.arguments(arguments)
+        if keep == "none":
+            return None, rid
+        kept = sorted(arguments) if keep == "names" else self._redact(without)
+        size = len(orjson.dumps(kept, default=str))
+        return (kept if size <= _LONGEST else _left_out(size)), rid
+
+    def _text(self, text: str | None, rid: Callable[[str], str] | None) -> str | None:
+        """A text that a client has chosen, or an error has made of it."""
+        if text is None or rid is None:
+            return None if text is None else "[left out]"
+        # Bounded twice: before it is looked through, and where a secret was cut in two at that bound, it is gone.
+        kept: str = _bounded(str(self._redact(rid(text[: 2 * _LONGEST]))))
+        return kept
+
+
+def _who(request: RequestView) -> dict[str, Any]:
+    principal, client = request.principal, request.client_info
+    return {
+        "caller": request.caller,
+        "principal": _bounded(principal.subject) if principal is not None else None,
+        "issuer": _bounded(principal.issuer) if principal is not None else None,
+        "client_id": _bounded(principal.client_id) if principal is not None else None,
+        "scopes": sorted(principal.scopes)[:_MOST_SCOPES] if principal is not None else None,
+        "client": _bounded(client.name) if client is not None else None,
+    }
+
+
+def _bounded(text: Any) -> Any:
+    return text if not isinstance(text, str) or len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+
+def _left_out(size: int) -> str:
+    return f"[left out: {size} bytes]"

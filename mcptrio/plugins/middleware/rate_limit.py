@@ -1,0 +1,164 @@
+"""So many requests a second, an hour, a day for each caller: the plugin ``rate_limit``.
+
+Loaded where the configuration has ``[plugins.rate_limit]``, or given to a server: ``Server(plugins=[RateLimit()])``.
+The one rule: who asks too often is told when to ask again, and costs nobody else anything. What is refused is not
+counted.
+
+All is counted in this process: a restart begins anew, and each worker counts by itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen, validators
+
+from mcptrio.abc import Principal
+from mcptrio.capabilities.middleware import RequestView
+from mcptrio.plugins.hooks import hookimpl
+from mcptrio.plugins.middleware.accounts import WINDOWS, Account, Allowance
+from mcptrio.plugins.setup import PluginSetup
+
+__all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
+
+_CALLERS = 10_000
+"""Whose requests are counted: of principals, and of those who are none, so many each. The one heard of longest ago is
+forgotten, and begins anew."""
+_NAMES = 256
+"""Tools, prompts and resources of one caller that have a rate of their own; what comes after them shares one."""
+ORDER = -100
+"""Outside of what else there is: refusing is cheaper than working."""
+
+
+def _check_quotas(_: Any, attribute: Attribute[Any], value: Mapping[str, int] | None) -> None:
+    for window, most in (value or {}).items():
+        if window not in WINDOWS:
+            raise ValueError(f"{attribute.name}: expected {', '.join(WINDOWS)}, got {window!r}")
+        if most < 1:
+            raise ValueError(f"{attribute.name}: expected at least 1 a {window}, got {most}")
+
+
+def _check_costs(_: Any, attribute: Attribute[Any], value: Mapping[str, int]) -> None:
+    for glob, cost in value.items():
+        if cost < 1:
+            raise ValueError(f"{attribute.name}: expected at least 1 for {glob!r}, got {cost}")
+
+
+@frozen(kw_only=True)
+class RateLimitOverride:
+    """What holds for somebody instead; what is ``None`` is as for everybody.
+
+    Args:
+        per_second, burst, quotas: as in :class:`RateLimitConfig`; ``quotas = {}`` for none.
+    """
+
+    per_second: float | None = field(default=None, validator=validators.optional(validators.gt(0)))
+    burst: int | None = field(default=None, validator=validators.optional(validators.ge(1)))
+    quotas: Mapping[str, int] | None = field(default=None, validator=_check_quotas)
+
+
+@frozen(kw_only=True)
+class RateLimitConfig:
+    """
+    Args:
+        per_second: requests of one caller, on average.
+        burst: as many may come at once.
+        quotas: requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``, each from the first one;
+            none where it is not said.
+        costs: globs of the names of tools, prompts and resources, and as how many requests one of them counts. Of
+            several that match, the highest; at most ``burst`` where it is about the rate.
+        subjects: what holds for the principals with these subjects.
+        clients: what holds for the principals that use these clients, by their ``client_id``; a subject wins over it.
+        methods: that count together; others are not limited.
+        by: whose requests are counted together: the principal's, or where there is none the session's; those of all
+            principals that use the same client; or of everybody. Who can be told from nobody counts as one caller.
+        each: whether each tool, prompt or resource has a rate, and quotas, of its own.
+    """
+
+    per_second: float = field(default=10.0, validator=validators.gt(0))
+    burst: int = field(default=20, validator=validators.ge(1))
+    quotas: Mapping[str, int] = field(factory=dict, validator=_check_quotas)
+    costs: Mapping[str, int] = field(factory=dict, validator=_check_costs)
+    subjects: Mapping[str, RateLimitOverride] = field(factory=dict)
+    clients: Mapping[str, RateLimitOverride] = field(factory=dict)
+    methods: tuple[str, ...] = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+    by: Literal["caller", "client", "everybody"] = "caller"
+    each: bool = False
+
+
+class RateLimit:
+    def __init__(self, config: RateLimitConfig | None = None) -> None:
+        self._config = config or RateLimitConfig()
+        self._everybody = self._allowance(RateLimitOverride())
+        self._subjects = {name: self._allowance(each) for name, each in self._config.subjects.items()}
+        self._clients = {name: self._allowance(each) for name, each in self._config.clients.items()}
+        # Sessions are made by anybody, as many as they like; those who have signed in are not forgotten for them.
+        self._principals: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
+        self._others: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
+
+    @hookimpl
+    def setup(self, server: PluginSetup) -> None:
+        server.add_middleware(self.limit, order=ORDER)
+
+    async def limit(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
+        """The middleware.
+
+        Raises:
+            RateLimited: too many requests; says when to try again.
+        """
+        if request.method in self._config.methods:
+            self._account(request).spend(self._cost(request))
+        return await proceed()
+
+    # Private
+
+    def _allowance(self, override: RateLimitOverride) -> Allowance:
+        config = self._config
+        return Allowance(
+            per_second=config.per_second if override.per_second is None else override.per_second,
+            burst=config.burst if override.burst is None else override.burst,
+            quotas=config.quotas if override.quotas is None else override.quotas,
+        )
+
+    def _cost(self, request: RequestView) -> int:
+        costs = self._config.costs
+        if not costs or request.name is None:
+            return 1
+        return max((cost for glob, cost in costs.items() if fnmatchcase(request.name, glob)), default=1)
+
+    def _account(self, request: RequestView) -> Account:
+        """Of who asks, and for what, where that has its own."""
+        principal = request.principal
+        allowance, which = self._allowed(principal)
+        kept = self._others if principal is None else self._principals
+        who: tuple[str, ...]
+        if self._config.by == "everybody":
+            who = (which,)
+        elif self._config.by == "client" and principal is not None and principal.client_id is not None:
+            who = (which, principal.issuer or "", principal.client_id)
+        else:
+            who = (which, request.caller)
+        accounts = kept.pop(who, None) or {}
+        kept[who] = accounts
+        if len(kept) > _CALLERS:
+            kept.popitem(last=False)
+        name = f"{request.method} {request.name}" if self._config.each else None
+        if name not in accounts and len(accounts) >= _NAMES:
+            # Names that are made up must not give anybody another rate.
+            name = None
+        account = accounts.get(name)
+        if account is None:
+            account = accounts[name] = Account(allowance)
+        return account
+
+    def _allowed(self, principal: Principal | None) -> tuple[Allowance, str]:
+        """What holds for somebody, and a name for that."""
+        if principal is not None:
+            if (allowance := self._subjects.get(principal.subject)) is not None:
+                return allowance, f"subject {principal.subject}"
+            if principal.client_id is not None and (allowance := self._clients.get(principal.client_id)) is not None:
+                return allowance, f"client {principal.client_id}"
+        return self._everybody, ""

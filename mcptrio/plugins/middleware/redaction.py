@@ -1,0 +1,120 @@
+"""Arguments of a request without what is secret in them, by the operator's rules.
+
+Used by :mod:`mcptrio.plugins.middleware.audit_log`.
+The one rule: what a rule matches is gone wherever it stands: in an object, in a list, below either, and in what is said
+of the request afterwards.
+
+Source: fnmatch for names; re for values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from typing import Any
+
+__all__ = ["REDACTED", "Redactor"]
+
+REDACTED = "[redacted]"
+_LEAST = 4
+"""Characters of a value that is looked for elsewhere; a shorter one would take half of a text along."""
+_BEGINNING = 8
+"""Characters at the beginning of a value that give it away."""
+_MOST = 100
+"""Values that are looked for elsewhere; texts in which there could be more are not kept."""
+
+
+class Redactor:
+    """
+    Args:
+        names: globs of the names of members whose values are secret, in lower case; one with a dot is of the path to
+            it, without the places in lists: ``login.pin``.
+        values: regular expressions of texts that are secret wherever they stand.
+
+    Raises:
+        ValueError: a regular expression that is none.
+    """
+
+    def __init__(self, names: Iterable[str], values: Iterable[str]) -> None:
+        lower = [name.lower() for name in names]
+        self._names = [name for name in lower if "." not in name]
+        self._paths = [name for name in lower if "." in name]
+        self._values: list[re.Pattern[str]] = []
+        for each in values:
+            try:
+                self._values.append(re.compile(each))
+            except re.error as error:
+                raise ValueError(f"expected a regular expression, got {each!r}: {error}") from error
+
+    def text(self, text: str) -> str:
+        """A text without what matches."""
+        for pattern in self._values:
+            text = pattern.sub(REDACTED, text)
+        return text
+
+    def arguments(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], str]]:
+        """The arguments without what is secret.
+
+        Returns:
+            These, and what takes the same secrets out of a text: an error may repeat what it did not like.
+        """
+        found: set[str] = set()
+        kept = self._without(arguments, "", found)
+
+        def rid(text: str) -> str:
+            if len(found) > _MOST:
+                return REDACTED
+            for secret in sorted(found, key=len, reverse=True):
+                text = _without_beginning(text, secret)
+            return self.text(text)
+
+        return kept, rid
+
+    # Private
+
+    def _without(self, value: Any, path: str, found: set[str]) -> Any:
+        # A message is at most so and so deep, so this is too.
+        if isinstance(value, Mapping):
+            kept: dict[str, Any] = {}
+            for name, member in value.items():
+                below = f"{path}.{name}" if path else name
+                if self._is_secret(name, below):
+                    _collect(member, found)
+                    kept[name] = REDACTED
+                else:
+                    kept[name] = self._without(member, below, found)
+            return kept
+        if isinstance(value, list | tuple):
+            return [self._without(item, path, found) for item in value]
+        return self.text(value) if isinstance(value, str) else value
+
+    def _is_secret(self, name: str, path: str) -> bool:
+        name, path = name.lower(), path.lower()
+        return any(fnmatchcase(name, glob) for glob in self._names) or any(
+            fnmatchcase(path, glob) for glob in self._paths
+        )
+
+
+def _without_beginning(text: str, secret: str) -> str:
+    """A text without a secret, and without as much of its beginning as says something: errors cut what is long."""
+    place = 0
+    while (place := text.find(secret[:_BEGINNING], place)) >= 0:
+        pairs = zip(text[place : place + len(secret)], secret, strict=False)
+        end = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        text = text[:place] + REDACTED + text[place + end :]
+        place += len(REDACTED)
+    return text
+
+
+def _collect(value: Any, found: set[str]) -> None:
+    """The texts and numbers in a value that is secret."""
+    if isinstance(value, Mapping):
+        for member in value.values():
+            _collect(member, found)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _collect(item, found)
+    elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _LEAST:
+        found.add(text)

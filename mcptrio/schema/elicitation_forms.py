@@ -1,0 +1,294 @@
+"""The form a person fills in: from the schema argument of ``ctx.elicit`` to a flat schema, and back to a value.
+
+Used by the context. The one rule: an answer is checked against the very schema that was asked, and only then made into
+the type; whatever a form cannot show is refused before anything is asked.
+
+Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; schema.ts, PrimitiveSchemaDefinition.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import attrs
+
+from mcptrio.schema.annotations import convert, describe, restore, show_default
+from mcptrio.schema.exact_values import ExactValues
+from mcptrio.schema.shapes import Field, fields_of
+from mcptrio.schema.validation import Validator
+from mcptrio.schema.validation_messages import show_value
+
+__all__ = ["Form"]
+
+_FORMATS = frozenset({"email", "uri", "date", "date-time"})
+_KEYWORDS = {
+    "string": frozenset({"minLength", "maxLength", "format"}),
+    "number": frozenset({"minimum", "maximum"}),
+    "integer": frozenset({"minimum", "maximum"}),
+    "boolean": frozenset[str](),
+    "array": frozenset({"minItems", "maxItems"}),
+}
+# Enforced when the answer comes, not shown: the page knows `pattern`, schema.ts does not; the rest is part of a type.
+_QUIET = frozenset({"pattern", "uniqueItems", "$defs", "additionalProperties"})
+_NOTES = ("title", "description", "default")
+_MOST_CHOICES = 1_000
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Form:
+    """A form: the schema to ask with, and the way back from the answer's content."""
+
+    schema: dict[str, Any]
+    """``requestedSchema``: an object of primitive fields."""
+    _restore: Callable[[dict[str, Any]], Any] = attrs.field(alias="restore")
+    _validator: Validator = attrs.field(alias="validator")
+
+    @classmethod
+    def of(cls, schema: Any) -> Form:
+        """Make a form.
+
+        Args:
+            schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic); ``str``, ``int``,
+                ``float``, ``bool``, a date, an ``Enum``, ``Literal[...]`` or a list of these two; a list of strings or
+                a dict value -> title to choose from; or a ready JSON Schema, which is kept as it is.
+
+        Raises:
+            TypeError: a field cannot be shown in a form; the message names it.
+        """
+        if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):
+            return _ready(dict(schema))
+        if isinstance(schema, Mapping) or (isinstance(schema, Sequence) and not isinstance(schema, str)):
+            return _choices(schema)
+        if isinstance(schema, type) and not issubclass(schema, Enum) and fields_of(schema) is not None:
+            return _of_class(schema)
+        return _of_scalar(schema)
+
+    def convert(self, content: Any) -> Any:
+        """Make of an answer's content what was asked for: an instance of the class, the bare value, or the dict.
+
+        Raises:
+            InvalidParams: the answer does not fit the form; the message says what was expected, what came, and where.
+        """
+        self._validator.validate(content)
+        return self._restore(content)
+
+
+def _form(properties: dict[str, Any], required: list[str], restore: Callable[[dict[str, Any]], Any]) -> Form:
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return _checked(schema, restore)
+
+
+def _checked(schema: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -> Form:
+    try:
+        validator = Validator(schema, formats=True)
+    except ValueError as error:
+        raise TypeError(f"this cannot be asked in a form: {error}") from error
+    return Form(schema=schema, restore=restore, validator=validator)
+
+
+def _ready(schema: dict[str, Any]) -> Form:
+    if schema.get("type") != "object":
+        raise TypeError(f'form: expected a schema of type "object", got {show_value(schema.get("type"))}')
+    for name, field in schema["properties"].items():
+        if not isinstance(field, Mapping):
+            raise TypeError(f"field `{name}`: expected a schema, got {show_value(field)}")
+        _check_kind(str(name), field)
+    return _checked(schema, lambda content: content)
+
+
+def _check_kind(name: str, field: Mapping[str, Any]) -> None:
+    """A ready field may carry keywords we do not write, but it has to be one of the kinds a client can show."""
+    kind = field.get("type")
+    if kind == "array":
+        items = field.get("items")
+        if not isinstance(items, Mapping) or not ("enum" in items or "anyOf" in items):
+            raise TypeError(f"field `{name}`: a form's array is a choice of several; its items need `enum` or `anyOf`")
+    elif kind not in ("string", "number", "integer", "boolean"):
+        got = show_value(kind) if "type" in field else "none"
+        raise TypeError(f"field `{name}`: expected the type string, number, integer, boolean or array, got {got}")
+
+
+def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> Form:
+    values = list(choices)
+    titles = list(choices.values()) if isinstance(choices, Mapping) else None
+    for value in [*values, *(titles or ())]:
+        if not isinstance(value, str):
+            raise TypeError(f"field `value`: expected choices that are strings, got {show_value(value)}")
+    if not 0 < len(values) <= _MOST_CHOICES or len(set(values)) != len(values):
+        raise TypeError(f"field `value`: expected 1 to {_MOST_CHOICES} different choices, got {len(values)}")
+    field: dict[str, Any] = {"type": "string"}
+    if titles is None:
+        field["enum"] = values
+    else:
+        field["oneOf"] = [{"const": value, "title": title} for value, title in zip(values, titles, strict=True)]
+    return _form({"value": field}, ["value"], lambda content: content["value"])
+
+
+def _of_scalar(annotation: Any) -> Form:
+    try:
+        description = describe([annotation])
+    except TypeError as error:
+        raise TypeError(f"field `value`: {error}") from error
+    document = description.stand_alone()
+    field, is_optional = _field("value", annotation, document, document)
+    whole = types.GenericAlias(dict, (Literal["value"], description.wires[0]))
+    exact = ExactValues(document)
+
+    def made(content: dict[str, Any]) -> Any:
+        if "value" not in content:
+            return None
+        schema = {"properties": {"value": document}}
+        given = {"value": content["value"]}
+        converted = convert(given, whole, schema)
+        exact.check(given["value"])
+        return restore(description.shapes, converted, given, schema)["value"]
+
+    return _form({"value": field}, [] if is_optional else ["value"], made)
+
+
+def _of_class(cls: Any) -> Form:
+    description = describe([cls])
+    (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
+    fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())
+    document = description.stand_alone()
+    exact = ExactValues(document)
+    is_row = "prefixItems" in document
+    shown = document.get("properties", {})
+    required = list(document.get("required", ()))
+    if is_row:
+        shown = dict(zip((field.key for field in fields), document["prefixItems"], strict=True))
+        required = [field.key for field in fields if field.is_required]
+    properties: dict[str, Any] = {}
+    absent: dict[str, None] = {}
+    for field in fields:
+        schema = _with_default(shown[field.key], field)
+        properties[field.key], is_optional = _field(field.name, field.hint, schema, document)
+        if is_optional and field.key in required:
+            required.remove(field.key)
+            absent[field.key] = None
+    if not properties:
+        raise TypeError(f"{cls.__qualname__}: a form needs at least one field")
+
+    def made(content: dict[str, Any]) -> Any:
+        known = {key: value for key, value in content.items() if key in properties}
+        given: Any = {**absent, **known}
+        if is_row:  # it travels as an array; the form is by name
+            given = [
+                given[field.key] if field.key in given or field.default is None else field.default() for field in fields
+            ]
+        converted = convert(given, description.wires[0], document)
+        exact.check(given)
+        return restore(description.shapes, converted, given, document)
+
+    return _form(properties, required, made)
+
+
+def _with_default(schema: Mapping[str, Any], field: Field) -> dict[str, Any]:
+    """The schema with the default of the field, also one that a factory makes: a form is shown once."""
+    filled = dict(schema)
+    if field.default is not None and "default" not in filled:
+        show_default(filled, field.default())
+    return filled
+
+
+def _field(name: str, hint: Any, schema: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """One field of the form, and whether its annotation admits None, which a form can only say by leaving it out."""
+    schema, is_optional = _flatten(name, schema, document)
+    choices = _enum_in(hint)
+    if schema.get("type") == "array":
+        items, _ = _flatten(name, schema.get("items") or {}, document)
+        field = _kept(name, schema, "array", also=frozenset({"items"}))
+        field["items"] = _shown_choices(name, items, choices, is_multiple=True)
+        return field, is_optional
+    if "enum" in schema or "const" in schema:
+        field = {"type": "string", **_shown_choices(name, schema, choices, is_multiple=False)}
+        field.update({note: schema[note] for note in _NOTES if note in schema})
+        return field, is_optional
+    kind = schema.get("type")
+    if kind not in _KEYWORDS:
+        raise TypeError(
+            f"field `{name}`: a form shows text, numbers, yes or no, and choices; {_describe(schema)} is none of them"
+        )
+    return _kept(name, schema, kind), is_optional
+
+
+def _flatten(name: str, schema: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Follow references and take "or null" off; a default of null goes with it."""
+    flat, is_optional = dict(schema), False
+    for _ in range(8):
+        if isinstance(reference := flat.pop("$ref", None), str):
+            flat = {**document.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {}), **flat}
+        elif "anyOf" in flat:
+            options = [option for option in flat.pop("anyOf") if option != {"type": "null"}]
+            if len(options) != 1:
+                raise TypeError(f"field `{name}`: expected one type, got a union; a form field has exactly one type")
+            is_optional = True
+            flat = {**options[0], **flat}
+        elif isinstance(choices := flat.get("enum"), list) and None in choices:
+            is_optional = True
+            flat["enum"] = [choice for choice in choices if choice is not None]
+        else:
+            break
+    if flat.get("default", ...) is None:
+        del flat["default"]
+    flat.pop("$defs", None)
+    return flat, is_optional
+
+
+def _kept(name: str, schema: Mapping[str, Any], kind: str, *, also: frozenset[str] = frozenset()) -> dict[str, Any]:
+    field: dict[str, Any] = {"type": kind}
+    for keyword, value in schema.items():
+        if keyword in _NOTES or keyword in _KEYWORDS[kind]:
+            if keyword != "format" or value in _FORMATS:
+                field[keyword] = value
+        elif keyword == "exclusiveMinimum" and kind == "integer":
+            field["minimum"] = value + 1
+        elif keyword == "exclusiveMaximum" and kind == "integer":
+            field["maximum"] = value - 1
+        elif keyword not in _QUIET and keyword not in also and keyword != "type":
+            raise TypeError(f"field `{name}`: a form cannot say `{keyword}` of {_describe(schema)}")
+    return field
+
+
+def _shown_choices(
+    name: str, schema: Mapping[str, Any], choices: type[Enum] | None, *, is_multiple: bool
+) -> dict[str, Any]:
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if values is None:
+        raise TypeError(f"field `{name}`: a form's list is a choice of several; its items must be an Enum or a Literal")
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"field `{name}`: expected choices that are strings, got {show_value(value)}")
+    if choices is None or all(member.name == member.value for member in choices):
+        return {"type": "string", "enum": list(values)}
+    titled = [{"const": member.value, "title": _words(member.name)} for member in choices]
+    return {"anyOf": titled} if is_multiple else {"oneOf": titled}
+
+
+def _enum_in(hint: Any) -> type[Enum] | None:
+    """The Enum an annotation is about: itself, or inside Annotated, Optional or a list."""
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return None
+    if origin is Annotated:
+        return _enum_in(arguments[0])
+    if origin in (typing.Union, types.UnionType, list, tuple, set, frozenset) or hasattr(origin, "__iter__"):
+        return next((found for argument in arguments if (found := _enum_in(argument))), None)
+    return None
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").strip().capitalize()
+
+
+def _describe(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    return f"`{kind}`" if isinstance(kind, str) else "this type"

@@ -1,0 +1,147 @@
+"""The parts of a schema that msgspec shows and does not check: items that differ, and decimal numbers as text.
+
+msgspec makes a set of an array with duplicates, and a ``Decimal`` of a JSON number or of "NaN". Arguments, results and
+elicitation answers are checked here after msgspec has taken them, so the schema and the conversion agree.
+
+Source: JSON Schema 2020-12, Validation, "uniqueItems"; Core, 4.2.2 "Instance Equality".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mcptrio.errors import InvalidParams
+from mcptrio.schema.validation_messages import show_path, show_value
+
+__all__ = ["DECIMAL", "ExactValues"]
+
+DECIMAL: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
+"""A finite decimal number. Its exponent has few digits, since a handler that makes an int of it needs as many."""
+_FINITE = re.compile(DECIMAL)
+_KINDS: Final[dict[type, tuple[str, ...]]] = {
+    str: ("string",),
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number",),
+    type(None): ("null",),
+    list: ("array",),
+    tuple: ("array",),
+    dict: ("object",),
+}
+_CHECKED: Final = (("uniqueItems", True), ("format", "decimal"))
+_Path = tuple[str | int, ...]
+
+
+class ExactValues:
+    """Checks values that msgspec has taken.
+
+    Args:
+        schema: of the values, with its ``$defs``.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._root = schema
+        self._is_needed = _mentions(schema)
+
+    def check(self, value: Any) -> None:
+        """
+        Raises:
+            InvalidParams: an array for a set has an item twice, or a decimal number is not the text of a finite one.
+        """
+        if not self._is_needed:
+            return
+        try:
+            self._check(value, self._root, ())
+        except RecursionError:
+            raise InvalidParams("expected a value that is not nested this deeply @ $") from None
+
+    def _check(self, value: Any, schema: Any, path: _Path) -> None:
+        while isinstance(schema, Mapping) and "$ref" in schema:
+            schema = self._root.get("$defs", {}).get(schema["$ref"].removeprefix("#/$defs/"))
+        if not isinstance(schema, Mapping):
+            return
+        if "anyOf" in schema:
+            self._check_any(value, schema["anyOf"], path)
+        if schema.get("format") == "decimal" and not (isinstance(value, str) and _FINITE.fullmatch(value)):
+            raise InvalidParams(
+                f"expected the text of a finite decimal number @ {show_path(path)}, got {show_value(value)}"
+            )
+        for step, item, part in _parts(value, schema):
+            self._check(item, part, (*path, step))
+        if schema.get("uniqueItems") is True and isinstance(value, list | tuple):
+            seen: set[Any] = set()
+            for number, item in enumerate(value):
+                if (key := _identity(item)) in seen:
+                    where = show_path((*path, number))
+                    raise InvalidParams(f"expected items that differ @ {where}, got {show_value(item)} again")
+                seen.add(key)
+
+    def _check_any(self, value: Any, alternatives: Any, path: _Path) -> None:
+        """Check a value of a union: one of the alternatives for this kind of value has to fit."""
+        first: InvalidParams | None = None
+        for each in alternatives:
+            if not self._is_meant(value, each):
+                continue
+            try:
+                return self._check(value, each, path)
+            except InvalidParams as problem:
+                first = first or problem
+        if first is None:
+            if not any(each.get("format") == "decimal" for each in alternatives):
+                return None  # a pydantic model, which has its own rules
+            # msgspec makes a Decimal of a number as well.
+            where = show_path(path)
+            first = InvalidParams(
+                f"expected a value that fits one of the alternatives @ {where}, got {show_value(value)}"
+            )
+        raise first
+
+    def _is_meant(self, value: Any, schema: Any) -> bool:
+        while isinstance(schema, Mapping) and "$ref" in schema:
+            schema = self._root.get("$defs", {}).get(schema["$ref"].removeprefix("#/$defs/"))
+        if not isinstance(schema, Mapping):
+            return True
+        if "type" in schema:
+            kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+            is_integer = isinstance(value, float) and value.is_integer() and "integer" in kinds
+            if not is_integer and not any(kind in kinds for kind in _KINDS.get(type(value), kinds)):
+                return False
+        # The tag of a class says which of several is meant.
+        return all(item in part["enum"] for _, item, part in _parts(value, schema) if "enum" in part)
+
+
+# Private
+
+
+def _mentions(schema: Any) -> bool:
+    if isinstance(schema, Mapping):
+        return any(schema.get(key) == wanted for key, wanted in _CHECKED) or any(map(_mentions, schema.values()))
+    return isinstance(schema, list) and any(map(_mentions, schema))
+
+
+def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str | int, Any, Mapping[str, Any]]]:
+    """The parts of a value, each with its step in the path and its schema."""
+    if isinstance(value, Mapping):
+        known, other = schema.get("properties", {}), schema.get("additionalProperties")
+        found = [(key, item, known.get(key, other)) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        first, other = schema.get("prefixItems", ()), schema.get("items")
+        found = [(number, item, [*first[number : number + 1], other][0]) for number, item in enumerate(value)]
+    else:
+        return
+    for step, item, part in found:
+        if isinstance(part, Mapping):
+            yield step, item, part
+
+
+def _identity(item: Any) -> Any:
+    """A value to compare by, as JSON Schema does: 1 is 1.0 and is not true."""
+    if isinstance(item, bool):
+        return bool, item
+    if isinstance(item, list | tuple):
+        return tuple(map(_identity, item))
+    if isinstance(item, Mapping):
+        return frozenset((key, _identity(each)) for key, each in item.items())
+    return item

@@ -1,0 +1,426 @@
+"""Classes with fields as msgspec structs that hold only the fields that a peer may see or set.
+
+Used by annotations. msgspec sets attributes past ``__init__``, so it would set private fields and fields with
+``init=False``, and would run no converters. Here msgspec checks a JSON value against a struct made from the fields of
+the class, and the class is then called with what was given. Schema and conversion read the same struct, so they cannot
+disagree about the fields.
+
+Source: msgspec, "Structs", ``defstruct``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+import msgspec
+
+from mcptrio.schema.exact_values import DECIMAL
+from mcptrio.schema.pydantic_models import is_model
+
+__all__ = ["CHOICES", "Field", "Mirror", "Misfit", "Shapes", "fields_of", "sent_names"]
+
+CHOICES = "x-choices"
+"""Keyword that carries the choices of a ``Literal`` in their order through msgspec, which sorts them."""
+ATOMS = frozenset({str, int, float, bool, type(None)})
+
+_DATE_TIME = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+_DECIMAL = Annotated[Decimal, msgspec.Meta(extra_json_schema={"pattern": DECIMAL})]
+_QUALIFIERS = (typing.Required, typing.NotRequired, typing.Final)
+_MISSING: Any = object()
+
+
+class Misfit(ValueError):
+    """A class refused its fields.
+
+    Attributes:
+        path: steps from the innermost to the outermost.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.path: list[str | int] = []
+
+
+@attrs.frozen(kw_only=True)
+class Field:
+    """A field of a class."""
+
+    name: str
+    key: str
+    """Its name in JSON."""
+    argument: str
+    """Its name in the call of the class."""
+    hint: Any
+    default: Callable[[], Any] | None = None
+    is_required: bool = True
+    is_factory: bool = False
+    """``default`` makes a new value each time."""
+    is_init: bool = True
+    """Whether the class takes it."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Mirror:
+    """The struct made from the fields of a class."""
+
+    cls: Any
+    fields: tuple[Field, ...]
+    steps: tuple[tuple[str, str, str], ...]
+    """For each field: its attribute in the struct, its argument of the class, its name in JSON."""
+    make: Callable[..., Any]
+
+
+class Shapes:
+    """Annotations in msgspec's words, and the way from msgspec's values to those of the annotations.
+
+    Args:
+        output: show the fields that are sent rather than those that are taken.
+    """
+
+    def __init__(self, *, output: bool = False) -> None:
+        self._output = output
+        self._structs: dict[Any, type] = {}
+        self.mirrors: dict[type, Mirror] = {}
+        """By the struct."""
+        self.enums: dict[type[Enum], None] = {}
+        self.models: dict[type, None] = {}
+
+    def wire(self, annotation: Any) -> Any:
+        """The annotation that msgspec is given; the same object if nothing had to change."""
+        if annotation is datetime:
+            return _DATE_TIME
+        if annotation is Decimal:
+            return _DECIMAL
+        if annotation is object:  # dict[str, object] is what strict type checkers ask for in the place of Any
+            return Any
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Literal:
+            return Annotated[annotation, msgspec.Meta(extra_json_schema={CHOICES: list(arguments)})]
+        if origin is None or not arguments:
+            return self._plain(annotation)
+        if origin is Annotated:
+            return self._annotated(arguments[0], arguments[1:], annotation)
+        if isinstance(origin, type) and _has_fields(origin):
+            return self._struct(annotation)
+        if hasattr(origin, "__value__"):  # type Alias[T] = ...
+            bound = dict(zip(origin.__parameters__, arguments, strict=False))
+            return self.wire(_substitute(origin.__value__, bound))
+        if any(isinstance(argument, list) for argument in arguments):  # Callable[[int], str]; msgspec refuses it
+            return annotation
+        replaced = tuple(self.wire(argument) for argument in arguments)
+        if all(new is old for new, old in zip(replaced, arguments, strict=True)):
+            return annotation
+        if origin in (Union, types.UnionType):
+            self._check_union(replaced)
+            return Union[replaced]  # noqa: UP007 - a union of as many members as there are
+        generic: Any = origin
+        return generic[replaced]
+
+    def restore(self, value: Any) -> Any:
+        """Replace the structs in a converted value by instances of the classes.
+
+        Raises:
+            Misfit: a class refused its fields.
+        """
+        kind = type(value)
+        if kind in ATOMS:
+            return value
+        mirror = self.mirrors.get(kind)
+        if mirror is not None:
+            return self._instance(mirror, value)
+        if kind is dict:
+            return {key: item if type(item) in ATOMS else self._at(key, item) for key, item in value.items()}
+        if kind in (list, tuple, set, frozenset):
+            return kind(item if type(item) in ATOMS else self._at(number, item) for number, item in enumerate(value))
+        return value
+
+    # Private
+
+    def _plain(self, annotation: Any) -> Any:
+        if hasattr(annotation, "__supertype__"):
+            return self.wire(annotation.__supertype__)
+        if hasattr(annotation, "__value__"):  # type Alias = ...
+            return self.wire(annotation.__value__)
+        if isinstance(annotation, TypeVar) and annotation.__bound__ is not None:
+            return self.wire(annotation.__bound__)
+        if not isinstance(annotation, type):
+            return annotation
+        if issubclass(annotation, Enum):
+            self.enums[annotation] = None
+        elif is_model(annotation):
+            self.models[annotation] = None
+        elif _has_fields(annotation):
+            return self._struct(annotation)
+        return annotation
+
+    def _annotated(self, base: Any, metadata: Sequence[Any], annotation: Any) -> Any:
+        rewritten = self.wire(base)
+        metas = [_as_meta(item) for item in metadata]
+        if rewritten is base and all(new is old for new, old in zip(metas, metadata, strict=True)):
+            return annotation
+        for meta in metas:
+            if isinstance(meta, msgspec.Meta):
+                rewritten = Annotated[rewritten, meta]
+        return rewritten
+
+    def _check_union(self, members: Sequence[Any]) -> None:
+        """
+        Raises:
+            TypeError: a JSON object would not tell which of several classes is meant.
+        """
+        untagged = [
+            self.mirrors[member].cls.__qualname__
+            for member in members
+            if isinstance(member, type) and member in self.mirrors and not _is_distinct(member)
+        ]
+        if len(untagged) > 1:
+            raise TypeError(f"a union may not contain more than one class with fields, got {', '.join(untagged)}")
+
+    def _struct(self, annotation: Any) -> type:
+        known = self._structs.get(annotation)
+        if known is not None:
+            return known
+        cls = get_origin(annotation) or annotation
+        fields = tuple(field for field in fields_of(annotation) or () if _is_shown(cls, field, output=self._output))
+        if not self._output:
+            _check_init(cls, fields)
+        config = getattr(cls, "__struct_config__", None)
+        arguments = "".join(f", {getattr(each, '__name__', each)}" for each in get_args(annotation))
+        struct = msgspec.defstruct(
+            f"{cls.__name__}[{arguments[2:]}]" if arguments else cls.__name__,
+            [
+                (f"f{number}", Any) if field.is_required else (f"f{number}", Any, _LEFT_OUT)
+                for number, field in enumerate(fields)
+            ],
+            rename={f"f{number}": field.key for number, field in enumerate(fields)},
+            module=cls.__module__,
+            namespace={"__doc__": _doc(cls), "__qualname__": cls.__qualname__},
+            frozen=True,
+            kw_only=True,
+            array_like=config.array_like if config is not None else issubclass(cls, tuple),
+            forbid_unknown_fields=config.forbid_unknown_fields if config is not None else issubclass(cls, tuple),
+            tag=config.tag if config is not None else None,
+            tag_field=config.tag_field if config is not None else None,
+        )
+        # Known before its fields are looked at, for they may lead back to it.
+        self._structs[annotation] = struct
+        self.mirrors[struct] = Mirror(
+            cls=cls,
+            fields=fields,
+            steps=tuple((f"f{number}", field.argument, field.key) for number, field in enumerate(fields)),
+            make=dict if typing.is_typeddict(cls) else cls,
+        )
+        # msgspec reads them when the struct is first used.
+        struct.__annotations__.update({f"f{number}": self.wire(field.hint) for number, field in enumerate(fields)})
+        return struct
+
+    def _instance(self, mirror: Mirror, value: Any) -> Any:
+        given: dict[str, Any] = {}
+        for attribute, argument, key in mirror.steps:
+            item = getattr(value, attribute)
+            if item is not msgspec.UNSET:
+                given[argument] = item if type(item) in ATOMS else self._at(key, item)
+        try:
+            return mirror.make(**given)
+        except (TypeError, ValueError) as error:
+            raise Misfit(str(error)) from error
+
+    def _at(self, step: str | int, value: Any) -> Any:
+        try:
+            return self.restore(value)
+        except Misfit as misfit:
+            misfit.path.append(step)
+            raise
+
+
+def _is_distinct(struct: Any) -> bool:
+    """Whether the JSON value itself tells a struct from others: by a tag, or as an array."""
+    return struct.__struct_config__.tag is not None or struct.__struct_config__.array_like
+
+
+def sent_names(cls: type) -> tuple[str, ...]:
+    """The fields of an attrs class or dataclass that are sent. Its annotations need not be found for that."""
+    return tuple(field.name for field in _fields(cls) if _is_shown(cls, field, output=True))
+
+
+def _is_shown(cls: type, field: Field, *, output: bool) -> bool:
+    """Whether a peer sees a field; private fields of attrs classes and dataclasses stay with their author."""
+    if attrs.has(cls) or dataclasses.is_dataclass(cls):
+        return not field.name.startswith("_") and (output or field.is_init)
+    return True
+
+
+def fields_of(annotation: Any) -> list[Field] | None:
+    """The fields of a class that has some, or of a generic class with its arguments; ``None`` for any other type.
+
+    Raises:
+        TypeError: a field's annotation names something that cannot be found.
+    """
+    cls = get_origin(annotation) or annotation
+    if not isinstance(cls, type) or not (_has_fields(cls) or is_model(cls)):
+        return None
+    try:
+        hints = typing.get_type_hints(cls, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"{cls.__qualname__}: the annotation names {error.name!r}, which cannot be found") from error
+    bound = _bindings(annotation)
+    return [_looked_up(field, hints.get(field.name, Any), bound) for field in _fields(cls)]
+
+
+def _looked_up(field: Field, hint: Any, bound: Mapping[Any, Any]) -> Field:
+    """The field with the type inside ``Required[...]`` and its like, which describe the field and not its value."""
+    is_required = field.is_required
+    while (qualifier := get_origin(hint)) in _QUALIFIERS:
+        # Annotations that are strings hide it from TypedDict itself.
+        is_required = is_required if qualifier is typing.Final else qualifier is typing.Required
+        (hint,) = get_args(hint)
+    return attrs.evolve(field, hint=_substitute(hint, bound), is_required=is_required)
+
+
+_LEFT_OUT: Any = msgspec.field(default_factory=lambda: msgspec.UNSET)
+
+
+def _has_fields(cls: type) -> bool:
+    return (
+        attrs.has(cls)
+        or dataclasses.is_dataclass(cls)
+        or (issubclass(cls, msgspec.Struct) and cls is not msgspec.Struct)
+        or typing.is_typeddict(cls)
+        or (issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple))
+    )
+
+
+def _fields(cls: Any) -> Iterator[Field]:
+    if attrs.has(cls):
+        for each in attrs.fields(cls):
+            yield _attrs_field(each)
+    elif is_model(cls):
+        for name, info in cls.model_fields.items():
+            key = info.validation_alias or info.alias or name
+            yield Field(name=name, key=key, argument=name, hint=Any, is_required=info.is_required())
+    elif dataclasses.is_dataclass(cls):
+        for item in dataclasses.fields(cls):
+            yield _field(item.name, item.name, item.default, item.default_factory, dataclasses.MISSING, item.init)
+    elif issubclass(cls, msgspec.Struct):
+        for member in msgspec.structs.fields(cls):
+            none = msgspec.NODEFAULT
+            yield _field(member.name, member.encode_name, member.default, member.default_factory, none)
+    elif typing.is_typeddict(cls):
+        for name in cls.__annotations__:
+            yield Field(name=name, key=name, argument=name, hint=Any, is_required=name in cls.__required_keys__)
+    else:
+        for name in cls._fields:
+            yield _field(name, name, cls._field_defaults.get(name, _MISSING), _MISSING, _MISSING)
+
+
+def _attrs_field(field: Any) -> Field:
+    default: Any = field.default
+    factory: Any = attrs.NOTHING
+    if hasattr(default, "takes_self"):
+        # With the instance at hand it is the class that makes it; nothing can be shown.
+        factory = default.factory if not default.takes_self else _no_default
+        default = attrs.NOTHING
+    made = _field(field.name, field.name, default, factory, attrs.NOTHING, field.init)
+    return attrs.evolve(made, argument=field.alias)
+
+
+def _no_default() -> Any:
+    return msgspec.UNSET
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _field(name: str, key: str, default: Any, factory: Any, missing: Any, is_init: bool = True) -> Field:
+    made: Callable[[], Any] | None = None
+    if factory is not missing:
+        made = factory
+    elif default is not missing:
+        made = functools.partial(_same, default)
+    return Field(
+        name=name,
+        key=key,
+        argument=name,
+        hint=Any,
+        default=made,
+        is_required=made is None,
+        is_factory=factory is not missing,
+        is_init=is_init,
+    )
+
+
+def _check_init(cls: type, shown: Sequence[Field]) -> None:
+    """
+    Raises:
+        TypeError: the class cannot be made from the fields that a peer may set.
+    """
+    if not attrs.has(cls) and not dataclasses.is_dataclass(cls):
+        return
+    for field in _fields(cls):
+        if field.is_init and field.is_required and field.name.startswith("_"):
+            raise TypeError(
+                f"{cls.__qualname__}: the field `{field.name}` is private and has no default, so it cannot be sent"
+            )
+    parameters = inspect.signature(cls).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    names = {field.argument for field in shown}
+    for name, parameter in parameters.items():
+        is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        if is_needed and name not in names:
+            raise TypeError(f"{cls.__qualname__}: its __init__ needs `{name}`, which is not one of its fields")
+    if missing := names - set(parameters):
+        raise TypeError(f"{cls.__qualname__}: its __init__ does not take the field `{min(missing)}`")
+
+
+def _doc(cls: type) -> str | None:
+    doc = cls.__doc__
+    # dataclasses and namedtuples make one of the signature.
+    return None if doc is None or (doc.startswith(f"{cls.__name__}(") and doc.endswith(")")) else doc
+
+
+def _bindings(annotation: Any) -> Mapping[Any, Any]:
+    """What the type variables of a generic class stand for, and those of its bases."""
+    origin = get_origin(annotation)
+    bound = dict(zip(getattr(origin, "__parameters__", ()), get_args(annotation), strict=False))
+    queue = [origin or annotation]
+    while queue:
+        for base in getattr(queue.pop(), "__orig_bases__", ()):
+            parent = get_origin(base)
+            if parent is None or parent is typing.Generic:
+                continue
+            for variable, argument in zip(getattr(parent, "__parameters__", ()), get_args(base), strict=False):
+                meaning = _substitute(argument, bound)
+                if bound.setdefault(variable, meaning) != meaning:
+                    raise TypeError(f"{annotation!r}: the type variable {variable} has two meanings among its bases")
+            queue.append(parent)
+    return bound
+
+
+def _substitute(hint: Any, bound: Mapping[Any, Any]) -> Any:
+    if isinstance(hint, TypeVar):
+        return bound.get(hint, hint)
+    parameters = getattr(hint, "__parameters__", ())
+    if not parameters or isinstance(hint, type):
+        return hint
+    return hint[tuple(bound.get(each, each) for each in parameters)]
+
+
+def _as_meta(item: Any) -> Any:
+    if isinstance(item, str):
+        return msgspec.Meta(description=item)
+    if type(item).__module__.partition(".")[0] == "pydantic":
+        # Silence here would drop a limit the author relies on.
+        raise TypeError(f"{type(item).__name__} of pydantic in Annotated is not understood; use msgspec.Meta(...)")
+    return item

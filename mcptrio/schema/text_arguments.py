@@ -1,0 +1,40 @@
+"""Arguments that arrive as text: those of prompts, and the variables of resource templates.
+
+Each parameter is read by itself, whatever the others are: as the text if its annotation takes that text, otherwise as
+what the text says as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from mcptrio.errors import InvalidParams
+from mcptrio.schema.annotations import convert
+from mcptrio.schema.schemas import Arguments
+
+__all__ = ["convert_text"]
+
+
+def convert_text(arguments: Arguments, texts: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Raises:
+        InvalidParams: an argument is missing, unknown, or its text is not of the kind it takes.
+    """
+    return arguments.convert({name: _read(text, name, arguments) for name, text in texts.items()})
+
+
+def _read(text: Any, name: str, arguments: Arguments) -> Any:
+    if not isinstance(text, str) or name not in arguments.hints or arguments.hints[name] is str:
+        return text
+    try:
+        convert(text, arguments.hints[name], arguments.schema)
+        return text
+    except InvalidParams:
+        pass
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text

@@ -1,0 +1,164 @@
+"""A URI template read into its parts: literal text, and expressions with their variables.
+
+Made by :class:`mcptrio.schema.uri_templates.URITemplate`.
+The one rule: a template that RFC 6570 does not know is refused, with the place in it.
+
+Source: RFC 6570, sections 2 and 3, appendix A.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from attrs import frozen
+
+from mcptrio.schema.uri_encoding import NEVER, TRIPLET, encode
+
+__all__ = ["Expression", "Literal", "Operator", "Part", "Variable", "parse"]
+
+_LONGEST_TEMPLATE = 2_048
+_MOST_EXPRESSIONS = 32
+_MOST_VARIABLES = 64
+
+_VARIABLE = re.compile(
+    r"(?P<name>(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)(?P<modifier>.*)"
+)
+_PREFIX = re.compile(r":([1-9][0-9]{0,3})\Z")
+
+
+@frozen
+class Operator:
+    """A row of RFC 6570, appendix A."""
+
+    first: str
+    separator: str
+    named: bool
+    if_empty: str
+    keeps_reserved: bool
+    stops: str
+    """Characters that end a match."""
+
+
+_OPERATORS = {
+    "": Operator("", ",", False, "", False, "/?#"),
+    "+": Operator("", ",", False, "", True, ""),
+    "#": Operator("#", ",", False, "", True, ""),
+    ".": Operator(".", ".", False, "", False, "/?#"),
+    "/": Operator("/", "/", False, "", False, "?#"),
+    ";": Operator(";", ";", True, "", False, "/?#"),
+    "?": Operator("?", "&", True, "=", False, "#"),
+    "&": Operator("&", "&", True, "=", False, "#"),
+}
+
+
+@frozen
+class Variable:
+    name: str
+    longest: int | None
+    """Characters of a prefix (``{var:3}``)."""
+    explodes: bool
+
+
+@frozen
+class Literal:
+    text: str
+    """Percent-encoded where it was not ASCII."""
+
+
+@frozen
+class Expression:
+    sign: str
+    variables: tuple[Variable, ...]
+    stops: frozenset[str]
+    """Characters that cannot be part of a match here."""
+    follows_slash: bool
+
+    @property
+    def operator(self) -> Operator:
+        return _OPERATORS[self.sign]
+
+
+Part: TypeAlias = Literal | Expression
+
+
+def parse(template: str) -> tuple[Part, ...]:
+    """
+    Raises:
+        ValueError: the template is malformed; the message names the position.
+    """
+    if len(template) > _LONGEST_TEMPLATE:
+        raise ValueError(f"URI template: expected at most {_LONGEST_TEMPLATE} characters, got {len(template)}")
+    parts: list[Part] = []
+    position, count = 0, 0
+    while position < len(template):
+        if template[position] == "{":
+            close = template.find("}", position)
+            if close < 0:
+                raise ValueError(f"URI template {template!r}: the expression at position {position} is not closed")
+            before = template[:position]
+            part = _parse_expression(template, position, close, follows_slash=before.endswith("/"))
+            count += len(part.variables)
+            parts.append(part)
+            position = close + 1
+        else:
+            end = template.find("{", position)
+            end = len(template) if end < 0 else end
+            _check_literal(template, position, end)
+            parts.append(Literal(encode(template[position:end], keep_reserved=True)))
+            position = end
+    if sum(isinstance(part, Expression) for part in parts) > _MOST_EXPRESSIONS or count > _MOST_VARIABLES:
+        raise ValueError(
+            f"URI template: expected at most {_MOST_EXPRESSIONS} expressions with {_MOST_VARIABLES} variables in all"
+        )
+    return tuple(_bound(part, parts[index + 1 :]) for index, part in enumerate(parts))
+
+
+def _check_literal(template: str, start: int, end: int) -> None:
+    for position in range(start, end):
+        character = template[position]
+        if character in NEVER or (character == "%" and not TRIPLET.match(template, position)):
+            raise ValueError(f"URI template {template!r}: {character!r} at position {position} cannot stand in a URI")
+
+
+def _parse_expression(template: str, start: int, close: int, *, follows_slash: bool) -> Expression:
+    body, position = template[start + 1 : close], start + 1
+    where = f"URI template {template!r}: "
+    sign = body[:1] if body[:1] in _OPERATORS else ""
+    if body[:1] and body[0] in "=,!@|":
+        raise ValueError(f"{where}the operator {body[0]!r} at position {position} is reserved")
+    variables: list[Variable] = []
+    position += len(sign)
+    for text in body[len(sign) :].split(","):
+        match = _VARIABLE.match(text)
+        if match is None:
+            raise ValueError(f"{where}expected a variable name at position {position}, got {text[:20]!r}")
+        modifier = match["modifier"]
+        prefix = _PREFIX.match(modifier)
+        if modifier and modifier != "*" and prefix is None:
+            at = position + match.end("name")
+            raise ValueError(f"{where}expected '*' or ':' and 1 to 9999 at position {at}, got {modifier[:20]!r}")
+        if any(match["name"] == other.name for other in variables):
+            raise ValueError(f"{where}the variable {match['name']!r} at position {position} is repeated")
+        variables.append(Variable(match["name"], int(prefix[1]) if prefix else None, modifier == "*"))
+        position += len(text) + 1
+    return Expression(sign, tuple(variables), frozenset(), follows_slash)
+
+
+def _bound(part: Part, later: Sequence[Part]) -> Part:
+    """Fix the characters an expression cannot match, which depend on what follows it."""
+    if isinstance(part, Literal):
+        return part
+    stops = set(part.operator.stops)
+    if part.operator.keeps_reserved:
+        # A reserved expansion may hold a query or a fragment, unless the template has a place for those of its own.
+        stops |= {
+            mark
+            for mark in "?#"
+            if any(mark in other.text if isinstance(other, Literal) else mark == other.sign for other in later)
+        }
+    if later and isinstance(later[0], Expression) and later[0].sign in (";", "&"):
+        stops.add(later[0].sign)
+    stops -= {part.operator.separator, part.operator.first}
+    return Expression(part.sign, part.variables, frozenset(stops), part.follows_slash)

@@ -1,0 +1,247 @@
+"""Values checked against schemas that somebody else wrote, within bounds.
+
+Used for tools registered with a ready schema, for output schemas and for elicitation answers; functions with
+annotations need none of it. The one rule: whatever the schema and whatever the instance, the answer comes in bounded
+time, from memory alone.
+
+Regular expressions run in linear time only (no look-around, no back-references): a limit on backtracking bounds the
+steps and not the time, 3.5 s for 10 000 steps over 100 kB.
+
+jsonschema-rs takes 22 ms to import, so it is imported with the first schema that needs it.
+
+Source: MCP 2026-07-28, basic/index, "JSON Schema Usage"; basic/transports/streamable-http, "Schema Extension".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcptrio.errors import InvalidParams
+from mcptrio.schema.limits import SchemaCost, SchemaLimits
+from mcptrio.schema.validation_messages import name_type, show_path, show_value
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+__all__ = ["Validator", "check_header_annotations"]
+
+_LIMITS = SchemaLimits()
+_DIALECT_2020_12 = "json-schema.org/draft/2020-12/schema"
+_DIALECT_07 = "json-schema.org/draft-07/schema"
+_REGEX_BYTES = 1 << 20
+"""Of a compiled pattern, and of its cache."""
+_EXPLAINABLE = 2_000
+"""Evaluations up to which a refusal is explained. Explaining keeps every alternative that failed, a list that grows
+faster than the evaluations do: 16 levels of a recursive ``anyOf`` of two are refused in 30 us and explained in 14 s."""
+_COMPARISONS = {
+    "minimum": "a number >= {limit}",
+    "maximum": "a number <= {limit}",
+    "exclusiveMinimum": "a number > {limit}",
+    "exclusiveMaximum": "a number < {limit}",
+    "multipleOf": "a multiple of {multiple_of}",
+    "minLength": "a string of at least {limit} characters",
+    "maxLength": "a string of at most {limit} characters",
+    "minItems": "an array of at least {limit} items",
+    "maxItems": "an array of at most {limit} items",
+    "minProperties": "an object of at least {limit} fields",
+    "maxProperties": "an object of at most {limit} fields",
+    "pattern": "a string that matches {pattern!r}",
+    "format": "a string in the format {format}",
+}
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+\Z")
+_DATA = frozenset({"default", "const", "enum", "examples"})
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+_HEADER = "x-mcp-header"
+
+
+class Validator:
+    """One foreign schema, compiled.
+
+    Args:
+        schema: JSON Schema 2020-12, or draft-07 where ``$schema`` says so.
+        formats: whether ``format`` is checked; by the standard it is only a note.
+
+    Raises:
+        ValueError: the schema is no object, over a limit, in another dialect, invalid in its own, or refers outside.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], *, formats: bool = False) -> None:
+        if not isinstance(schema, dict):
+            raise ValueError(f"schema: expected an object, got {show_value(schema)}")
+        is_draft_07 = _dialect(schema) == _DIALECT_07
+        self.schema = schema
+        self._cost = SchemaCost(schema, _LIMITS, old_references=is_draft_07)
+        self._validator = _compile(schema, is_draft_07=is_draft_07, formats=formats)
+
+    def validate(self, instance: Any) -> None:
+        """Check a JSON value.
+
+        Raises:
+            InvalidParams: it does not fit; the message says what was expected, what came, and where.
+        """
+        evaluations = self._measure(instance)
+        try:
+            if self._validator.is_valid(instance):
+                return
+            if evaluations <= _EXPLAINABLE:
+                error = next(self._validator.iter_errors(instance), None)
+                if error is not None:
+                    raise _explain(error)
+        except (ValueError, RecursionError) as error:
+            # Not a JSON value at all: half a surrogate pair, a key that is no string, an object of Python's.
+            raise InvalidParams(f"expected a JSON value @ $, got something else: {str(error)[:200]}") from error
+        raise InvalidParams("expected a value that fits the schema @ $, got one that does not")
+
+    def _measure(self, instance: Any) -> int:
+        """Estimate the evaluations ahead, refusing an instance that is nested too deeply or would take too many."""
+        evaluations, depth = 0, 0
+        level = [instance]
+        while level:
+            if depth > _LIMITS.instance_depth:
+                raise InvalidParams(f"expected at most {_LIMITS.instance_depth} levels of nesting @ $, got more")
+            evaluations += len(level) * self._cost.at_depth(depth)
+            if evaluations > _LIMITS.evaluations:
+                raise InvalidParams("expected a smaller or less nested value @ $; this one takes too long to check")
+            following: list[Any] = []
+            for item in level:
+                if isinstance(item, dict):
+                    following.extend(item.values())
+                elif isinstance(item, (list, tuple)):
+                    following.extend(item)
+            level = following
+            depth += 1
+        return evaluations
+
+
+def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Find the arguments a client repeats in HTTP headers (``x-mcp-header``).
+
+    Returns:
+        The name after ``Mcp-Param-``, lower-cased -> the property's path from the root.
+
+    Raises:
+        ValueError: an annotation breaks a rule, which makes the tool invalid; the message says which one and where.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    # (subschema, where for messages, path of properties or None where no chain of properties alone leads)
+    queue: list[tuple[Any, tuple[str | int, ...], tuple[str, ...] | None]] = [(schema, (), ())]
+    while queue:
+        item, where, path = queue.pop(0)
+        if isinstance(item, list):
+            queue.extend((child, (*where, index), None) for index, child in enumerate(item))
+            continue
+        if not isinstance(item, Mapping):
+            continue
+        if _HEADER in item:
+            name = _check_header(item, show_path(where), path)
+            if name in found:
+                raise ValueError(f"{_HEADER} {name!r} @ {show_path(where)}: already used at {show_path(found[name])}")
+            found[name] = path or ()
+        for keyword, value in item.items():
+            if keyword in _DATA or keyword == _HEADER:
+                continue
+            if keyword in _MAPS and isinstance(value, Mapping):
+                for name, child in value.items():
+                    chain = (*path, name) if path is not None and keyword == "properties" else None
+                    queue.append((child, (*where, keyword, name), chain))
+            else:
+                queue.append((value, (*where, keyword), None))
+    return found
+
+
+def _check_header(item: Mapping[str, Any], where: str, path: tuple[str, ...] | None) -> str:
+    name = item[_HEADER]
+    if not isinstance(name, str):
+        raise ValueError(f"{_HEADER} @ {where}: expected a string, got {show_value(name)}")
+    if not name:
+        raise ValueError(f"{_HEADER} @ {where}: the name is empty")
+    if not _TOKEN.match(name):
+        raise ValueError(f"{_HEADER} {show_value(name)} @ {where}: not a token (RFC 9110, 5.6.2)")
+    if not path:
+        raise ValueError(
+            f"{_HEADER} {show_value(name)} @ {where}: only a property that is reached by properties alone can have one"
+        )
+    kind = item.get("type")
+    if kind not in ("integer", "string", "boolean"):
+        got = show_value(kind) if "type" in item else "none"
+        raise ValueError(
+            f'{_HEADER} {show_value(name)} @ {where}: expected the type "integer", "string" or "boolean", got {got}'
+        )
+    return name.lower()
+
+
+def _dialect(schema: Mapping[str, Any]) -> str:
+    named = schema.get("$schema", f"https://{_DIALECT_2020_12}")
+    dialect = re.sub(r"\Ahttps?://", "", named).removesuffix("#") if isinstance(named, str) else ""
+    if dialect not in (_DIALECT_2020_12, _DIALECT_07):
+        raise ValueError(
+            f"schema: the dialect {show_value(named)} is not supported; "
+            f"supported are https://{_DIALECT_2020_12} and http://{_DIALECT_07}#"
+        )
+    return dialect
+
+
+def _compile(schema: dict[str, Any], *, is_draft_07: bool, formats: bool) -> jsonschema_rs.Validator:
+    import jsonschema_rs
+
+    dialect = jsonschema_rs.Draft7Validator if is_draft_07 else jsonschema_rs.Draft202012Validator
+    try:
+        return dialect(
+            schema,
+            validate_formats=formats,
+            pattern_options=jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES),
+            mask="the value",
+            offline=True,
+        )
+    except jsonschema_rs.ValidationError as error:
+        reason = error.message[:300]
+        if isinstance(error.instance, str) and error.kind.name in ("pattern", "format"):
+            reason = (
+                f"the pattern {error.instance[:200]!r} is invalid, too large, or needs look-around or back-references"
+            )
+        raise ValueError(f"schema: {reason} @ {show_path(error.instance_path)}") from error
+    except ValueError as error:
+        raise ValueError(f"schema: {str(error)[:300]}") from error
+
+
+def _explain(error: jsonschema_rs.ValidationError) -> InvalidParams:
+    kind, where = error.kind, show_path(error.instance_path)
+    details = kind.as_dict()
+    got = f"got {show_value(error.instance)}"
+    if kind.name == "required":
+        return InvalidParams(f"missing required field `{str(details['property'])[:200]}` @ {where}")
+    if kind.name in ("additionalProperties", "unevaluatedProperties") and details.get("unexpected"):
+        return InvalidParams(f"unknown field `{str(details['unexpected'][0])[:200]}` @ {where}")
+    if (expected := _expectation(error)) is not None:
+        return InvalidParams(f"expected {expected} @ {where}, {got}")
+    return InvalidParams(f"{error.message[:300]} @ {where}, {got}")
+
+
+def _expectation(error: jsonschema_rs.ValidationError) -> str | None:
+    name, details = error.kind.name, error.kind.as_dict()
+    if name == "type":
+        return name_type(" | ".join(details["types"]))
+    if name == "enum":
+        return f"one of {_choices(details['options'])}"
+    if name == "const":
+        return _choices([details["expected_value"]])
+    if name == "falseSchema":
+        return "nothing"
+    if name in _COMPARISONS:
+        return _COMPARISONS[name].format(**details)[:300]
+    if name in ("anyOf", "oneOf"):
+        # Alternatives that differ in type, or are constants, can be named; others are too many words.
+        firsts = [alternative[0] for alternative in details["context"] if alternative]
+        if firsts and all(first.kind.name == "type" and first.instance_path == error.instance_path for first in firsts):
+            return name_type(" | ".join(kind for first in firsts for kind in first.kind.as_dict()["types"]))
+        if firsts and all(first.kind.name == "const" for first in firsts):
+            return f"one of {_choices([first.kind.as_dict()['expected_value'] for first in firsts])}"
+        return "a value that fits one of the alternatives"
+    return None
+
+
+def _choices(values: Sequence[Any]) -> str:
+    shown = ", ".join(show_value(value) for value in values[:20])
+    return f"{shown}, …" if len(values) > 20 else shown

@@ -1,0 +1,184 @@
+"""What is wrong with a JSON value, in one line: ``expected an integer @ $.after, got "x"``.
+
+Used wherever a peer's value is checked: arguments, elicitation answers, foreign schemas. The one rule: a message names
+what was expected, where, and what came; a long value is cut, an object or array is only named, so an error is never
+larger than a few lines whatever was sent.
+
+Source: the messages of msgspec 0.20+ ("Expected `int`, got `str` - at `$.after`"), which are translated here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from mcptrio.errors import InvalidParams
+from mcptrio.schema.anchors import as_written
+
+__all__ = ["describe_mismatch", "name_type", "show_path", "show_value", "suggest"]
+
+_SHOWN = 60
+"""Characters of a value that a message repeats."""
+_NOUNS = {
+    "int": "an integer",
+    "integer": "an integer",
+    "str": "a string",
+    "string": "a string",
+    "float": "a number",
+    "number": "a number",
+    "bool": "a boolean",
+    "boolean": "a boolean",
+    "null": "null",
+    "array": "an array",
+    "object": "an object",
+    "bytes": "a Base64 string",
+    "datetime": "a date and time (RFC 3339)",
+    "date": "a date (YYYY-MM-DD)",
+    "time": "a time",
+    "duration": "a duration (ISO 8601)",
+    "uuid": "a UUID",
+    "decimal": "a decimal number",
+    "any": "any value",
+}
+_LOCATED = re.compile(r"(?P<text>.*?)(?: - at (?P<key>`key` in )?`(?P<path>\$.*)`)?\Z", re.DOTALL)
+_EXPECTED = re.compile(r"Expected `(?P<type>[^`]*)`(?P<limit>.*?)(?:, got (?P<got>[^,]*))?\Z", re.DOTALL)
+_FIELD = re.compile(r"Object (?P<kind>missing required|contains unknown) field `(?P<name>.*)`\Z", re.DOTALL)
+_INVALID = re.compile(r"Invalid (?P<what>RFC3339 encoded )?(?P<type>[A-Za-z0-9]+)\b(?: string)?\Z")
+_SEGMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+
+
+def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mapping[str, Any]) -> InvalidParams:
+    """Translate msgspec's complaint about ``value``.
+
+    Args:
+        schema: of ``value``; consulted for the choices of an enumeration and the known names of an object.
+    """
+    located = _LOCATED.match(str(error))
+    assert located is not None  # every part of the pattern is optional
+    text, path, is_key = located["text"], located["path"] or "$", bool(located["key"])
+    found, part, expected = _follow(path, value, schema)
+    where = f"a key of {_clip(path)}" if is_key else _clip(path)
+    got = "" if is_key or not found else f", got {show_value(part)}"
+    if field := _FIELD.match(text):
+        noun = "argument" if path == "$" else "field"
+        known = tuple(expected.get("properties", ()))
+        name = _clip(field["name"])
+        if field["kind"] == "missing required":
+            return InvalidParams(f"missing required {noun} `{name}` @ {where}")
+        return InvalidParams(f"unknown {noun} `{name}` @ {where}{suggest(field['name'], known)}")
+    if text.startswith("Invalid enum value"):
+        choices = expected.get("enum") or [option.get("const") for option in expected.get("oneOf", ())]
+        wanted = f"one of {_join(map(show_value, choices[:20]))}" if choices else "one of the allowed values"
+        return InvalidParams(f"expected {wanted} @ {where}{got}")
+    if match := _EXPECTED.match(text):
+        limit = as_written(match["limit"].replace("that's ", "that is "))
+        if " length " in limit and not is_key:
+            # The value may be long; its length is what matters.
+            got = f", got length {len(part)}" if found and hasattr(part, "__len__") else ""
+        if found and isinstance(part, float) and part.is_integer() and "int" in match["type"].split(" | "):
+            got += ", which is beyond 2**53 and may be rounded"
+        return InvalidParams(f"expected {name_type(match['type'])}{limit} @ {where}{got}")
+    if (match := _INVALID.match(text)) and match["type"].lower() in _NOUNS:
+        return InvalidParams(f"expected {_NOUNS[match['type'].lower()]} @ {where}{got}")
+    return InvalidParams(f"{_clip(text, 400)} @ {where}{got}")
+
+
+def name_type(names: str) -> str:
+    """``int | null`` as prose: "an integer or null"."""
+    return _join([_NOUNS.get(name.strip(), name.strip()) for name in names.split("|")])
+
+
+def show_value(value: Any) -> str:
+    """A JSON value for a message: scalars as JSON and cut, containers by name."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=True) if len(value) <= _SHOWN else f"{json.dumps(value[:_SHOWN])}…"
+    if isinstance(value, Sequence):
+        return "an array"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return "a very large integer"
+    if value is None or isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    return f"a {type(value).__name__}"
+
+
+def show_path(path: Iterable[str | int]) -> str:
+    """A JSON path: ``$.rows[3]["odd name"]``."""
+    text = "$"
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif _SEGMENT.match(step):
+            text += f".{step}"
+        else:
+            text += f"[{json.dumps(step)}]"
+        if len(text) > 200:
+            return f"{text[:200]}…"
+    return text
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """What to append to an error about an unknown ``name``: the nearest of ``known``, or all of a few."""
+    near = get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean `{near[0]}`?"
+    if not known:
+        return "; none are known"
+    return f"; known: {', '.join(f'`{item}`' for item in known[:20])}"
+
+
+def _join(parts: Iterable[str]) -> str:
+    *head, last = parts
+    return f"{', '.join(head)} or {last}" if head else last
+
+
+def _clip(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _follow(path: str, value: Any, schema: Mapping[str, Any]) -> tuple[bool, Any, Mapping[str, Any]]:
+    """Walk msgspec's path through the value and its schema at once: (found, value there, schema there).
+
+    msgspec does not quote names, so a name with a dot in it is found by trying the longest key that fits.
+    """
+    root, rest = schema, path[1:]
+    schema = _dereference(schema, root)
+    while rest:
+        if rest.startswith("["):
+            index, _, rest = rest[1:].partition("]")
+            if not index.isdigit() or not isinstance(value, (list, tuple)) or int(index) >= len(value):
+                return False, None, {}
+            value = value[int(index)]
+            prefix = schema.get("prefixItems", ())
+            schema = prefix[int(index)] if int(index) < len(prefix) else schema.get("items", {})
+        else:
+            keys = [key for key in value if rest.startswith(f".{key}")] if isinstance(value, dict) else []
+            if not keys:
+                return False, None, {}
+            key = max(keys, key=len)
+            value, rest = value[key], rest[len(key) + 1 :]
+            schema = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
+        schema = _dereference(schema, root)
+    return True, value, schema
+
+
+def _dereference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow a local ``$ref``, and an "or null" to its other half; ``{}`` where there is nothing to say."""
+    for _ in range(8):
+        if not isinstance(schema, Mapping):
+            return {}
+        if isinstance(reference := schema.get("$ref"), str):
+            schema = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
+        elif options := [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]:
+            if len(options) != 1:
+                return {}
+            schema = options[0]
+        else:
+            return schema
+    return {}

@@ -1,1 +1,0 @@
-"""Streamable HTTP, every revision on one endpoint."""

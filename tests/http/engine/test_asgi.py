@@ -1,0 +1,738 @@
+"""What an application asks for is what goes over the wire, and what comes over the wire is what it gets."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from time import time
+from typing import Any
+
+import h11
+import pytest
+import trio
+import trio.testing
+
+from mcptrio.http.client_address import Proxies
+from mcptrio.http.engine.exchange import EXTENSION
+from mcptrio.http.engine.limits import ConnectionLimits
+from mcptrio.http.engine.server import serve
+
+__all__: list[str] = []
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+UPGRADE = (
+    b"GET %b HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b"
+
+
+@asynccontextmanager
+async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
+    """The port; requests only, the lifespan is refused."""
+
+    async def requests(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            raise NotImplementedError
+        await app(scope, receive, send)
+
+    shutdown = trio.Event()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            serving = partial(
+                serve, requests, bind="127.0.0.1:0", shutdown=shutdown, access_log=access_log, limits=limits
+            )
+            (url,) = await nursery.start(serving)
+            yield int(url.rpartition(":")[2])
+            shutdown.set()
+
+
+class Client:
+    """One connection that answers are read off one by one."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._h11 = h11.Connection(h11.CLIENT)
+
+    async def ask(self, method: str = "GET", target: str = "/", body: bytes = b"", **headers: str) -> Any:
+        """Status, headers and body of the answer."""
+        fields = {"host": "a", **({"content-length": str(len(body))} if body else {}), **headers}
+        send = self._h11.send
+        data = send(h11.Request(method=method, target=target, headers=list(fields.items()))) or b""
+        data += (send(h11.Data(data=body)) or b"") if body else b""
+        await self.stream.send_all(data + (send(h11.EndOfMessage()) or b""))
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, dict[bytes, bytes], bytes]:
+        body = b""
+        head: h11.Response | None = None
+        while True:
+            event = self._h11.next_event()
+            if event is h11.NEED_DATA:
+                self._h11.receive_data(await self.stream.receive_some())
+            elif isinstance(event, h11.Response):
+                head = event
+            elif isinstance(event, h11.Data):
+                body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                assert head is not None
+                if self._h11.their_state is h11.DONE and self._h11.our_state is h11.DONE:
+                    self._h11.start_next_cycle()
+                return head.status_code, dict(head.headers), body
+            else:
+                raise AssertionError(f"expected an answer, got {event!r}")
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Client]:
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        yield Client(stream)
+
+
+def answering(*events: dict[str, Any]) -> App:
+    """An application that sends these, whatever is asked."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        for event in events:
+            await send({"type": f"http.response.{'start' if 'status' in event else 'body'}", **event})
+
+    return app
+
+
+async def test_scope_tells_what_was_asked() -> None:
+    scopes: list[MutableMapping[str, Any]] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        scopes.append(scope)
+        await answering({"status": 200}, {})(scope, receive, send)
+
+    async with serving(app) as port, connected(port) as client:
+        await client.ask("PUT", "/a%20b/%C3%A9?c=d%20e", **{"X-Own": "v"})
+        sent_from = client.stream.socket.getsockname()
+
+    (scope,) = scopes
+    assert (scope["type"], scope["method"], scope["http_version"], scope["scheme"]) == ("http", "PUT", "1.1", "http")
+    assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/a b/é", b"/a%20b/%C3%A9", b"c=d%20e")
+    assert (b"x-own", b"v") in scope["headers"]
+    assert scope["client"] == sent_from
+    assert scope["server"] == ("127.0.0.1", port)
+    assert scope["root_path"] == ""
+
+
+async def test_whole_response_has_its_length_and_a_date() -> None:
+    async with serving(answering({"status": 201}, {"body": b"hello"})) as port, connected(port) as client:
+        status, headers, body = await client.ask()
+
+    assert (status, headers[b"content-length"], body) == (201, b"5", b"hello")
+    assert headers[b"date"].endswith(b" GMT")
+    assert b"transfer-encoding" not in headers
+
+
+async def test_streamed_response_is_chunked_and_the_connection_goes_on() -> None:
+    app = answering(
+        {"status": 200}, {"body": b"a", "more_body": True}, {"body": b"", "more_body": True}, {"body": b"b"}
+    )
+    async with serving(app) as port, connected(port) as client:
+        for _ in range(2):
+            status, headers, body = await client.ask()
+            assert (status, headers[b"transfer-encoding"], body) == (200, b"chunked", b"ab")
+
+
+async def test_streamed_response_to_http10_ends_with_the_connection() -> None:
+    app = answering({"status": 200}, {"body": b"a", "more_body": True}, {"body": b"b"})
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
+            said = b"".join([chunk async for chunk in stream])
+
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    assert body == b"ab"
+
+
+async def test_http10_is_kept_open_only_when_asked() -> None:
+    async with serving(answering({"status": 200}, {"body": b"ok"})) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            for _ in range(2):
+                await stream.send_all(b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
+                assert b"connection: keep-alive" in await stream.receive_some()
+            await stream.send_all(b"GET / HTTP/1.0\r\n\r\n")
+            said = b"".join([chunk async for chunk in stream])
+
+    assert b"connection: close" in said
+    assert said.endswith(b"ok")
+
+
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
+async def test_response_without_a_body(method: str, status: int) -> None:
+    """What the application sends all the same must not be taken for the next response."""
+    app = answering({"status": status, "headers": [(b"content-length", b"5")]}, {"body": b"hello"})
+    async with serving(app) as port, connected(port) as client:
+        for _ in range(2):
+            got, headers, body = await client.ask(method)
+            assert (got, body) == (status, b"")
+            assert (b"content-length" in headers) == (status != 204)
+
+
+async def test_body_comes_in_parts_and_then_the_disconnect() -> None:
+    events: list[Any] = []
+    first, second, told = trio.Event(), trio.Event(), trio.Event()
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        for heard in (first, second, told):
+            events.append(await receive())
+            heard.set()
+
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(POST % (6, b"abc"))
+            await first.wait()
+            await stream.send_all(b"def")
+            await second.wait()
+        await told.wait()
+
+    assert [each["type"] for each in events] == ["http.request", "http.request", "http.disconnect"]
+    assert [each.get("body") for each in events] == [b"abc", b"def", None]
+    assert [each.get("more_body") for each in events] == [True, False, None]
+
+
+async def test_large_body_waits_for_an_application_that_is_slow() -> None:
+    """What is not taken stays in the sockets: 20 MB do not fit there, so the client has to wait."""
+    go = trio.Event()
+    sizes: list[int] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await go.wait()
+        more = True
+        while more:
+            event = await receive()
+            sizes.append(len(event["body"]))
+            more = event["more_body"]
+        await answering({"status": 200}, {})(scope, receive, send)
+
+    async with serving(app) as port, connected(port) as client, trio.open_nursery() as nursery:
+        done = trio.Event()
+
+        async def upload() -> None:
+            await client.stream.send_all(POST % (20_000_000, b"x" * 20_000_000))
+            done.set()
+
+        nursery.start_soon(upload)
+        with trio.move_on_after(0.2):
+            await done.wait()
+        assert not done.is_set()
+        go.set()
+        await done.wait()
+        assert (await client.stream.receive_some()).startswith(b"HTTP/1.1 200")
+
+    assert sum(sizes) == 20_000_000
+    assert max(sizes) < 1_000_000
+
+
+async def test_continue_is_said_when_the_body_is_wanted() -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["path"] == "/take":
+            await receive()
+        await answering({"status": 200}, {"body": b"ok"})(scope, receive, send)
+
+    head = b"POST %b HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n"
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(head % b"/take")
+            assert await stream.receive_some() == b"HTTP/1.1 100 Continue\r\n\r\n"
+            await stream.send_all(b"abc")
+            assert (await stream.receive_some()).endswith(b"ok")
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(head % b"/leave")
+            said = b"".join([chunk async for chunk in stream])
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in said, "the client may send the body or not: nobody could tell what follows"
+
+
+async def test_pipelined_requests_are_answered_in_order() -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await trio.sleep(0.02 if scope["path"] == "/0" else 0)
+        await answering({"status": 200}, {"body": scope["path"].encode()})(scope, receive, send)
+
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            requests = [b"GET /%d HTTP/1.1\r\nhost: a\r\n\r\n" % number for number in range(100)]
+            requests[-1] = requests[-1].replace(b"host", b"connection: close\r\nhost")
+            await stream.send_all(b"".join(requests))
+            said = b"".join([chunk async for chunk in stream])
+
+    assert [int(part.split(b"HTTP", 1)[0]) for part in said.split(b"\r\n\r\n/")[1:]] == list(range(100))
+
+
+async def test_pipelined_requests_let_other_tasks_run_between_them() -> None:
+    waiting, go, served = trio.Event(), trio.Event(), []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if not served:
+            waiting.set()
+            await go.wait()
+        served.append(scope["path"])
+        await answering({"status": 200}, {"body": b"ok"})(scope, receive, send)
+
+    async with serving(app) as port, await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 10)
+        await waiting.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        go.set()
+        while len(served) < 10:
+            before = len(served)
+            await trio.lowlevel.checkpoint()
+            assert len(served) - before <= 2
+
+
+async def test_half_closed_client_still_gets_its_answer() -> None:
+    async with serving(answering({"status": 200}, {"body": b"ok"})) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 3)
+            await stream.send_eof()
+            said = b"".join([chunk async for chunk in stream])
+
+    assert said.count(b"HTTP/1.1 200 OK") == 3
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ([], 500),
+        ([{"status": 200}], 500),
+        ([{"body": b"x"}], 500),
+        ([{"status": 200, "headers": [(b"x", b"a\r\nset-cookie: b")]}, {"body": b""}], 500),
+        ([{"status": 200, "headers": [(b"x", b"a\nb")]}, {"body": b""}], 500),
+        ([{"status": 200}, {"status": 200}], 500),
+    ],
+)
+async def test_application_that_breaks_the_rules_is_an_error(
+    events: list[dict[str, Any]], said: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(answering(*events)) as port, connected(port) as client:
+        status, headers, _ = await client.ask()
+
+    assert status == said
+    assert b"set-cookie" not in headers
+    assert caplog.records[-1].name == "mcptrio.http.server"
+
+
+async def test_faults_of_the_application_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(answering()) as port:
+        for _ in range(30):
+            async with connected(port) as client:
+                assert (await client.ask())[0] == 500
+
+    said = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.server"]
+    assert said.count("the application has ended without completing its response") == 10
+    assert said[-1] == "20 more lines like these were not logged"
+
+
+@pytest.mark.parametrize("body", [b"ab", b"abcde"])
+async def test_response_of_another_length_than_promised_ends_the_connection(body: bytes) -> None:
+    app = answering({"status": 200, "headers": [(b"content-length", b"3")]}, {"body": body})
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 2)
+            try:
+                said = b"".join([chunk async for chunk in stream])
+            except trio.BrokenResourceError:
+                said = b""
+
+    assert said.count(b"HTTP/1.1 200") <= 1
+    assert b"abcd" not in said
+
+
+async def test_application_that_fails_in_the_middle_cuts_its_response_and_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await answering({"status": 200}, {"body": b"a", "more_body": True})(scope, receive, send)
+        raise ValueError("secret")
+
+    async with serving(app) as port:
+        for _ in range(2):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+                said = b"".join([chunk async for chunk in stream])
+            assert said.endswith(b"1\r\na\r\n")
+            assert b"secret" not in said
+    assert "the application failed" in caplog.text
+
+
+async def test_what_one_request_sets_is_not_there_for_the_next() -> None:
+    """One worker serves both."""
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nothing")
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        found = variable.get()
+        variable.set("mine")
+        await trio.lowlevel.checkpoint()
+        assert variable.get() == "mine"
+        await answering({"status": 200}, {"body": found.encode()})(scope, receive, send)
+
+    async with serving(app) as port, connected(port) as client:
+        assert [(await client.ask())[2] for _ in range(3)] == [b"nothing"] * 3
+
+
+async def test_application_that_knows_us_needs_no_task_to_notice_that_the_client_leaves() -> None:
+    bodies: list[bytes | None] = []
+    left = trio.Event()
+    began = trio.Event()
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXTENSION]
+        bodies.extend([exchange.body_now(), exchange.body_now()])
+        exchange.on_disconnect(left.set)
+        began.set()
+        await left.wait()
+        again = trio.Event()
+        exchange.on_disconnect(again.set)
+        assert again.is_set(), "it has left already"
+
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(POST % (3, b"abc"))
+            await began.wait()
+            assert not left.is_set()
+        await left.wait()
+
+    assert bodies == [b"abc", None]
+
+
+async def test_body_that_is_not_here_yet_is_received() -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        assert scope["extensions"][EXTENSION].body_now() is None
+        body = b""
+        more = True
+        while more:
+            event = await receive()
+            body, more = body + event["body"], event["more_body"]
+        await answering({"status": 200}, {"body": body})(scope, receive, send)
+
+    async with serving(app) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(POST % (6, b"abc"))
+            await trio.sleep(0.02)
+            await stream.send_all(b"def")
+            assert (await stream.receive_some()).endswith(b"abcdef")
+
+
+async def test_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mcptrio.http.access")
+    async with serving(answering({"status": 404}, {}), access_log=True) as port, connected(port) as client:
+        await client.ask("GET", "/a%0Ab?token=secret", authorization="Bearer secret")
+
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.access"]
+    assert '"GET /a\\nb" 404 ' in line
+    assert line.endswith(" ms")
+    assert "secret" not in line
+
+
+async def test_access_log_has_a_line_for_each_end(caplog: pytest.LogCaptureFixture) -> None:
+    """A client that leaves before its answer, and WebSockets that are accepted or refused."""
+    caplog.set_level(logging.INFO)
+    asked = trio.Event()
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": f"websocket.{'accept' if scope['path'] == '/ws' else 'close'}"})
+        else:
+            asked.set()
+        while not (await receive())["type"].endswith(".disconnect"):
+            pass
+
+    async with serving(app, access_log=True) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET /left HTTP/1.1\r\nhost: a\r\n\r\n")
+            await asked.wait()
+        for path in (b"/ws", b"/refused"):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(UPGRADE % path)
+                await stream.receive_some()
+
+    records = [record for record in caplog.records if record.name == "mcptrio.http.access"]
+    lines = sorted(record.getMessage().partition(" ")[2].rpartition(" ")[0] for record in records)
+    assert [line.rpartition(" ")[0] for line in lines] == ['"GET /left" 499', '"GET /refused" 403', '"GET /ws" 101']
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_access_log_names_the_client_the_end_and_what_the_application_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "mcptrio.http.access")
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        scope["extensions"][EXTENSION].note = "tools/call a\nb"
+        await answering({"status": 200}, {})(scope, receive, send)
+
+    async with serving(app, access_log=True) as port, connected(port) as client:
+        host, local = client.stream.socket.getsockname()
+        await client.ask()
+        ended = time()
+        await client.ask()
+
+    first, second = [record for record in caplog.records if record.name == "mcptrio.http.access"]
+    assert first.getMessage().startswith(f'{host}:{local} "GET /" 200 ')
+    assert first.getMessage().endswith(" ms tools/call a\\nb")
+    assert first.created <= ended <= second.created
+
+
+async def test_continue_is_not_said_within_a_response() -> None:
+    """An application that waits for the client to leave while it streams, as many frameworks do."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["path"] == "/read":
+            await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        await send({"type": "http.response.body", "body": b"two"})
+
+    async with serving(app) as port:
+        for path in (b"/read", b"/leave"):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                head = b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\nexpect: 100-continue\r\n" % path
+                await stream.send_all(head + b"content-length: 3\r\n\r\nabc")
+                said = b"".join([chunk async for chunk in stream])
+            assert said.partition(b"\r\n\r\n")[2] == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+            assert b" 100 " not in said
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["silent", "answering"])
+async def test_body_that_stalls_is_given_up(answers: bool) -> None:
+    told = trio.Event()
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        told.set()
+        if answers:
+            await answering({"status": 418}, {"body": b"late"})(scope, receive, send)
+
+    async with serving(app, limits=ConnectionLimits(body_timeout=0.2)) as port:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(POST % (10, b"ab"))
+            said = b"".join([chunk async for chunk in stream])
+
+    assert told.is_set()
+    assert said.startswith(b"HTTP/1.1 418 " if answers else b"HTTP/1.1 408 ")
+
+
+async def test_slow_application_and_unasked_body_are_no_stall() -> None:
+    """What the server does not read, and what the application has not asked for, is not the client's silence."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await trio.sleep(0.5)
+        size, more = 0, True
+        while more:
+            event = await receive()
+            size, more = size + len(event["body"]), event["more_body"]
+        await answering({"status": 200}, {"body": b"%d" % size})(scope, receive, send)
+
+    async with serving(app, limits=ConnectionLimits(body_timeout=0.1)) as port:
+        async with connected(port) as client:
+            assert (await client.ask("POST", body=b"x" * 500_000))[2] == b"500000"
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+            assert await stream.receive_some() == b"HTTP/1.1 100 Continue\r\n\r\n"
+            await stream.send_all(b"abc")
+            assert (await stream.receive_some()).endswith(b"\r\n\r\n3")
+
+
+async def test_client_that_half_closes_during_a_call_is_told_nothing_false() -> None:
+    """It counts as one that has left: neither a status nor a close code blames the server."""
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+        while not (await receive())["type"].endswith(".disconnect"):
+            pass
+
+    async with serving(app) as port:
+        for request, answer in ((UPGRADE % b"/", b"HTTP/1.1 101 "), (b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"")):
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(request)
+                if answer:
+                    assert (await stream.receive_some()).startswith(answer)
+                await stream.send_eof()
+                assert b"".join([chunk async for chunk in stream]) == b""
+
+
+async def test_one_connection_too_many_closes_the_longest_idle() -> None:
+    limits = ConnectionLimits(connections=3, address_share=1.0)
+    async with serving(answering({"status": 200}, {"body": b"ok"}), limits=limits) as port, AsyncExitStack() as stack:
+        old, silent, young = [await stack.enter_async_context(connected(port)) for _ in range(3)]
+        for client in (old, young, old):
+            await client.ask()
+        newest = await stack.enter_async_context(connected(port))
+        assert (await newest.ask())[0] == 200
+        assert await silent.stream.receive_some() == b""
+        another = await stack.enter_async_context(connected(port))
+        assert (await another.ask())[0] == 200
+        assert await young.stream.receive_some() == b""
+        assert (await old.ask())[0] == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
+@pytest.mark.parametrize("trusted", [(), ("127.0.0.1",)], ids=["client", "proxy"])
+async def test_one_address_takes_no_more_than_its_share(trusted: tuple[str, ...]) -> None:
+    shutdown = trio.Event()
+    asked = trio.Semaphore(0)
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            asked.release()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+    async def ask(address: str) -> trio.SocketStream:
+        stream = await trio.open_tcp_stream("127.0.0.1", port, local_address=address)
+        stack.push_async_callback(stream.aclose)
+        await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        return stream
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            start = partial(serve, app, bind="127.0.0.1:0", limits=ConnectionLimits(connections=4), shutdown=shutdown)
+            (url,) = await nursery.start(partial(start, proxies=Proxies.of(trusted)))
+            port = int(url.rpartition(":")[2])
+            for address in ("127.0.0.1", "127.0.0.1", *trusted, "127.0.0.2"):
+                await ask(address)
+                await asked.acquire()
+            if not trusted:
+                refused = await ask("127.0.0.1")
+                assert (await refused.receive_some()).startswith(b"HTTP/1.1 503 ")
+            await stack.aclose()
+            shutdown.set()
+
+
+async def test_there_is_no_access_log_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mcptrio.http.access")
+    async with serving(answering({"status": 200}, {})) as port, connected(port) as client:
+        await client.ask()
+
+    assert not [record for record in caplog.records if record.name == "mcptrio.http.access"]
+
+
+async def test_stream_that_nobody_reads_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while scope["path"] == "/flood":
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async with serving(app, limits=ConnectionLimits(write_timeout=0.3)) as port, connected(port) as other:
+        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+            await stream.send_all(b"GET /flood HTTP/1.1\r\nhost: a\r\n\r\n")
+            await stream.receive_some(1)
+            for _ in range(20):
+                assert (await other.ask())[2] == b"ok"
+
+
+async def test_lifespan_is_begun_and_ended_and_its_state_is_in_each_scope() -> None:
+    said: list[str] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                event = await receive()
+                said.append(event["type"])
+                scope["state"]["pool"] = "open"
+                await send({"type": event["type"] + ".complete"})
+        else:
+            await answering({"status": 200}, {"body": scope["state"]["pool"].encode()})(scope, receive, send)
+
+    shutdown = trio.Event()
+    async with trio.open_nursery() as nursery:
+        (url,) = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown))
+        async with connected(int(url.rpartition(":")[2])) as client:
+            assert (await client.ask())[2] == b"open"
+        shutdown.set()
+
+    assert said == ["lifespan.startup", "lifespan.shutdown"]
+
+
+async def test_application_that_cannot_start_is_not_served() -> None:
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(RuntimeError, match="startup has failed: no database"), flatten_subgroups=True
+    ):
+        await serve(app, bind="127.0.0.1:0")
+
+
+async def test_a_response_goes_on_without_its_application_and_the_next_one_follows() -> None:
+    parted: list[Any] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXTENSION]
+        if scope["path"] == "/whole":
+            await answering({"status": 200}, {"body": b"whole"})(scope, receive, send)
+            return
+        exchange.begin({"type": "http.response.start", "status": 200, "headers": []})
+        assert exchange.write_now(b"first") == b""
+        exchange.part()
+        parted.append(exchange)
+
+    async with serving(app) as port, connected(port) as client:
+        await client.stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\nGET /whole HTTP/1.1\r\nhost: a\r\n\r\n")
+        got = b""
+        while b"first" not in got:
+            got += await client.stream.receive_some()
+        (exchange,) = parted
+        assert exchange.write_now(b"second") == b""
+        await trio.testing.wait_all_tasks_blocked()
+        assert b"whole" not in got
+        await exchange.send({"type": "http.response.body", "body": b"third"})
+        exchange.over()
+        while b"whole" not in got:
+            got += await client.stream.receive_some()
+        # And one that comes when nothing is known of requests any more.
+        await client.stream.send_all(b"GET /whole HTTP/1.1\r\nhost: a\r\n\r\n")
+        while got.count(b"whole") < 2:
+            got += await client.stream.receive_some()
+
+    first, second, third, whole = (got.index(word) for word in (b"second", b"third", b"0\r\n\r\n", b"whole"))
+    assert first < second < third < whole
+
+
+async def test_who_leaves_a_response_that_was_parted_with_is_told_of_and_the_connection_ends() -> None:
+    left = trio.Event()
+    exchanges: list[Any] = []
+
+    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        exchange = scope["extensions"][EXTENSION]
+        exchanges.append(exchange)
+        exchange.on_disconnect(left.set)
+        exchange.begin({"type": "http.response.start", "status": 200, "headers": []})
+        exchange.write_now(b"first")
+        exchange.part()
+
+    async with serving(app) as port:
+        async with connected(port) as client:
+            await client.stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            await client.stream.receive_some()
+            assert not left.is_set()
+            await client.stream.send_eof()
+            await left.wait()
+            exchanges[0].over()
+            # It was not complete, so it ends with the connection.
+            while await client.stream.receive_some():
+                pass

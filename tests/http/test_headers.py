@@ -1,0 +1,145 @@
+"""Headers, content negotiation, hosts and origins."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcptrio.errors import HeaderMismatch, InvalidRequest
+from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts, is_json
+from mcptrio.http.server.origins import HostPolicy, OriginPolicy
+
+
+def test_names_are_lowered_and_values_stripped() -> None:
+    headers = Headers([(b"Mcp-Name", b"  tool\t"), (b"X", b"1"), (b"x", b"2")])
+
+    assert dict(headers) == {"mcp-name": "tool", "x": "1, 2"}
+    assert headers.routing("mcp-name") == "tool"
+    assert headers.routing("absent") is None
+    assert headers.size == sum(len(k) + len(v) + 4 for k, v in [("Mcp-Name", "  tool "), ("X", "1"), ("x", "2")])
+
+
+def test_repeated_routing_header_is_refused() -> None:
+    headers = Headers([(b"mcp-method", b"a"), (b"Mcp-Method", b"a")])
+
+    with pytest.raises(HeaderMismatch, match="expected one mcp-method header, got 2"):
+        headers.routing("mcp-method")
+
+
+@pytest.mark.parametrize("name", [b"Host", b"origin", b"content-length", b"authorization"])
+def test_repeated_singular_header_is_refused(name: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        Headers([(name, b"1"), (name.upper(), b"1")]).check_singular()
+    Headers([(b"accept", b"1"), (b"accept", b"2")]).check_singular()
+
+
+@pytest.mark.parametrize(
+    ("header", "json", "events"),
+    [
+        (None, True, True),
+        ("application/json, text/event-stream", True, True),
+        ("Application/JSON", True, False),
+        ("text/event-stream", False, True),
+        ("*/*", True, True),
+        ("text/*", False, True),
+        ("application/*;q=0.5, text/html", True, False),
+        ("*/*, text/event-stream;q=0", True, False),
+        ("text/event-stream;q=0, */*", True, False),
+        ("application/json;q=0.0, application/*", False, False),
+        ("application/json; charset=utf-8; q=1", True, False),
+        ("text/html", False, False),
+        ("", False, False),
+        (",,;;q=,", False, False),
+        ("application/json;q=bad", True, False),
+    ],
+)
+def test_accept(header: str | None, json: bool, events: bool) -> None:
+    assert (accepts(header, JSON), accepts(header, EVENT_STREAM)) == (json, events)
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("application/json", True),
+        ("Application/Json; Charset=UTF-8", True),
+        ('application/json;charset="utf-8"', True),
+        ("application/json; charset=latin-1", False),
+        ("text/plain", False),
+        ("application/jsonp", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_content_type(header: str | None, expected: bool) -> None:
+    assert is_json(header) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:80", True),
+        ("127.0.0.1:54321", True),
+        ("[::1]:1", True),
+        ("[::1]", True),
+        ("::1", False),
+        ("evil.example.com", False),
+        ("localhost.evil.com", False),
+        ("localhost:80@evil.com", False),
+        ("127.0.0.1:x", False),
+        ("[::1]x:1", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_host_on_loopback(host: str | None, expected: bool) -> None:
+    assert HostPolicy().allows(host) is expected
+
+
+def test_host_policy_of_a_bind() -> None:
+    policy = HostPolicy.for_bind("10.0.0.1", ["mcp.example.com", "other.example.com:8443"])
+
+    assert policy.allows("10.0.0.1:8000")
+    assert policy.allows("mcp.example.com")
+    assert policy.allows("mcp.example.com:1")
+    assert policy.allows("other.example.com:8443")
+    assert not policy.allows("other.example.com")
+    assert not HostPolicy.for_bind("0.0.0.0").allows("0.0.0.0:80")
+    assert HostPolicy.for_bind("fe80::1").allows("[fe80::1]:80")
+    assert HostPolicy.for_bind("0.0.0.0", ["*"]).allows("anything")
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        (None, True),
+        ("http://localhost:3000", True),
+        ("https://127.0.0.1", True),
+        ("http://[::1]:3000", True),
+        ("http://evil.example.com", False),
+        ("http://localhost.evil.com", False),
+        ("http://localhost:3000@evil.com", False),
+        ("null", False),
+        ("", False),
+        ("http://[::1", False),
+        ("file://localhost", False),
+        ("chrome-extension://localhost", False),
+    ],
+)
+def test_origin_on_loopback(origin: str | None, expected: bool) -> None:
+    assert OriginPolicy().allows(origin) is expected
+
+
+def test_origins_of_the_operator() -> None:
+    policy = OriginPolicy.with_loopback(
+        ["https://app.example.com", "http://a.example.com:81/", "null", "b.example.com"]
+    )
+
+    assert policy.allows("https://app.example.com")
+    assert policy.allows("https://app.example.com:8443")
+    assert not policy.allows("http://app.example.com")
+    assert policy.allows("http://a.example.com:81")
+    assert not policy.allows("http://a.example.com")
+    assert policy.allows("null")
+    assert policy.allows("http://b.example.com:1")
+    assert policy.allows("http://localhost")
+    assert OriginPolicy(("*",)).allows("http://evil.example.com")

@@ -1,0 +1,314 @@
+"""A link and our own server, whole, in every revision."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import pytest
+import trio
+from attrs import define, field
+
+from mcptrio import Context, Header, Server, tool
+from mcptrio.abc.links import Link
+from mcptrio.errors import RequestFailed, SessionLost
+from mcptrio.http.client.link import HTTPLink, open_http_link
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.serve.http import serve_http
+from mcptrio.serving import (
+    HTTPOptions,
+)
+from mcptrio.stores.memory import MemorySessionStore
+
+from .web import eventually
+
+__all__: list[str] = []
+
+MODERN = REVISIONS["2026-07-28"]
+EVERY = [pytest.param(revision, id=revision.version) for revision in REVISIONS.values()]
+HANDSHAKES = [
+    pytest.param(revision, id=revision.version)
+    for revision in REVISIONS.values()
+    if revision.lifecycle is Lifecycle.HANDSHAKE
+]
+
+
+@define
+class Peer:
+    """One link, used as a client uses it."""
+
+    link: HTTPLink
+    revision: Revision
+    received: list[Request | Notification] = field(factory=list)
+    ids: int = 0
+
+    async def begin(self) -> None:
+        if self.revision.lifecycle is Lifecycle.PER_REQUEST:
+            await self.result("server/discover")
+            return
+        info = {"name": "t", "version": "1"}
+        params = {"protocolVersion": self.revision.version, "capabilities": {"roots": {}}, "clientInfo": info}
+        result = await self.result("initialize", params)
+        assert result["protocolVersion"] == self.revision.version
+        await self.link.send(Notification("notifications/initialized"), self.revision)
+        self.link.settled(self.revision)
+
+    async def ask(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> Response | ErrorResponse:
+        self.ids += 1
+        id = self.ids
+        params = dict(params or {})
+        if self.revision.lifecycle is Lifecycle.PER_REQUEST:
+            meta = {PROTOCOL_VERSION: self.revision.version, CLIENT_CAPABILITIES: {}}
+            params["_meta"] = {**meta, **params.get("_meta", {})}
+        answer = await self.link.exchange(Request(id, method, params), self.revision, **options)
+        assert answer.id == id
+        return answer
+
+    async def result(self, method: str, params: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
+        answer = await self.ask(method, params, **options)
+        assert isinstance(answer, Response), answer
+        return answer.result
+
+    async def text(self, tool: str, arguments: dict[str, Any] | None = None, **options: Any) -> str:
+        meta = options.pop("meta", None)
+        params = {"name": tool, "arguments": arguments or {}, **({} if meta is None else {"_meta": meta})}
+        result = await self.result("tools/call", params, **options)
+        assert not result.get("isError"), result
+        text: str = result["content"][0]["text"]
+        return text
+
+    async def until(self, method: str) -> Request | Notification:
+        await eventually(lambda: any(message.method == method for message in self.received))
+        return next(message for message in self.received if message.method == method)
+
+
+@asynccontextmanager
+async def serving(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[tuple[Server, str, trio.Event]]:
+    """A server of these tools, its URL, and what ends it."""
+    plugin = SimpleNamespace(**{function.__name__: function for function in functions})
+    server = Server("tested", plugins=[plugin])
+    shutdown = trio.Event()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            serve = partial(serve_http, server, port=0, shutdown=shutdown, options=HTTPOptions(**options))
+            (url,) = await nursery.start(serve)
+            yield server, url, shutdown
+            shutdown.set()
+
+
+@asynccontextmanager
+async def connected(url: str, revision: Revision, *, begin: bool = True) -> AsyncIterator[Peer]:
+    received: list[Request | Notification] = []
+    async with open_http_link(url, received.append) as link:
+        port: Link = link
+        assert port.name == url
+        peer = Peer(link, revision, received)
+        if begin:
+            await peer.begin()
+        yield peer
+
+
+@tool
+def echo(text: str) -> str:
+    return text
+
+
+@tool
+def place(region: Annotated[str, Header("Region")], count: Annotated[int, Header("Count")]) -> str:
+    return f"{region} {count}"
+
+
+@tool
+async def steps(context: Context, many: int) -> str:
+    for step in range(many):
+        await context.report_progress(step + 1, many)
+        await trio.sleep(0.15)
+    return "done"
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_calls(revision: Revision) -> None:
+    async with serving(echo) as (_, url, _), connected(url, revision) as peer:
+        for text in ("hello", "ä\u2028\n\0", "x" * 1_000_000):
+            assert await peer.text("echo", {"text": text}) == text
+        assert [each["name"] for each in (await peer.result("tools/list"))["tools"]] == ["echo"]
+        assert peer.received == []
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_error_of_a_method(revision: Revision) -> None:
+    """2026-07-28 refuses an unknown method with status 404; the others answer it, and keep the session."""
+    async with serving(echo) as (_, url, _), connected(url, revision) as peer:
+        if revision.http.sessions:
+            answer = await peer.ask("no/such")
+            assert isinstance(answer, ErrorResponse)
+            assert answer.code == -32601
+        else:
+            with pytest.raises(RequestFailed) as caught:
+                await peer.ask("no/such")
+            assert not isinstance(caught.value, SessionLost)
+            assert caught.value.status == 404
+            assert caught.value.reply is not None
+            assert caught.value.reply.code == -32601
+        assert await peer.text("echo", {"text": "still"}) == "still"
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_progress_comes_before_the_answer(revision: Revision) -> None:
+    async with serving(steps) as (_, url, _), connected(url, revision) as peer:
+        assert await peer.text("steps", {"many": 3}, meta={"progressToken": "p"}) == "done"
+
+        told = [message.params for message in peer.received if message.method == "notifications/progress"]
+        assert [params and (params["progressToken"], params["progress"]) for params in told] == [
+            ("p", 1),
+            ("p", 2),
+            ("p", 3),
+        ]
+
+
+async def test_mirrored_arguments_satisfy_the_server() -> None:
+    mirrored = {"region": ("region",), "count": ("count",)}
+    async with serving(place) as (_, url, _), connected(url, MODERN) as peer:
+        arguments = {"region": "münchen ", "count": 2**53 - 1}
+        assert await peer.text("place", arguments, mirrored=mirrored) == f"münchen  {2**53 - 1}"
+        with pytest.raises(RequestFailed) as caught:
+            await peer.text("place", arguments)
+        assert caught.value.status == 400
+        assert caught.value.reply is not None
+        assert caught.value.reply.code == -32020
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES)
+async def test_server_asks_back(revision: Revision) -> None:
+    """On the stream of the call; the answer is a POST of its own."""
+
+    @tool
+    async def where(context: Context) -> str:
+        return ", ".join([root.uri for root in await context.list_roots()])
+
+    async def respond(peer: Peer) -> None:
+        question = await peer.until("roots/list")
+        assert isinstance(question, Request)
+        await peer.link.send(Response(question.id, {"roots": [{"uri": "file:///a"}]}), revision)
+
+    async with serving(where) as (_, url, _), connected(url, revision) as peer, trio.open_nursery() as nursery:
+        nursery.start_soon(respond, peer)
+        assert await peer.text("where") == "file:///a"
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES)
+async def test_what_nobody_asked_for_comes_on_the_sessions_stream(revision: Revision) -> None:
+    async with serving(echo) as (server, url, _), connected(url, revision) as peer:
+
+        def told() -> bool:
+            # What is told before the stream is there is lost, and when that is only the server knows.
+            server.add_tool(place)
+            server.remove_tool("place")
+            return bool(peer.received)
+
+        await eventually(told)
+        assert peer.received[0].method == "notifications/tools/list_changed"
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_leaving_an_exchange(revision: Revision) -> None:
+    """It cancels the request where the revision says so, and nothing but the exchange elsewhere."""
+    started, cancelled, go = trio.Event(), trio.Event(), trio.Event()
+
+    @tool
+    async def slow(context: Context) -> str:
+        started.set()
+        try:
+            await go.wait()
+        except trio.Cancelled:
+            cancelled.set()
+            raise
+        return "done"
+
+    async with serving(slow, echo) as (_, url, _), connected(url, revision) as peer:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.text, "slow")
+            await started.wait()
+            nursery.cancel_scope.cancel()
+        if peer.link.cancels_by_leaving(revision):
+            await cancelled.wait()
+        else:
+            assert await peer.text("echo", {"text": "x"}) == "x"
+            assert not cancelled.is_set()
+            go.set()
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES)
+async def test_session_ends_with_the_link(revision: Revision) -> None:
+    sessions = MemorySessionStore()
+    async with serving(echo, sessions=sessions) as (_, url, _):
+        async with connected(url, revision) as peer:
+            await peer.text("echo", {"text": "x"})
+            assert len(sessions._sessions) == 1
+        assert len(sessions._sessions) == 0
+
+
+@pytest.mark.parametrize("revision", HANDSHAKES)
+async def test_session_that_the_server_lost(revision: Revision) -> None:
+    sessions = MemorySessionStore()
+    async with serving(echo) as (_, first, _):
+        async with connected(first, revision) as peer:
+            await peer.text("echo", {"text": "x"})
+            async with serving(echo, sessions=sessions) as (_, second, _):
+                # What a restart looks like to the client.
+                async with connected(second, revision) as other:
+                    other.link._session = peer.link._session
+                    with pytest.raises(SessionLost):
+                        await other.text("echo", {"text": "x"})
+                    await other.begin()
+                    assert await other.text("echo", {"text": "again"}) == "again"
+
+
+async def test_call_that_outlives_its_response() -> None:
+    """The server primes the stream, lets us go, and has the answer when we are back."""
+    go = trio.Event()
+
+    @tool
+    async def slow(context: Context) -> str:
+        assert context.release_stream(200)
+        go.set()
+        await trio.sleep(0.1)
+        return "at last"
+
+    async with serving(slow) as (_, url, _), connected(url, REVISIONS["2025-11-25"]) as peer:
+        began = trio.current_time()
+        assert await peer.text("slow") == "at last"
+        assert go.is_set()
+        assert trio.current_time() - began >= 0.2
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_many_calls_at_once(revision: Revision) -> None:
+    async with serving(echo, steps) as (_, url, _), connected(url, revision) as peer:
+        texts: list[str] = []
+
+        async def ask(number: int) -> None:
+            texts.append(await peer.text("echo", {"text": str(number)}))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(30):
+                nursery.start_soon(peer.text, "steps", {"many": 2})
+            for number in range(100):
+                nursery.start_soon(ask, number)
+        assert sorted(texts, key=int) == [str(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("revision", EVERY)
+async def test_server_that_stops_in_an_orderly_way(revision: Revision) -> None:
+    async with serving(echo) as (server, url, shutdown), connected(url, revision) as peer:
+        assert await peer.text("echo", {"text": "x"}) == "x"
+        shutdown.set()
+        await eventually(lambda: not server.is_open)
+        with pytest.raises(RequestFailed):
+            await peer.text("echo", {"text": "x"})

@@ -1,0 +1,314 @@
+"""Streams that outlive their response: priming, release, Last-Event-ID, several replicas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import trio
+
+from mcptrio.http.hypercorn.serving import ConnectionLimits
+from mcptrio.protocol.messages import Notification
+from mcptrio.serving import HTTPLimits
+from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
+from mcptrio.stores.sqlite import open_sqlite_stores
+
+from .conftest import Client, EchoSession, Server, Starter, call
+from .web import eventually
+
+FAST = HTTPLimits(stream_delay=0.02)
+
+
+async def replicas(start: Starter, **options: Any) -> tuple[Server, Server, Client]:
+    """Two servers over the same stores, and a client of the second one in the session of the first."""
+    shared = {"sessions": MemorySessionStore(), "events": MemoryEventStore(), "bus": MemoryBus(), **options}
+    one, two = await start(**shared), await start(**shared)
+    await one.client.initialize()
+    other = two.client
+    other.session = one.client.session
+    return one, two, other
+
+
+async def swept(server: Server, session: EchoSession) -> None:
+    """Wait until the stream that was left is given up."""
+    with trio.fail_after(30):
+        while session.outlets:
+            await trio.sleep(0.01)
+            await server.app._sessions._sweep()
+
+
+async def test_slow_call_becomes_a_primed_stream(start: Starter) -> None:
+    server = await start(limits=FAST)
+    await server.client.initialize()
+    async with server.client.stream("POST", call("slow")) as events:
+        priming = await events.next()
+        assert priming is not None
+        assert priming["data"] is None
+        assert priming["id"]
+        assert events.retry == FAST.retry_delay * 1000
+        server.engine.go.set()
+        (answer,) = await events.rest()
+        assert answer["data"]["result"] == {"slow": True}
+        assert answer["id"] != priming["id"]
+
+
+async def test_old_revision_is_not_primed(start: Starter) -> None:
+    """Older clients choke on an event without data."""
+    server = await start(limits=HTTPLimits(stream_delay=0.01, keepalive_interval=0.05))
+    await server.client.initialize("2025-06-18")
+    async with server.client.stream("POST", call("slow")) as events:
+        await trio.sleep(0.1)
+        server.engine.go.set()
+        (answer,) = await events.rest()
+        assert answer["data"]["result"] == {"slow": True}
+
+
+async def test_released_stream_is_resumed(start: Starter) -> None:
+    """SEP-1699: an id with no data and ``retry``, then the server hangs up; the result waits for Last-Event-ID."""
+    server = await start()
+    await server.client.initialize()
+    async with server.client.stream("POST", call("release")) as events:
+        priming = await events.next()
+        assert priming is not None
+        assert priming["data"] is None
+        assert events.retry == 500
+        assert await events.next() is None
+    assert server.engine.in_flight == 1
+    async with server.client.stream("GET", last_event_id=priming["id"]) as events:
+        server.engine.go.set()
+        (answer,) = await events.rest()
+        assert answer["data"]["result"] == {"released": True}
+
+
+async def test_release_is_not_for_revisions_that_do_not_prime(start: Starter) -> None:
+    server = await start()
+    await server.client.initialize("2025-03-26")
+    server.engine.go.set()
+    response = await server.client.post(call("release"))
+
+    assert response.json()["result"] == {"released": False}
+
+
+async def test_lost_response_is_replayed(start: Starter) -> None:
+    server = await start(limits=FAST)
+    await server.client.initialize()
+    async with server.client.stream("POST", call("progress", {"steps": 3, "wait": True})) as events:
+        seen = [await events.next() for _ in range(2)]
+    server.engine.go.set()
+    last = seen[-1]
+    assert last is not None
+    for _ in range(2):
+        async with server.client.stream("GET", last_event_id=last["id"]) as events:
+            replayed = [e["data"] for e in await events.rest()]
+        assert [d.get("params", {}).get("progress") for d in replayed] == [1, 2, None]
+        assert replayed[-1]["result"] == {"done": True}
+
+
+async def test_resuming_takes_the_stream_from_its_old_response(start: Starter) -> None:
+    server = await start(limits=FAST)
+    await server.client.initialize()
+    async with server.client.stream("POST", call("slow")) as old:
+        priming = await old.next()
+        assert priming is not None
+        async with server.client.stream("GET", last_event_id=priming["id"]) as new:
+            assert await old.next() is None
+            server.engine.go.set()
+            assert len(await new.rest()) == 1
+
+
+async def test_stream_is_resumed_in_its_own_session_only(start: Starter) -> None:
+    server = await start(limits=FAST)
+    await server.client.initialize()
+    async with server.client.stream("POST", call("slow")) as events:
+        priming = await events.next()
+    assert priming is not None
+    await server.client.initialize()
+    for id in (priming["id"], "nonsense", "p/0"):
+        async with server.client.stream("GET", last_event_id=id) as events:
+            assert events.status == 400
+    server.engine.go.set()
+
+
+async def test_get_stream_loses_nothing_between_two_connections(start: Starter) -> None:
+    server = await start()
+    await server.client.initialize()
+    async with server.client.stream("GET") as events:
+        priming = await events.next()
+    assert priming is not None
+    await trio.sleep(0.05)
+    (session,) = server.engine.sessions
+    await session.outlets[0].send(Notification("notifications/missed"))
+    async with server.client.stream("GET", last_event_id=priming["id"]) as events:
+        missed = await events.next()
+        assert missed is not None
+        assert missed["data"]["method"] == "notifications/missed"
+        await session.outlets[0].send(Notification("notifications/live"))
+        live = await events.next()
+        assert live is not None
+        assert live["data"]["method"] == "notifications/live"
+
+
+async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter) -> None:
+    server = await start(limits=HTTPLimits(resume_timeout=0))
+    await server.client.initialize()
+    async with server.client.stream("GET") as events:
+        priming = await events.next()
+    assert priming is not None
+    (session,) = server.engine.sessions
+    await swept(server, session)
+    session.attached = trio.Event()
+    async with server.client.stream("GET", last_event_id=priming["id"]) as events:
+        # The old stream has ended; the response goes on with a new one, which begins with an id of its own.
+        await session.attached.wait()
+        primed = await events.next()
+        assert primed is not None
+        assert primed["data"] is None
+        assert primed["id"].split("/")[0] != priming["id"].split("/")[0]
+        await session.outlets[0].send(Notification("notifications/new"))
+        event = await events.next()
+        assert event is not None
+        assert event["data"]["method"] == "notifications/new"
+
+
+async def test_later_streams_are_not_lost_for_who_comes_back_to_an_earlier_one(start: Starter) -> None:
+    """The response that went on with them may not have reached the client."""
+    server = await start(limits=HTTPLimits(resume_timeout=0))
+    await server.client.initialize()
+    async with server.client.stream("GET") as events:
+        first = await events.next()
+    assert first is not None
+    (session,) = server.engine.sessions
+    await session.outlets[0].send(Notification("notifications/first"))
+    for _ in range(2):
+        await swept(server, session)
+        session.attached = trio.Event()
+        async with server.client.stream("GET", last_event_id=first["id"]):
+            await session.attached.wait()
+            await session.outlets[0].send(Notification("notifications/later"))
+    async with server.client.stream("GET", last_event_id=first["id"]) as events:
+        came: list[Any] = []
+        while len(came) < 3:
+            event = await events.next()
+            assert event is not None
+            if event["data"] is not None:
+                came.append(event["data"]["method"])
+        await session.outlets[0].send(Notification("notifications/now"))
+        event = await events.next()
+        while event is not None and event["data"] is None:
+            event = await events.next()
+        assert event is not None
+        came.append(event["data"]["method"])
+
+    assert came == [f"notifications/{name}" for name in ("first", "later", "later", "now")]
+
+
+async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
+    """Back-pressure: more events than the store keeps reach a reader that is slow but reads."""
+    server = await start(events=MemoryEventStore(stream_events=50), limits=HTTPLimits(stream_delay=0.02, window=20))
+    await server.client.initialize("2025-03-26")
+    async with server.client.stream("POST", call("progress", {"steps": 3000})) as events:
+        await trio.sleep(0.1)
+        data = [e["data"] for e in await events.rest()]
+
+    assert [d["params"]["progress"] for d in data[:-1]] == list(range(3000))
+
+
+async def test_events_found_before_their_writer_has_counted_them_hold_up_nobody(start: Starter, tmp_path: Path) -> None:
+    """A store that takes its time: what is appended may be read before who appends goes on."""
+    async with open_sqlite_stores(tmp_path / "kept.db") as stores:
+        server = await start(events=stores.events, limits=HTTPLimits(stream_delay=0.02, window=20))
+        await server.client.initialize("2025-03-26")
+        async with server.client.stream("POST", call("progress", {"steps": 1000})) as events:
+            data = [e["data"] for e in await events.rest()]
+        server.shutdown.set()
+
+    assert [d["params"]["progress"] for d in data[:-1]] == list(range(1000))
+
+
+async def test_reader_that_stopped_leaves_the_call_running(start: Starter) -> None:
+    server = await start(connection=ConnectionLimits(write_timeout=0.1))
+    await server.client.initialize()
+    async with server.client.stream("POST", call("flood")):
+        await trio.sleep(0.4)
+        before = server.engine.sent
+        await eventually(lambda: server.engine.sent > before)
+        assert server.engine.in_flight == 1
+        assert server.events._size <= 17 * 1024 * 1024
+    await server.client.http.delete("/mcp", headers=server.client.headers())
+    await eventually(lambda: server.engine.in_flight == 0)
+
+
+async def test_any_replica_serves_a_session(start: Starter) -> None:
+    _, two, client = await replicas(start)
+
+    assert (await client.post(call("echo"))).json()["result"] == {"echo": {}}
+    assert len(two.engine.sessions) == 1
+
+
+async def test_answer_and_cancellation_reach_the_replica_that_waits(start: Starter) -> None:
+    one, _, other = await replicas(start)
+    async with one.client.stream("POST", call("ask")) as events:
+        question = await events.next()
+        while question is not None and question["data"] is None:
+            question = await events.next()
+        assert question is not None
+        reply = {"jsonrpc": "2.0", "id": question["data"]["id"], "result": {"from": "two"}}
+        assert (await other.post(reply)).status_code == 202
+        answer = await events.next()
+        assert answer is not None
+        assert answer["data"]["result"] == {"answer": {"from": "two"}}
+
+    async def slow() -> None:
+        assert (await one.client.post(call("slow", id="x"))).status_code == 202
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slow)
+        await one.engine.started.wait()
+        params = {"requestId": "x"}
+        await other.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+    assert len(one.engine.cancelled) == 1
+
+
+async def test_stream_is_resumed_on_another_replica_while_it_runs(start: Starter) -> None:
+    one, _, other = await replicas(start, limits=FAST)
+    async with one.client.stream("POST", call("slow")) as events:
+        priming = await events.next()
+    assert priming is not None
+    async with other.stream("GET", last_event_id=priming["id"]) as events:
+        await trio.sleep(0.05)
+        one.engine.go.set()
+        (answer,) = await events.rest()
+        assert answer["data"]["result"] == {"slow": True}
+
+
+async def test_changed_record_reaches_the_other_replica(start: Starter) -> None:
+    one, two, other = await replicas(start)
+    await other.post(call("echo"))
+    message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await other.post(message)).status_code == 202
+
+    for server in (one, two):
+        (session,) = server.engine.sessions
+        await eventually(lambda session=session: session.record is not None and session.record.initialized)
+
+
+async def test_end_reaches_every_replica(start: Starter) -> None:
+    one, two, other = await replicas(start)
+    await other.post(call("echo"))
+    ends: list[Any] = []
+
+    async def get() -> None:
+        async with one.client.stream("GET") as events:
+            ends.append((await events.rest())[1:])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(get)
+        (session,) = one.engine.sessions
+        await session.attached.wait()
+        response: httpx2.Response = await other.http.delete("/mcp", headers=other.headers())
+        assert response.status_code == 204
+
+    assert ends == [[]]
+    assert one.engine.sessions == two.engine.sessions == set()
+    assert (await one.client.post(call("echo"))).status_code == 404

@@ -1,0 +1,68 @@
+"""Channels to WebSocket servers made by hand.
+
+Used by the tests of the client over WebSocket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from mcptrio import ConnectionClosed
+from mcptrio.errors import RequestFailed
+from mcptrio.http.client import websocket, websocket_line
+from mcptrio.http.client.websocket import WebSocketChannel, open_websocket_channel
+from tests.http.raw_websocket import Accepted, Socket, accepting
+
+__all__ = ["PATIENCE", "Handle", "ending", "failure", "opened", "patient"]
+
+PATIENCE = 60.0
+"""Seconds; only a test that fails waits so long."""
+
+Handle = Callable[[Accepted], Awaitable[object]]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is about to come is waited for, however slow the machine is."""
+    monkeypatch.setattr(websocket, "CLOSING", 20.0)
+    monkeypatch.setattr(websocket_line, "_LAST_WORDS", 20.0)
+
+
+@asynccontextmanager
+async def opened(handle: Handle, **options: Any) -> AsyncIterator[WebSocketChannel]:
+    """A channel to a server made by hand."""
+    async with accepting(handle) as port:
+        async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options) as channel:
+            yield channel
+
+
+async def failure(handle: Handle, kind: type[Exception] = RequestFailed, **options: Any) -> Any:
+    """Why there is no channel. It comes alone, in no group."""
+    with trio.fail_after(PATIENCE):
+        async with accepting(handle) as port:
+            with pytest.raises(kind) as caught:
+                async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options):
+                    pass
+    return caught.value
+
+
+async def ending(handle: Callable[[Socket], Awaitable[object]], **options: Any) -> str:
+    """Why an open channel ends, in its own words; empty for a server that has no more to say."""
+
+    async def open_and_handle(accepted: Accepted) -> None:
+        await handle(await accepted.open())
+
+    with trio.fail_after(PATIENCE):
+        async with opened(open_and_handle, **options) as channel:
+            try:
+                while True:
+                    await channel.receive()
+            except trio.EndOfChannel:
+                return ""
+            except ConnectionClosed as error:
+                return str(error)

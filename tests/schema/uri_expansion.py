@@ -1,0 +1,88 @@
+"""URI templates, expanded with values, as clients expand them.
+
+Used by tests: what a client makes of a template must match it.
+
+Source: RFC 6570, section 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from mcptrio.schema.uri_encoding import encode
+from mcptrio.schema.uri_parts import Expression, Literal, Operator, Variable, parse
+
+__all__ = ["Value", "expand"]
+
+Value: TypeAlias = (
+    "str | int | float | bool | Sequence[str | int | float | bool] | Mapping[str, str | int | float | bool] | None"
+)
+"""What a variable may hold when a template is expanded; ``None`` and empty lists are left out (RFC 6570, 2.3)."""
+
+
+def expand(template: str, values: Mapping[str, Value]) -> str:
+    """Make a URI; variables without a value are left out.
+
+    Raises:
+        TypeError: a value is nested, or a prefix is asked of a list.
+    """
+    return "".join(part.text if isinstance(part, Literal) else _expand(part, values) for part in parse(template))
+
+
+def _expand(part: Expression, values: Mapping[str, Value]) -> str:
+    """What an expression becomes; nothing, where none of its variables has a value.
+
+    Raises:
+        TypeError: a value is nested, or a prefix is asked of a list.
+    """
+    operator = part.operator
+    pieces: list[str] = []
+    for variable in part.variables:
+        pieces.extend(_expand_variable(operator, variable, values.get(variable.name)))
+    return operator.first + operator.separator.join(pieces) if pieces else ""
+
+
+def _expand_variable(operator: Operator, variable: Variable, value: Value) -> list[str]:
+    keep = operator.keeps_reserved
+    if value is None:
+        return []
+    if isinstance(value, (str, int, float)):
+        text = _text(variable.name, value)
+        if variable.longest is not None:
+            text = text[: variable.longest]
+        return [_with_name(operator, variable.name, encode(text, keep_reserved=keep))]
+    if variable.longest is not None:
+        raise TypeError(
+            f"variable {variable.name!r}: a prefix can be taken of a string only, got {type(value).__name__}"
+        )
+    if isinstance(value, Mapping):
+        pairs = [
+            (encode(key, keep_reserved=keep), encode(_text(variable.name, item), keep_reserved=keep))
+            for key, item in value.items()
+        ]
+        if not pairs:
+            return []
+        if variable.explodes:
+            return [f"{key}={item}" for key, item in pairs]
+        return [_with_name(operator, variable.name, ",".join(f"{key},{item}" for key, item in pairs))]
+    items = [encode(_text(variable.name, item), keep_reserved=keep) for item in value]
+    if not items:
+        return []
+    if variable.explodes:
+        return [_with_name(operator, variable.name, item) for item in items]
+    return [_with_name(operator, variable.name, ",".join(items))]
+
+
+def _with_name(operator: Operator, name: str, text: str) -> str:
+    if not operator.named:
+        return text
+    return f"{name}={text}" if text else f"{name}{operator.if_empty}"
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise TypeError(f"variable {name!r}: expected a string or number, got {type(value).__name__}")
