@@ -7,15 +7,16 @@ The one rule: whatever is left out has a reason next to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
+from zlib import crc32
 
 from attrs import frozen
 
 __all__ = [
     "BATCHES",
     "BYTES",
-    "CARRIED",
+    "CHANNELS",
     "HANDSHAKE",
     "MODERN",
     "REVISIONS",
@@ -42,9 +43,8 @@ SINCE_2025_03: Final = REVISIONS[1:]
 SINCE_2025_06: Final = REVISIONS[2:]
 SINCE_2025_11: Final = REVISIONS[3:]
 BATCHES: Final = ("2025-03-26",)
-CARRIED: Final = ("sse", "websocket", "stream")
-"""Channels of messages like memory and stdio, served by the same lines: what is tried over those two is tried over
-each of these, in a revision with a handshake."""
+CHANNELS: Final = ("stdio", "sse", "websocket", "stream")
+"""Carriers that are one channel of messages each, as memory is. A test that applies to stdio runs over all of them."""
 BYTES: Final = ("stdio", "http")
 """Transports on which a client can write what is no message."""
 
@@ -105,25 +105,34 @@ def needs_real_time(function: object) -> bool:
 def combinations(function: object) -> Iterator[tuple[str, str]]:
     """The pairs of revision and transport that a test runs over.
 
-    In memory each revision that applies; over each other transport the newest one with a handshake and the one without:
-    what carries the messages of one revision with a handshake carries those of another.
+    In memory, each revision that applies. Over HTTP, the newest revision with a handshake and the one without, because
+    each has its own rules for headers, sessions and streams. The channels carry the messages of every revision alike,
+    so over each of them a test runs in one revision, and the two revisions take turns: a pair of channels has one, the
+    other pair the other, and the next test has them swapped.
     """
     rules = getattr(function, _RULES, ())
 
     def allowed(transport: str) -> list[str]:
         return [each for each in REVISIONS if all(rule.allows(each, transport) for rule in rules)]
 
-    def newest(revisions: Iterable[str]) -> list[str]:
-        return [each for each in revisions if each in HANDSHAKE][-1:]
+    in_memory = allowed("memory")
+    yield from ((revision, "memory") for revision in in_memory)
+    if not in_memory:
+        # The older revisions have no other place.
+        yield from ((revision, transport) for transport in BYTES for revision in allowed(transport))
+        return
+    yield from ((revision, "http") for revision in _newest(allowed("http")))
+    turn = crc32(getattr(function, "__name__", "").encode())
+    exceptions = [rule for rule in rules if isinstance(rule, _Exception)]
+    for place, channel in enumerate(CHANNELS):
+        over_channel = [each for each in allowed("stdio") if all(rule.allows(each, channel) for rule in exceptions)]
+        if revisions := _newest(over_channel):
+            yield revisions[(place + turn) % len(revisions)], channel
 
-    yield from ((revision, "memory") for revision in allowed("memory"))
-    for transport in ("stdio", "http"):
-        revisions = allowed(transport)
-        # Without memory there is no other place for the older ones.
-        shown = newest(revisions) + [each for each in revisions if each in MODERN] if allowed("memory") else revisions
-        yield from ((revision, transport) for revision in shown)
-    for revision in newest(each for each in allowed("memory") if each in allowed("stdio")):
-        yield from ((revision, transport) for transport in CARRIED)
+
+def _newest(revisions: Collection[str]) -> list[str]:
+    """The newest one with a handshake, and the one without."""
+    return [each for each in revisions if each in HANDSHAKE][-1:] + [each for each in revisions if each in MODERN]
 
 
 def _adder(rule: _Rule | _Exception) -> Callable[[F], F]:

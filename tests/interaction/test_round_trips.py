@@ -11,7 +11,7 @@ import trio
 from mcptrio import Context, tool
 from mcptrio.abc import Principal
 from mcptrio.serving import ServerLimits, Timeouts
-from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only
+from tests.interaction.applies import HANDSHAKE, MODERN, SINCE_2025_11, only, without
 from tests.interaction.client import Peer
 from tests.interaction.serving import Serve
 
@@ -205,6 +205,7 @@ async def test_a_state_of_another_type_or_length_is_refused(serve: Serve) -> Non
 
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP headers say who asks")
+@without(transports=["sse", "websocket", "stream"], because="the test cannot choose the principal of a connection")
 async def test_the_state_of_another_principal_is_refused(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     await serve.start(plugins=[Asking()])
     ann = await serve.connect(capabilities=FORMS, principal=Principal(subject="ann"))
