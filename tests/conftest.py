@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.leaks import adopt_orphans, nothing_left
+from tests.progress import CollectionProgress
 
-__all__ = ["nothing_left", "own_options", "pytest_addoption", "pytest_collection_modifyitems"]
+__all__ = ["nothing_left", "own_options", "pytest_addoption", "pytest_collection_modifyitems", "pytest_configure"]
 
 _INTERACTION = Path(__file__).parent / "interaction"
 
@@ -34,6 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--without-transports", default="", help="Leave out what is tried over these (http,stdio): another run has it."
     )
+
+
+@pytest.hookimpl(trylast=True)  # once there is a reporter
+def pytest_configure(config: pytest.Config) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if isinstance(reporter, pytest.TerminalReporter) and not reporter.isatty():
+        config.pluginmanager.register(CollectionProgress(reporter))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
