@@ -21,7 +21,8 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (frozenset({"errors"}), frozenset({"ground"})),
+    (frozenset({"errors"}),),
+    (frozenset({"ground"}),),
     (frozenset({"protocol"}),),
     (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"settings"}), frozenset({"schema"})),
     (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
@@ -96,7 +97,7 @@ DATED = (
 """Where the date of a revision may stand in a string."""
 
 CATCHES_ALL = (
-    "mcptrio.runtime.dispatch",
+    "mcptrio.ground.guarded",
     "mcptrio.http.hypercorn.connection",  # Hypercorn's failure in one connection ends that one only
     "mcptrio.http.engine.server",  # the application's in one request, that one
     "mcptrio.http.engine.lifespan",  # "If an exception is raised", the application has no lifespan

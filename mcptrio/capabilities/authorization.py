@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from mcptrio.abc import Principal
 from mcptrio.capabilities.owner import Owner
-from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 
 __all__ = ["Authorizer", "Authorizers", "Component", "has_scopes"]
 
@@ -90,7 +89,7 @@ class Authorizers:
 
     @staticmethod
     def _asked(function: Authorizer, owner: Owner, component: Component, principal: Principal | None) -> bool:
-        outcome = contain_sync(partial(function, component, principal))
+        outcome = run_guarded_sync(function, component, principal)
         if isinstance(outcome, Failure):
             _log.error("the authorizer of %s failed", owner.plugin or "the server", exc_info=outcome.error)
             return False

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
+from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Done, Failure, Handler, contain_sync
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.supervisor import Supervisor
 
@@ -76,7 +77,7 @@ class Logging:
             raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")
         data = self.redact(data)
         for sink in self.sinks:
-            contain_sync(lambda sink=sink: sink(level, data, logger))  # type: ignore[misc]
+            run_guarded_sync(lambda sink=sink: sink(level, data, logger))  # type: ignore[misc]
         wanted = scope.log_level
         if wanted is None or _SEVERITY[level] < _SEVERITY[wanted]:  # type: ignore[index]
             return
@@ -101,7 +102,7 @@ class Logging:
             # What is cut away need not be looked through, but a secret must not be hidden by the cut either.
             data = data[: 2 * TEXT_LENGTH]
             for redaction in self.redactions:
-                outcome = contain_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
+                outcome = run_guarded_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
                 # What could not be checked is not sent.
                 data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
             return data if length <= TEXT_LENGTH else f"{data[:TEXT_LENGTH]}… ({length - TEXT_LENGTH} more)"
@@ -156,7 +157,7 @@ class ClientLogHandler(logging.Handler):
             if record.levelno >= number:
                 level = name
                 break
-        outcome = contain_sync(record.getMessage)
+        outcome = run_guarded_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return
         self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
@@ -167,6 +168,6 @@ class ClientLogHandler(logging.Handler):
             return
         self._sending = True
         try:
-            contain_sync(partial(self._sink.emit, scope, level, text, logger))
+            run_guarded_sync(self._sink.emit, scope, level, text, logger)
         finally:
             self._sending = False

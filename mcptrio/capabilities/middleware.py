@@ -17,13 +17,14 @@ from attrs import define, frozen
 from mcptrio.abc import Principal
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InternalError, MCPError
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.nesting import well_nested
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import Lifecycle
 from mcptrio.runtime.callers import caller_of
-from mcptrio.runtime.dispatch import Failure, Handler, contain
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.work import Works
 
@@ -150,7 +151,7 @@ class _Step:
         """What came from further inside."""
 
     async def __call__(self) -> Any:
-        outcome = await contain(self._work)
+        outcome = await run_guarded(self._work)
         if isinstance(outcome, Failure):
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
@@ -166,7 +167,7 @@ class _Step:
         if self._called:
             raise RuntimeError("proceed: a request is handled once")
         self._called = True
-        outcome = await contain(self._inner)
+        outcome = await run_guarded(self._inner)
         if isinstance(outcome, Failure):
             self._passing = outcome.error
             raise outcome.error

@@ -25,6 +25,7 @@ from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, ToolError
+from mcptrio.ground.guarded import Done, run_guarded
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.prompts import (
@@ -36,7 +37,7 @@ from mcptrio.protocol.model.prompts import (
     PromptArgument,
     PromptMessage,
 )
-from mcptrio.runtime.dispatch import Done, Handler, contain
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text
@@ -112,7 +113,7 @@ class Prompts:
             owner=entry.owner,
             timeout=entry.mark.timeout,
         )
-        outcome = await contain(work)
+        outcome = await run_guarded(work)
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
                 message = with_names(str(outcome.error), entry.owner.tool_name)

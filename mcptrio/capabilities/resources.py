@@ -28,6 +28,7 @@ from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, ResourceNotFound, ToolError
+from mcptrio.ground.guarded import Done, run_guarded
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.resources import (
     ListResourcesParams,
@@ -39,7 +40,7 @@ from mcptrio.protocol.model.resources import (
     Resource,
     ResourceTemplate,
 )
-from mcptrio.runtime.dispatch import Done, Handler, contain
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text
@@ -151,7 +152,7 @@ class Resources:
             owner=entry.owner,
             timeout=entry.mark.timeout,
         )
-        outcome = await contain(work)
+        outcome = await run_guarded(work)
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
                 # Resources have no `isError`: what the author meant for the reader is the error's message.

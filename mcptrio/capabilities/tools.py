@@ -30,6 +30,7 @@ from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
+from mcptrio.ground.guarded import Done, run_guarded
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
@@ -44,7 +45,7 @@ from mcptrio.protocol.model.tools import (
     ToolAnnotations,
 )
 from mcptrio.protocol.revisions.revision import BadArguments
-from mcptrio.runtime.dispatch import Done, Handler, contain
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.schema.docstrings import parse_docstring
@@ -168,7 +169,7 @@ class Tools:
             timeout=entry.mark.timeout,
             limiter=entry.limiter,
         )
-        outcome = await contain(work)
+        outcome = await run_guarded(work)
         if isinstance(outcome, Done):
             return _result(entry, outcome.value)
         return _failure(scope, self._host, entry, outcome.error)

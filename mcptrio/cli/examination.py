@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from functools import partial
 from importlib import import_module
 from importlib.metadata import distribution
 from inspect import ismodule
@@ -25,12 +24,12 @@ from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.own_issuers import mismatches
 from mcptrio.cli.plugin_server import Chosen, make_server
 from mcptrio.errors import ConfigError, PluginError
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.plugins.finding import offered
 from mcptrio.plugins.manager import SLOW_IMPORT
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.portability import oddities_of
 from mcptrio.plugins.tokens import tokens_by_tool
-from mcptrio.runtime.dispatch import Failure, contain_sync
 from mcptrio.server import Server
 
 __all__ = ["examine", "question"]
@@ -71,7 +70,7 @@ def examine(text: str, tell: Any) -> None:
     for name in chosen.plugins:
         for point in offered().get(name, ()):
             started = perf_counter()
-            contain_sync(point.load)  # what is wrong is told when the server does it again
+            run_guarded_sync(point.load)  # what is wrong is told when the server does it again
             seconds[name] = seconds.get(name, 0.0) + perf_counter() - started
     tell({"stage": "reading its settings and registering what it has"})
     try:
@@ -125,7 +124,7 @@ def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
     if plugin.state != "quarantined":
         try:
             for said in server.plugins.call(plugin, "doctor"):
-                outcome = contain_sync(lambda said=said: _sentences(said))  # type: ignore[misc]
+                outcome = run_guarded_sync(lambda said=said: _sentences(said))  # type: ignore[misc]
                 if isinstance(outcome, Failure):
                     yield f"doctor failed: {str(outcome.error) or type(outcome.error).__name__}"
                 else:
@@ -158,7 +157,7 @@ def _missing_modules(plugin: Plugin) -> Iterator[str]:
     # What cannot be imported is told below; walk_packages would raise some of it.
     for found in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
         if not _NEVER_IMPORTED & set(found.name.split(".")):
-            outcome = contain_sync(partial(import_module, found.name))
+            outcome = run_guarded_sync(import_module, found.name)
             if isinstance(outcome, Failure):
                 error = outcome.error
                 yield f"its module {found.name} cannot be imported: {type(error).__name__}: {error}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from math import inf
 from types import MappingProxyType
 from typing import TypeAlias
@@ -25,10 +24,10 @@ from mcptrio.abc.links import Link
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import MCPTrioError, RequestTimeout
 from mcptrio.ground.deadlines import Deadlines
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.protocol.client_connection import RequestSent
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.protocol.model.progress import ProgressParams, ProgressToken
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Calls", "OnProgress", "Progress"]
 
@@ -205,7 +204,7 @@ class Calls:
                 call.reporting = nursery.cancel_scope
                 nursery.start_soon(work, call.reports)
                 async for progress in call.unread:
-                    outcome = await contain(partial(_report, on_progress, progress))
+                    outcome = await run_guarded(_report, on_progress, progress)
                     if isinstance(outcome, Failure):
                         failure = outcome.error
                         nursery.cancel_scope.cancel()

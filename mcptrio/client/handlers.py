@@ -22,6 +22,7 @@ from attrs import Attribute, field, frozen
 from mcptrio.client.forms import Form, OpenURL, read_form, read_url
 from mcptrio.errors import ConfigError, InputFailed, InvalidParams, MCPError, MethodNotFound
 from mcptrio.ground.expected import optional_callable
+from mcptrio.ground.guarded import Failure, run_guarded, run_guarded_sync
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
@@ -36,7 +37,6 @@ from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult, Root
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.revisions.revision import Revision
-from mcptrio.runtime.dispatch import Failure, contain, contain_sync
 
 __all__ = ["Handlers", "Roots"]
 
@@ -148,7 +148,7 @@ class Handlers:
         else:
             raise MethodNotFound(f"no such method: {method}")
         with trio.move_on_after(timeout):
-            outcome = await contain(ask)
+            outcome = await run_guarded(ask)
             if isinstance(outcome, Failure):
                 if isinstance(outcome.error, MCPError):
                     raise outcome.error
@@ -160,14 +160,14 @@ class Handlers:
     def _hear(self, message: LoggingMessageParams) -> None:
         """Hand on a log message; a handler that fails is logged itself."""
         if self.log is not None:
-            outcome = contain_sync(partial(_call, self.log, message))
+            outcome = run_guarded_sync(_call, self.log, message)
             if isinstance(outcome, Failure):
                 _log.error("the handler of log messages failed", exc_info=outcome.error)
 
     def _hear_other(self, method: str, params: dict[str, Any]) -> None:
         """Hand on a notification that the specification does not have; a handler that fails is logged itself."""
         if self.notification is not None:
-            outcome = contain_sync(partial(_call, self.notification, method, params))
+            outcome = run_guarded_sync(_call, self.notification, method, params)
             if isinstance(outcome, Failure):
                 _log.error("the handler of notifications failed", exc_info=outcome.error)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
@@ -21,11 +20,11 @@ from attrs import field, frozen
 
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.errors import InvalidParams, NotApproved
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Approval", "ApprovalRequest", "Approve", "Decision"]
 
@@ -137,7 +136,7 @@ class Approval:
             return None
         said = f"{request.server}: not approved: {request.name or request.kind}"
         with trio.move_on_after(self._timeout):
-            outcome = await contain(partial(self._approve, request))
+            outcome = await run_guarded(self._approve, request)
             if isinstance(outcome, Failure):
                 _log.error("the callback for approval failed", exc_info=outcome.error)
                 raise NotApproved(said) from outcome.error

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import trio
@@ -18,7 +17,7 @@ from attrs import frozen
 
 from mcptrio.capabilities.logging import Logging
 from mcptrio.errors import MCPError, MCPTrioError, NotApproved, RequestTimeout
-from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 
 __all__ = ["Audit", "AuditKind", "AuditOutcome", "AuditRecord", "Auditor", "Entry", "Redact"]
 
@@ -154,12 +153,12 @@ class Auditor:
             detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,
         )
-        outcome = contain_sync(partial(audit, record))
+        outcome = run_guarded_sync(audit, record)
         if isinstance(outcome, Failure):
             _log.error("a record was not kept: %s %s of %s", kind, record.name, server, exc_info=outcome.error)
 
     def _redacted(self, value: Any) -> Any:
-        outcome = contain_sync(partial(self._redact, value))
+        outcome = run_guarded_sync(self._redact, value)
         if isinstance(outcome, Failure):
             _log.error("the redaction failed", exc_info=outcome.error)
             return _UNCHECKED

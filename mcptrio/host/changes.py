@@ -22,8 +22,8 @@ from attrs import field, frozen
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.member import Member
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "Wanted"]
 
@@ -143,7 +143,7 @@ class Following:
         backoff = Backoff()
         while not member.is_over:
             started = trio.current_time()
-            outcome = await contain(partial(self._listen, member))
+            outcome = await run_guarded(self._listen, member)
             if not isinstance(outcome, Failure) or member.is_over:
                 continue
             if isinstance(outcome.error, MCPError):

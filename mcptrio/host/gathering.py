@@ -18,11 +18,11 @@ from attrs import frozen
 from mcptrio.client.client import Client
 from mcptrio.client.listings import Listing
 from mcptrio.errors import MCPTrioError, MethodNotFound
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.listing import HostList, hosted
 from mcptrio.host.member import Member
 from mcptrio.host.names import hosted_names
 from mcptrio.host.options import HostOptions
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["ListKind", "gather", "list_one"]
 
@@ -70,7 +70,7 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
             missing[member.name] = f"no answer within {options.ready_timeout:g} s; it is still awaited"
             return
         with trio.move_on_after(options.ready_timeout):
-            outcome = await contain(partial(list_one, member, kind, options))
+            outcome = await run_guarded(list_one, member, kind, options)
             if not isinstance(outcome, Failure):
                 found[member.name], is_whole = outcome.value
                 if not is_whole:

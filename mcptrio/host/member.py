@@ -20,6 +20,7 @@ from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import ConnectionClosed, MCPTrioError
 from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.version import __version__
 from mcptrio.host.options import HostOptions
 from mcptrio.host.watched_link import watched
@@ -27,7 +28,6 @@ from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Changes, Revision
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["ConnectionState", "ConnectionStatus", "Member"]
 
@@ -237,7 +237,7 @@ class Member:
 
     async def _await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
         try:
-            await contain(work)
+            await run_guarded(work)
         finally:
             self.late.discard(kind)
 
@@ -283,7 +283,7 @@ class Member:
         backoff = Backoff()
         while not self._is_over:
             started = trio.current_time()
-            self._fail(await contain(self._live))
+            self._fail(await run_guarded(self._live))
             if self._is_over:
                 return
             if trio.current_time() - started > LONGEST:

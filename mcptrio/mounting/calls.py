@@ -31,12 +31,12 @@ import trio
 from mcptrio.capabilities.context import Context, inputs_of
 from mcptrio.capabilities.registrar import server_of
 from mcptrio.errors import InternalError, InvalidRequest, MCPError
+from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
 from mcptrio.mounting.questions import RelayedQuestion
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams, ElicitURLParams
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Done, Failure, contain, contain_sync
 from mcptrio.runtime.session import Session
 
 __all__ = ["CLIENT", "Call", "Calls"]
@@ -96,7 +96,7 @@ class Call:
             # Here, below the handler, since a question that waits for another request suspends that.
             try:
                 with scope:
-                    outcomes.append(await contain(partial(inputs_of(self.context).ask, [question])))
+                    outcomes.append(await run_guarded(partial(inputs_of(self.context).ask, [question])))
             finally:
                 answered.set()
 
@@ -209,7 +209,7 @@ class Calls:
             message.data,
             message.logger,
         )
-        outcome = contain_sync(emit)
+        outcome = run_guarded_sync(emit)
         if isinstance(outcome, Failure):
             _log.warning("%s: a log message was dropped: %s", self._name, outcome.error)
 

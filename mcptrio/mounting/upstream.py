@@ -21,11 +21,11 @@ from mcptrio.client.subscriptions import Changes
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.gathering import ListKind
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["KINDS", "Upstream"]
 
@@ -208,7 +208,7 @@ class Upstream:
         """Offer what it lists, at each connection and whenever that has changed."""
         pause = FIRST
         while not member.is_over:
-            outcome = await contain(partial(member.ask, partial(self._listen, member), timeout=inf))
+            outcome = await run_guarded(partial(member.ask, partial(self._listen, member), timeout=inf))
             if not isinstance(outcome, Failure):
                 pause = FIRST
                 continue

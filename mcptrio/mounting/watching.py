@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 
 import trio
 
@@ -18,8 +17,8 @@ from mcptrio.capabilities.host import Host
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPTrioError
 from mcptrio.ground.backoff import Backoff
+from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.mounting.upstream import Upstream
-from mcptrio.runtime.dispatch import Failure, contain
 
 __all__ = ["Watching"]
 
@@ -81,7 +80,7 @@ class Watching:
 
         with scope:
             while True:
-                outcome = await contain(partial(self._upstream.ask, follow))
+                outcome = await run_guarded(self._upstream.ask, follow)
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPTrioError):
                     raise outcome.error
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):

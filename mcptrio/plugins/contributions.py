@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.expected import expect
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.setup import PluginSetup
-from mcptrio.runtime.dispatch import Failure, contain_sync
 from mcptrio.schema.validation_messages import suggest
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Contributions:
         changed = set()
         for name, before in self._taken.items():
             # What cannot be read is told when the plugin is taken in.
-            now = contain_sync(partial(tables.resolved_table, name))
+            now = run_guarded_sync(tables.resolved_table, name)
             if isinstance(now, Failure) or now.value != before:
                 changed.add(name)
         return changed

@@ -24,6 +24,7 @@ from mcptrio.abc.status import PluginState
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
 from mcptrio.ground.expected import kind_of
+from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
@@ -33,7 +34,6 @@ from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.settings_class import settings_class
 from mcptrio.plugins.setup import PluginSetup
-from mcptrio.runtime.dispatch import Done, Failure, contain_sync
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -188,15 +188,15 @@ class PluginManager:
         Raises:
             PluginError: it cannot be read, or does not fit; the plugin is quarantined.
         """
-        read = contain_sync(partial(tables.policy, plugin.name))
+        read = run_guarded_sync(tables.policy, plugin.name)
         if isinstance(read, Failure):
             raise self.fault(plugin, _text(read.error), read.error)
         plugin.policy = self._held_here(plugin, read.value)
-        found = contain_sync(partial(settings_class, plugin.object))
+        found = run_guarded_sync(settings_class, plugin.object)
         if isinstance(found, Failure):
             raise self.fault(plugin, _text(found.error), found.error)
         plugin.config_class = found.value
-        outcome = contain_sync(partial(tables.of, plugin.name, plugin.config_class))
+        outcome = run_guarded_sync(tables.of, plugin.name, plugin.config_class)
         if isinstance(outcome, Failure):
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
@@ -217,7 +217,7 @@ class PluginManager:
             given: tuple[Any, ...] = (plugin.config,) if plugin.config_class is not None else ()
             setup.add(plugin.object(*given) if isclass(plugin.object) else plugin.object)
 
-        outcome = contain_sync(work)
+        outcome = run_guarded_sync(work)
         if isinstance(outcome, Failure):
             raise self.fault(plugin, f"setup failed: {self._told(outcome.error, plugin)}", outcome.error)
 
@@ -249,13 +249,13 @@ class PluginManager:
         """
         if not plugin.takers:
             return False
-        policy = contain_sync(partial(tables.policy, plugin.name))
+        policy = run_guarded_sync(tables.policy, plugin.name)
         if isinstance(policy, Failure) or self._held_here(plugin, policy.value) != plugin.policy:
             return False
-        config = contain_sync(partial(tables.of, plugin.name, plugin.config_class))
+        config = run_guarded_sync(tables.of, plugin.name, plugin.config_class)
         if isinstance(config, Failure):
             return False
-        taken = contain_sync(lambda: all(take(config.value) for take in plugin.takers))
+        taken = run_guarded_sync(lambda: all(take(config.value) for take in plugin.takers))
         if isinstance(taken, Failure):
             raise self.fault(plugin, f"it failed to take new settings: {_text(taken.error)}", taken.error)
         if not taken.value:
@@ -276,7 +276,7 @@ class PluginManager:
             own: dict[str, Callable[..., Awaitable[None]]] = {}
             for outcome in self._outcomes(plugin, "transports", {}):
                 if not isinstance(outcome, Failure):
-                    outcome = contain_sync(partial(_take_transports, plugin, offered, own, outcome.value))
+                    outcome = run_guarded_sync(_take_transports, plugin, offered, own, outcome.value)
                 if isinstance(outcome, Failure):
                     failed(plugin, f"transports failed: {_text(outcome.error)}", outcome.error)
                     break
@@ -311,7 +311,7 @@ class PluginManager:
         given = {"config": plugin.config, **arguments}
         for implementation in _implementations(plugin, hook):
             wanted = [given[name] for name in implementation.argnames]
-            yield contain_sync(partial(implementation.function, *wanted))
+            yield run_guarded_sync(implementation.function, *wanted)
 
     @staticmethod
     def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
@@ -354,7 +354,7 @@ class PluginManager:
         load = plugin.instead or plugin.load
         assert load is not None
         started = perf_counter()
-        outcome = contain_sync(load)
+        outcome = run_guarded_sync(load)
         plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
             self._tolerate(self.fault(plugin, f"import failed: {headline(outcome.error)}", outcome.error))
@@ -373,7 +373,7 @@ class PluginManager:
                 plugin.warnings.append(unserved)
                 _log.warning("%s: %s", plugin.label, unserved)
 
-        outcome = contain_sync(check)
+        outcome = run_guarded_sync(check)
         if isinstance(outcome, Failure):
             self._tolerate(self.fault(plugin, str(outcome.error), outcome.error))
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from mcptrio.errors import ConfigError, PluginError
+from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.runtime.dispatch import Done, Failure, contain
 from mcptrio.runtime.lifespans import Lifespan
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class RunningPlugins:
             nonlocal outcome
             try:
                 async with self._changing[plugin.name]:
-                    outcome = await contain(work)
+                    outcome = await run_guarded(work)
             finally:
                 over.set()
 

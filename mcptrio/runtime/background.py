@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from mcptrio.runtime.dispatch import Failure, contain
+from mcptrio.ground.guarded import Failure, run_guarded
 
 __all__ = ["keep_running"]
 
@@ -26,7 +26,7 @@ async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
     pause = FIRST
     while True:
         started = trio.current_time()
-        outcome = await contain(task)
+        outcome = await run_guarded(task)
         if not isinstance(outcome, Failure):
             return
         if trio.current_time() - started > LONGEST:

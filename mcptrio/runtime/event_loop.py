@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import trio
 
-from mcptrio.runtime.dispatch import Failure, contain_sync
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 
 __all__ = ["EventLoop"]
 
@@ -66,6 +66,6 @@ class EventLoop:
 
 def _contained(work: Callable[[], object]) -> None:
     """An exception would end all of Trio."""
-    outcome = contain_sync(work)
+    outcome = run_guarded_sync(work)
     if isinstance(outcome, Failure):
         _log.error("what a thread handed over failed", exc_info=outcome.error)

@@ -15,8 +15,8 @@ from typing import Any
 
 import trio
 
+from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.runtime.background import keep_running
-from mcptrio.runtime.dispatch import Done, Failure, contain
 
 __all__ = ["Lifespan"]
 
@@ -77,7 +77,7 @@ class Lifespan:
         outcome: Done[None] | Failure | None = None
         try:
             with self._scope:
-                outcome = await contain(live)
+                outcome = await run_guarded(live)
         finally:
             self._left.set()
         if self._scope.cancelled_caught:

@@ -22,10 +22,10 @@ import trio
 from attrs import evolve
 
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
+from mcptrio.ground.guarded import Done, Failure
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
 from mcptrio.runtime.callers import caller_of
-from mcptrio.runtime.dispatch import Done, Failure
 from mcptrio.runtime.inputs import Lifetime, Question, request_for, require
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state

@@ -16,9 +16,9 @@ import trio
 from attrs import define, field
 
 from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Done, Failure, contain
 from mcptrio.runtime.inputs import Question
 from mcptrio.runtime.request_state import Journal
 from mcptrio.runtime.work import Work
@@ -108,7 +108,7 @@ class Run:
         supervisor = self.channel.scope.session.supervisor
         try:
             with self._scope:
-                self.outcome = await contain(handler)
+                self.outcome = await run_guarded(handler)
         finally:
             self.is_over = True
             self.channel.over()

@@ -23,6 +23,7 @@ from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChanne
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.ground.deadlines import Deadlines
+from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.ground.shares import Places
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.connection import Connection
@@ -33,7 +34,7 @@ from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation,
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Around, Done, Failure, Handler, Middlewares, contain
+from mcptrio.runtime.dispatch import Around, Handler, Middlewares
 from mcptrio.runtime.effects import Effects
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.parking import ParkingLot
@@ -50,7 +51,6 @@ _log = logging.getLogger("mcptrio.supervisor")
 
 Listener = Callable[[Session, Any], Awaitable[None]]
 """Hears a notification: the session it came in, and its params."""
-
 GOODBYE = 1.0
 """Seconds for closing a channel, whatever it does."""
 
@@ -326,7 +326,7 @@ class Supervisor:
 
     async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
         """Run a task of a transport; what it raises is logged and ends nothing."""
-        outcome = await contain(task)
+        outcome = await run_guarded(task)
         if isinstance(outcome, Failure):
             _log.error("%s failed", what, exc_info=outcome.error)
 
@@ -342,7 +342,7 @@ class Supervisor:
         """Pass a notification on. What the listener raises is logged; it may take as long as a request."""
         outcome: Done[None] | Failure | None = None
         with trio.move_on_after(self.settings.timeouts.request) as patience:
-            outcome = await contain(partial(listener, session, event.params))
+            outcome = await run_guarded(listener, session, event.params)
         if isinstance(outcome, Failure):
             _log.error("%s failed", event.method.name, exc_info=outcome.error)
         elif patience.cancelled_caught:

@@ -22,12 +22,12 @@ from attrs import frozen
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import MCPError
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.roots import Root
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
-from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["Asked", "FormAnswer", "QuestionKind", "SampleAnswer", "Script"]
 
@@ -233,7 +233,7 @@ class Script:
             await self._give_up(f"{said}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
             raise AssertionError(said)
         self._lines.remove(line)
-        outcome = contain_sync(partial(line.answer, question))
+        outcome = run_guarded_sync(line.answer, question)
         if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPError):
             problem = f"the script's {line.text} does not answer the server's {named}: {outcome.error}"
             await self._give_up(problem, outcome.error)

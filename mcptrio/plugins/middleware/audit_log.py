@@ -13,7 +13,6 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,12 +24,12 @@ from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.capabilities.registrar import Registrar, server_of
 from mcptrio.errors import MCPError
+from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.lines_file import LinesFile
 from mcptrio.plugins.hooks import hookimpl, lifespan
 from mcptrio.plugins.middleware.redaction import Redactor
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.protocol.model.tools import CallToolResult
-from mcptrio.runtime.dispatch import Failure, contain_sync
 
 __all__ = ["AuditLog", "AuditLogConfig"]
 
@@ -151,7 +150,7 @@ class AuditLog:
         if self._file is None:
             _log.info("%s", data.decode())
             return
-        written = contain_sync(partial(self._file.write, data))
+        written = run_guarded_sync(self._file.write, data)
         if isinstance(written, Failure):
             _log.error("a record was not kept: %s %s", request.method, line["name"], exc_info=written.error)
 
