@@ -119,7 +119,7 @@ async def test_every_hook(revision: str) -> None:
         assert (await peer.request("com.example/number", {"number": 7}))["seen"] == 7
         await peer.notify("com.example/told")
         await peer.eventually(lambda: "heard" in plugin.happened)
-        assert server.capabilities.extensions == {"com.example/weather": {"level": 2}}
+        assert server.catalog.lifecycle.capabilities.extensions == {"com.example/weather": {"level": 2}}
         await plugin.ticking.wait()
         [listed] = server.status.plugins
         assert listed.state == "running"

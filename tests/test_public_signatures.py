@@ -79,7 +79,8 @@ def definition(module: str, name: str) -> str | None:
 def names(value: Any) -> Iterator[str]:
     """The classes and aliases of mcptrio in the signatures of a value, in an alias, and the bases of a class."""
     if inspect.isclass(value):
-        yield from (f"{base.__module__}.{base.__name__}" for base in value.__bases__ if base.__name__[0] != "_")
+        bases = [each for base in value.__bases__ for each in (base.__bases__ if implements(base) else (base,))]
+        yield from (f"{base.__module__}.{base.__name__}" for base in bases if base.__name__[0] != "_")
     else:
         yield from (f"{each.__module__}.{each.__name__}" for each in parts(value))
     for home, annotation in annotations(value):
@@ -88,6 +89,12 @@ def names(value: Any) -> Iterator[str]:
             found = definition(home, node.id) if isinstance(node, ast.Name) else None
             if found is not None and not is_variable(found):
                 yield found
+
+
+def implements(base: type) -> bool:
+    """Whether a class only implements what its own base declares, so that a reader needs the base alone."""
+    public = {name for name in vars(base) if not name.startswith("_")}
+    return any(public and inspect.isabstract(each) and public <= set(dir(each)) for each in base.__bases__)
 
 
 def parts(alias: Any) -> Iterator[type]:

@@ -71,7 +71,7 @@ class Registers:
 async def test_transport_of_a_plugin_is_served() -> None:
     pigeons = Pigeons()
     server = Server("roof", plugins=[pigeons], config={"Pigeons": {"flies": "far"}})
-    offered = server.plugins.transports(server.quarantine)
+    offered = server.plugins.transports(server.contributions.quarantine)
     assert list(offered) == ["pigeon"]
     assert pigeons.configs == [{"flies": "far"}]
     assert server.plugins.plugins["Pigeons"].offers["transports"] == ["pigeon"]
@@ -107,18 +107,18 @@ async def test_transport_of_a_plugin_is_served() -> None:
 )
 def test_plugin_that_gets_it_wrong_is_alone_with_it(plugin: Registers, fault: str) -> None:
     server = Server("roof", plugins=[Pigeons(), plugin])
-    offered = server.plugins.transports(server.quarantine)
+    offered = server.plugins.transports(server.contributions.quarantine)
 
     assert list(offered) == ["pigeon"]
     wrong = server.plugins.plugins["Registers"]
     assert wrong.fault is not None
     assert wrong.fault.startswith("transports failed: ")
     assert fault in wrong.fault
-    assert [tool for tool in ("coo", "offered") if server.tools.registry.get(tool)] == ["coo"]
+    assert [tool for tool in ("coo", "offered") if server.catalog.tools.registry.get(tool)] == ["coo"]
 
 
 def test_plugin_that_gets_it_wrong_is_an_error_where_the_server_is_strict() -> None:
     server = Server("roof", plugins=[Registers(("http", nowhere))], settings=ServerSettings(strict=True))
 
     with pytest.raises(PluginError, match="plugin Registers: transports failed: expected a name"):
-        server.plugins.transports(server.quarantine)
+        server.plugins.transports(server.contributions.quarantine)

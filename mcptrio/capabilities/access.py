@@ -9,11 +9,12 @@ Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 from mcptrio.abc import Principal
 from mcptrio.capabilities.authorization import Authorizers, Component, has_scopes
-from mcptrio.capabilities.prompts import Prompts
-from mcptrio.capabilities.resources import Resources
-from mcptrio.capabilities.tools import Tools
+from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InsufficientScope
 from mcptrio.protocol.messages import Batch, Incoming, Request
 from mcptrio.runtime.callers import PARENT
@@ -21,13 +22,29 @@ from mcptrio.runtime.callers import PARENT
 __all__ = ["Access"]
 
 
+class _Restricted(Protocol):
+    @property
+    def component(self) -> Component: ...
+
+
+class _Entries(Protocol):
+    @property
+    def is_scoped(self) -> bool: ...
+
+    def get(self, name: str, /) -> _Restricted | None: ...
+
+
 class Access:
-    def __init__(self, authorizers: Authorizers, tools: Tools, resources: Resources, prompts: Prompts) -> None:
+    def __init__(self, authorizers: Authorizers, tools: _Entries, resources: ResourceIndex, prompts: _Entries) -> None:
         self._authorizers = authorizers
-        self._tools = tools
-        self._resources = resources
-        self._prompts = prompts
-        self._registries = (tools.registry, resources.registry, resources.templates, prompts.registry)
+        self._registries = (tools, resources.resources, resources.templates, prompts)
+        self._by_method: dict[str, tuple[str, Callable[[str], _Restricted | None]]] = {
+            "tools/call": ("name", tools.get),
+            "prompts/get": ("name", prompts.get),
+            "resources/read": ("uri", resources.get),
+            "resources/subscribe": ("uri", resources.get),
+        }
+        """The parameter that names what a request is about to use, and the function that finds it."""
 
     @property
     def judges(self) -> bool:
@@ -46,6 +63,11 @@ class Access:
         if principal is PARENT:
             return True
         return has_scopes(component, principal) and self._authorizers.allow(component, principal)
+
+    def may_watch(self, uri: str, principal: Principal | None) -> bool:
+        """Whether they may hear of changes of a resource. A URI that no entry has is no secret."""
+        entry = self._by_method["resources/subscribe"][1](uri) if self.judges else None
+        return entry is None or self.may_use(entry.component, principal)
 
     def check_use(self, component: Component, principal: Principal | None) -> bool:
         """The same, where it is going to be used now.
@@ -80,15 +102,7 @@ class Access:
 
     def _wanted_by(self, request: Request) -> Component | None:
         """What a request is about to use."""
-        params = request.params or {}
-        name, uri = params.get("name"), params.get("uri")
-        if request.method == "tools/call" and isinstance(name, str):
-            tool = self._tools.registry.get(name)
-            return self._tools.component(tool) if tool is not None else None
-        if request.method == "prompts/get" and isinstance(name, str):
-            prompt = self._prompts.registry.get(name)
-            return self._prompts.component(prompt) if prompt is not None else None
-        if request.method in ("resources/read", "resources/subscribe") and isinstance(uri, str):
-            resource = self._resources.at(uri)
-            return self._resources.component(resource) if resource is not None else None
-        return None
+        parameter, find = self._by_method.get(request.method, ("", None))
+        name = (request.params or {}).get(parameter)
+        entry = find(name) if find is not None and isinstance(name, str) else None
+        return entry.component if entry is not None else None

@@ -13,7 +13,7 @@ import trio
 
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.owner import Owner
 from mcptrio.protocol.model.prompts import GetPromptParams
 from mcptrio.protocol.model.resources import ReadResourceParams
@@ -23,9 +23,10 @@ from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.inputs import BackChannel, InputChannel, NoChannel
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.round_trips import RoundTrips
+from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.work import Work
 
-__all__ = ["call"]
+__all__ = ["Calls"]
 
 _ANSWERED_BY_QUESTIONS = (CallToolParams, GetPromptParams, ReadResourceParams)
 """The only requests that may be answered with ``input_required``.
@@ -34,53 +35,64 @@ Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
 
 
-async def call(
-    scope: RequestScope,
-    host: Host,
-    function: Function,
-    values: dict[str, Any],
-    *,
-    label: str,
-    owner: Owner,
-    timeout: float | None,
-    limiter: FairLimiter | None = None,
-) -> Any:
-    """What the function returned, or the InputRequiredResult that has to come first.
-
-    Args:
-        timeout: seconds, from when it begins; by default what the operator has set.
-        limiter: of the tool itself, beside those of its plugin.
-
-    Raises:
-        RateLimited: too many calls of the plugin a second.
+class Calls:
     """
-    scope.label = label
-    scope.owner = owner.plugin
-    with host.supervisor.works.new(label, owner.plugin, scope) as work:
-        limits = owner.limits
-        if limits is not None:
-            limits.check_rate()
-            timeout = limits.timeout if timeout is None else timeout
-        # The tool's own first: what waits for a slow tool must not take the places of the others.
-        for each in (
-            limiter,
-            limits.limiter if limits is not None else None,
-            host.supervisor.threads.of_calls(owner.plugin) if function.in_thread else None,
-        ):
-            if each is not None:
-                await work.hold(each)
-        scope.begin(timeout)
-        # Cancelled, or out of time, as its turn came: it must not begin.
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if function.context is None:
-            return await function(values, None, work)
-        channel = _channel(scope, work)
-        context = Context(channel, host, owner)
+    Args:
+        state: counts the calls, and has the threads of functions that are not ``async``.
+        logging: takes what functions log for their client.
+    """
 
-        async def handler() -> Any:
-            return await function(values, context, work)
+    def __init__(self, state: RuntimeState, logging: Logging) -> None:
+        self._state = state
+        self._logging = logging
 
-        return await channel.run(handler, parks=not function.in_thread)
+    async def run(
+        self,
+        scope: RequestScope,
+        function: Function,
+        values: dict[str, Any],
+        *,
+        label: str,
+        owner: Owner,
+        timeout: float | None,
+        limiter: FairLimiter | None = None,
+    ) -> Any:
+        """What the function returned, or the InputRequiredResult that has to come first.
+
+        Args:
+            timeout: seconds, from when it begins; by default what the operator has set.
+            limiter: of the tool itself, beside those of its plugin.
+
+        Raises:
+            RateLimited: too many calls of the plugin a second.
+        """
+        scope.label = label
+        scope.owner = owner.plugin
+        with self._state.works.new(label, owner.plugin, scope) as work:
+            limits = owner.limits
+            if limits is not None:
+                limits.check_rate()
+                timeout = limits.timeout if timeout is None else timeout
+            # The tool's own first: what waits for a slow tool must not take the places of the others.
+            for each in (
+                limiter,
+                limits.limiter if limits is not None else None,
+                self._state.threads.of_calls(owner.plugin) if function.in_thread else None,
+            ):
+                if each is not None:
+                    await work.hold(each)
+            scope.begin(timeout)
+            # Cancelled, or out of time, as its turn came: it must not begin.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if function.context is None:
+                return await function(values, None, work)
+            channel = _channel(scope, work)
+            context = Context(channel, self._logging, owner)
+
+            async def handler() -> Any:
+                return await function(values, context, work)
+
+            return await channel.run(handler, parks=not function.in_thread)
 
 
 def _channel(scope: RequestScope, work: Work) -> InputChannel:

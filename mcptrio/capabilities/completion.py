@@ -15,16 +15,16 @@ from typing import Any
 
 from attrs import define
 
+from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.host import Host
-from mcptrio.capabilities.marks import CompletionMark
+from mcptrio.capabilities.marks import CompletionMark, completion_key
 from mcptrio.capabilities.owner import Owner
-from mcptrio.capabilities.prompts import Prompts
+from mcptrio.capabilities.prompts import PromptEntry
 from mcptrio.capabilities.ranking import rank
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.resources import Resources
+from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InvalidParams, RateLimited
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
@@ -32,7 +32,7 @@ from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 
-__all__ = ["CompletionEntry", "Completions", "completion_key"]
+__all__ = ["CompletionEntry", "Completions"]
 
 RATE = 50.0
 """Completions per second of one session; a person types ten."""
@@ -54,12 +54,20 @@ class CompletionEntry:
 
 
 class Completions:
-    def __init__(self, host: Host, prompts: Prompts, resources: Resources) -> None:
-        self._host = host
+    def __init__(
+        self,
+        registry: Registry[CompletionEntry],
+        prompts: Registry[PromptEntry],
+        resources: ResourceIndex,
+        access: Access,
+        calls: Calls,
+    ) -> None:
+        self.registry = registry
         self._prompts = prompts
         self._resources = resources
+        self._access = access
+        self._calls = calls
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
-        self.registry: Registry[CompletionEntry] = Registry("completion", lambda: None, host)
         self.handlers: dict[str, Handler] = {"completion/complete": self._complete}
 
     def register(self, candidates: Callable[..., Any] | Sequence[str], mark: CompletionMark, owner: Owner) -> str:
@@ -127,7 +135,7 @@ class Completions:
         values: dict[str, Any] = {"value": typed, "arguments": settled}
         wanted = {name: value for name, value in values.items() if name in function.parameters}
         label = f"completion of {entry.key}"
-        found = await call(scope, self._host, function, wanted, label=label, owner=entry.owner, timeout=None)
+        found = await self._calls.run(scope, function, wanted, label=label, owner=entry.owner, timeout=None)
         # Another server's is ranked and cut already.
         return found if isinstance(found, Completion) else [str(item) for item in found or ()]
 
@@ -139,8 +147,8 @@ class Completions:
         """
         function: Function | None
         if isinstance(params.ref, PromptReference):
-            prompt = self._prompts.registry.get(ref)
-            if prompt is None or not self._may_know(self._prompts.component(prompt), scope):
+            prompt = self._prompts.get(ref)
+            if prompt is None or not self._may_know(prompt.component, scope):
                 raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
             function = prompt.function
             if function.arguments is None:
@@ -148,8 +156,8 @@ class Completions:
                 return ()
         else:
             template = self._resources.templates.get(ref)
-            known_here = template or self._resources.registry.get(ref)
-            if known_here is None or not self._may_know(self._resources.component(known_here), scope):
+            known_here = template or self._resources.resources.get(ref)
+            if known_here is None or not self._may_know(known_here.component, scope):
                 raise InvalidParams(f"no such resource template: {ref} @ $.ref.uri")
             function = template.function if template is not None else None
             if template is not None and function is not None and function.arguments is None:
@@ -163,7 +171,7 @@ class Completions:
         return list(dict.fromkeys(_choices_in(facts, schema.get("$defs", {}))))
 
     def _may_know(self, component: Component, scope: RequestScope) -> bool:
-        return not self._host.access.judges or self._host.access.may_list(component, scope.principal)
+        return not self._access.judges or self._access.may_list(component, scope.principal)
 
     @staticmethod
     def _check_argument(ref: str, name: str, known: Container[str]) -> None:
@@ -181,8 +189,3 @@ def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Ite
     yield from (str(choice) for choice in listed if choice is not None)
     for each in facts.get("anyOf", ()):
         yield from _choices_in(each, definitions)
-
-
-def completion_key(of: str, name: str, argument: str) -> str:
-    """The name of a completion in its registry."""
-    return f"{of} {name} {argument}"

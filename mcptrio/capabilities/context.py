@@ -16,7 +16,10 @@ import orjson
 import trio
 
 from mcptrio.abc import Principal
+from mcptrio.capabilities.logging import Logging
+from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Question, Sample
+from mcptrio.capabilities.registrar import Registrar
 from mcptrio.capabilities.tracking import Tracked
 from mcptrio.errors import URLElicitationRequired
 from mcptrio.protocol.messages import Notification, RequestId
@@ -40,10 +43,6 @@ from mcptrio.runtime.request_scope import RequestScope
 if TYPE_CHECKING:
     # Type checkers have this module built in, so it is no dependency. The default makes a bare Context a Context[Any].
     from typing_extensions import TypeVar as TypeVarWithDefault
-
-    from mcptrio.capabilities.host import Host
-    from mcptrio.capabilities.owner import Owner
-    from mcptrio.capabilities.registrar import Registrar
 
     StateT = TypeVarWithDefault("StateT", default=Any)
 else:
@@ -69,9 +68,9 @@ class Context(Generic[StateT]):
         state: what the plugin's lifespan yielded; ``None`` without one.
     """
 
-    def __init__(self, inputs: InputChannel, host: Host, owner: Owner) -> None:
+    def __init__(self, inputs: InputChannel, logging: Logging, owner: Owner) -> None:
         self._inputs = inputs
-        self._host = host
+        self._logging = logging
         self.server: Registrar = owner.registrar
         self.state: StateT = owner.yielded
 
@@ -178,7 +177,7 @@ class Context(Generic[StateT]):
         Args:
             data: a text, or any JSON value; redacted like every log message.
         """
-        self._host.logging.emit(self._scope, level, data, logger)
+        self._logging.emit(self._scope, level, data, logger)
         await trio.lowlevel.checkpoint()
 
     async def debug(self, data: Any, logger: str | None = None) -> None:

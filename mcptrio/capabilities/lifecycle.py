@@ -1,43 +1,132 @@
-"""Being introduced: ``initialize``, ``ping``, ``server/discover``.
+"""What a server says of itself: ``initialize``, ``server/discover`` and ``ping``.
 
-A plugin over the hooks like any other.
+The catalogue makes it. Connections ask it which capabilities are advertised.
 
 Source: MCP 2025-11-25, basic/lifecycle and basic/utilities/ping; MCP 2026-07-28, server/discover.
 """
 
 from __future__ import annotations
 
-from mcptrio.capabilities.host import Host
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from mcptrio.capabilities.registry import Registry
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.lifecycle import (
     DiscoverParams,
     DiscoverResult,
+    Implementation,
     InitializeParams,
     InitializeResult,
     PingParams,
+    PromptsCapability,
+    ResourcesCapability,
+    ServerCapabilities,
+    ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Lifecycle"]
 
 
 class Lifecycle:
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    """
+    Args:
+        info: the name, version and description of the server.
+        registries: by kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
+        instructions: how the server is meant to be used, for the model.
+    """
+
+    def __init__(
+        self,
+        info: Implementation,
+        registries: Mapping[str, Registry[Any]],
+        settings: ServerSettings,
+        instructions: str | None,
+    ) -> None:
+        self.info = info
+        self._registries = registries
+        self._settings = settings
+        self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
+        self.extensions: dict[str, dict[str, Any]] = {}
+        self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
             "server/discover": self._discover,
         }
 
+    @property
+    def instructions(self) -> str | None:
+        """How the server is meant to be used, for the model: the operator's words, then those of plugins."""
+        return "\n\n".join(filter(None, (text() for text in self._instructions))) or None
+
+    def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
+        """Add to the instructions. Returns a function that removes the text again."""
+        self._instructions.append(text)
+        return partial(self._instructions.remove, text)
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What is advertised: everything that is or ever was registered."""
+        versions = tuple(registry.version for registry in self._registries.values())
+        if self._capabilities is None or self._capabilities[0] != versions:
+            served = {kind for kind, registry in self._registries.items() if registry.version}
+            experimental = self._settings.experimental
+            capabilities = ServerCapabilities(
+                tools=ToolsCapability(list_changed=True) if "tools" in served else None,
+                resources=(
+                    ResourcesCapability(subscribe=True, list_changed=True)
+                    if served & {"resources", "templates"}
+                    else None
+                ),
+                prompts=PromptsCapability(list_changed=True) if "prompts" in served else None,
+                completions={} if served & {"completions", "prompts", "templates"} else None,
+                logging={},
+                experimental={name: dict(each) for name, each in experimental.items()} or None,
+                extensions=dict(self.extensions) or None,
+            )
+            self._capabilities = (versions, capabilities)
+        return self._capabilities[1]
+
+    def serves(self, capability: str) -> bool:
+        """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
+        if capability in self.extensions:
+            return True
+        value: Any = self.capabilities
+        for part in capability.split("."):
+            value = getattr(value, part, None)
+            if value is None or value is False:
+                return False
+        return True
+
+    def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
+        """Advertise an extension.
+
+        Raises:
+            ValueError: the identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
+        """
+        prefix, slash, name = identifier.partition("/")
+        if not slash or not prefix or not name:
+            raise ValueError(f"expected an extension identifier like com.example/name, got {identifier!r}")
+        self.extensions[identifier] = dict(settings or {})
+        self._capabilities = None
+
+    def remove_extension(self, identifier: str) -> None:
+        """Advertise it no longer."""
+        self.extensions.pop(identifier, None)
+        self._capabilities = None
+
     async def _initialize(self, scope: RequestScope, params: InitializeParams) -> InitializeResult:
         return InitializeResult(
             protocol_version=scope.request.peer.revision.version,
-            capabilities=self._host.capabilities,
-            server_info=self._host.info,
-            instructions=self._host.instructions,
+            capabilities=self.capabilities,
+            server_info=self.info,
+            instructions=self.instructions,
         )
 
     async def _ping(self, scope: RequestScope, params: PingParams) -> EmptyResult:
@@ -46,7 +135,7 @@ class Lifecycle:
     async def _discover(self, scope: RequestScope, params: DiscoverParams) -> DiscoverResult:
         return DiscoverResult(
             supported_versions=tuple(MODERN_VERSIONS),
-            capabilities=self._host.capabilities,
-            instructions=self._host.instructions,
-            ttl_ms=self._host.settings.list_ttl_ms,
+            capabilities=self.capabilities,
+            instructions=self.instructions,
+            ttl_ms=self._settings.list_ttl_ms,
         )

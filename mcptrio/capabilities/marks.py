@@ -370,3 +370,8 @@ def _put(mark: Mark) -> Callable[[F], F]:
         return function
 
     return put
+
+
+def completion_key(of: str, name: str, argument: str) -> str:
+    """The name of a completion in its registry."""
+    return f"{of} {name} {argument}"

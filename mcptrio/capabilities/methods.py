@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import MethodMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.methods import METHODS, Method, Side
+from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.session import Session
+from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.supervisor import Listener
 from mcptrio.runtime.work import Cancelling
 
@@ -30,8 +31,15 @@ _SPECIFIED = frozenset(row.name for row in METHODS)
 
 
 class Methods:
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    """
+    Args:
+        handlers: of all methods; those of plugins are added.
+    """
+
+    def __init__(self, handlers: dict[str, Handler], calls: Calls, state: RuntimeState) -> None:
+        self._handlers = handlers
+        self._calls = calls
+        self._state = state
         self._owners: dict[str, Owner] = {}
         self.rows: dict[str, Method] = {}
         """Read by every connection."""
@@ -65,17 +73,17 @@ class Methods:
             if owner.is_kept_back:
                 raise MethodNotFound(f"no such method: {mark.name}")
             values = dict.fromkeys(free, params)
-            result = await call(scope, self._host, called, values, label=mark.name, owner=owner, timeout=None)
+            result = await self._calls.run(scope, called, values, label=mark.name, owner=owner, timeout=None)
             return result if result is not None else {}
 
-        self._host.supervisor.handlers[mark.name] = handle
+        self._handlers[mark.name] = handle
         return mark.name
 
     def withdraw(self, owner: Owner) -> None:
         """Forget what a plugin handles."""
         for name in [name for name, who in self._owners.items() if who is owner]:
             del self.rows[name], self._owners[name]
-            del self._host.supervisor.handlers[name]
+            del self._handlers[name]
         for name, listener in self._hearing.pop(owner, ()):
             self.listeners[name].remove(listener)
 
@@ -89,9 +97,9 @@ class Methods:
             if owner.is_kept_back:
                 return
             ending = Cancelling()
-            with self._host.supervisor.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
+            with self._state.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
                 if function.in_thread:
-                    await work.hold(self._host.supervisor.threads.of_calls(owner.plugin))
+                    await work.hold(self._state.threads.of_calls(owner.plugin))
                 await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(hear)

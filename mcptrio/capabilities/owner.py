@@ -6,13 +6,12 @@ Every entry of a registry, every route, middleware and authorizer has one. A plu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
 
-if TYPE_CHECKING:
-    from mcptrio.capabilities.call_limits import CallLimits
-    from mcptrio.capabilities.registrar import Registrar
+from mcptrio.capabilities.call_limits import CallLimits
+from mcptrio.capabilities.registrar import Registrar
 
 __all__ = ["Owner"]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 from attrs import define
 
+from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.contents import blocks_of
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import PromptMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
@@ -39,6 +39,7 @@ from mcptrio.protocol.model.prompts import (
 )
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text
 
@@ -59,12 +60,21 @@ class PromptEntry:
     def scopes(self) -> frozenset[str]:
         return self.mark.scopes
 
+    @property
+    def component(self) -> Component:
+        """The entry as authorizers see it."""
+        return Component(
+            kind="prompt", name=self.key, plugin=self.owner.plugin, meta=self.prompt.meta or {}, scopes=self.scopes
+        )
+
 
 class Prompts:
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self.registry: Registry[PromptEntry] = Registry("prompt", lambda: host.subscriptions.changed("prompts"), host)
-        self._pages = Pages(self.registry, "prompts", self._listed, size=host.settings.page_size)
+    def __init__(self, registry: Registry[PromptEntry], access: Access, calls: Calls, settings: ServerSettings) -> None:
+        self.registry = registry
+        self._access = access
+        self._calls = calls
+        self._ttl_ms = settings.list_ttl_ms
+        self._pages = Pages(registry, "prompts", self._listed, size=settings.page_size)
         self.handlers: dict[str, Handler] = {"prompts/list": self._list, "prompts/get": self._get}
 
     def register(self, function: Callable[..., Any], mark: PromptMark, owner: Owner) -> str:
@@ -79,34 +89,28 @@ class Prompts:
         return entry.key
 
     async def _list(self, scope: RequestScope, params: ListPromptsParams) -> dict[str, Any]:
-        visible = partial(self._may_list, scope) if self._host.access.judges else None
+        visible = partial(self._may_list, scope) if self._access.judges else None
         return self._pages.page(scope.request.peer.revision, params.cursor, visible)
 
     def _may_list(self, scope: RequestScope, entry: PromptEntry) -> bool:
-        return self._host.access.may_list(self.component(entry), scope.principal)
-
-    @staticmethod
-    def component(entry: PromptEntry) -> Component:
-        meta = entry.prompt.meta or {}
-        return Component(kind="prompt", name=entry.key, plugin=entry.owner.plugin, meta=meta, scopes=entry.scopes)
+        return self._access.may_list(entry.component, scope.principal)
 
     def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(
-            prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._host.settings.list_ttl_ms
+            prompts=tuple(entry.prompt for entry in entries), next_cursor=cursor, ttl_ms=self._ttl_ms
         )
 
     async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        if entry is None or not self._host.access.check_use(self.component(entry), scope.principal):
+        if entry is None or not self._access.check_use(entry.component, scope.principal):
             raise InvalidParams(f"no such prompt: {params.name}")
         if entry.function.arguments is None:
             values: dict[str, Any] = {"arguments": params.arguments}
         else:
             values = convert_text(entry.function.arguments, params.arguments)
         work = partial(
-            call,
+            self._calls.run,
             scope,
-            self._host,
             entry.function,
             values,
             label=entry.key,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
+from typing import Any, Literal, Unpack
 
 import trio
 
-from mcptrio.capabilities.completion import completion_key
 from mcptrio.capabilities.marks import (
     CompletionMark,
     Mark,
@@ -22,16 +21,11 @@ from mcptrio.capabilities.marks import (
     ResourceOptions,
     ToolMark,
     ToolOptions,
+    completion_key,
     mark_of,
 )
-from mcptrio.protocol.jsonrpc import require_json
 
-if TYPE_CHECKING:
-    from mcptrio.capabilities.host import Host
-    from mcptrio.capabilities.owner import Owner
-    from mcptrio.capabilities.registry import Registry
-
-__all__ = ["Registrar", "register", "registries", "server_of"]
+__all__ = ["Registrar"]
 
 
 class Registrar(ABC):
@@ -149,19 +143,19 @@ class Registrar(ABC):
             A function that takes it away again.
         """
 
+    @abstractmethod
     def announce_lists(self) -> None:
         """Advertise tools, resources and prompts, though there may be none yet: some will come while it is open."""
-        for registry in (self._server.tools.registry, self._server.resources.registry, self._server.prompts.registry):
-            registry.announce()
 
+    @abstractmethod
     def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
         """Tell the subscribers of a resource, in every revision, that it has changed.
 
         Args:
             caller: notify only this caller, as ``ctx.caller`` has it; ``None``: all subscribers.
         """
-        self._server.subscriptions.updated(uri, caller)
 
+    @abstractmethod
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a custom notification, in wire form, to every handshake session that has a stream for it.
 
@@ -170,38 +164,29 @@ class Registrar(ABC):
         Raises:
             LocalProtocolError: a parameter has no JSON form, or only one that says something else.
         """
-        wire = dict(params) if params else None
-        require_json(wire or {}, method)
-        for session in list(self._server.supervisor.sessions):
-            session.tell(method, wire)
-        await trio.lowlevel.checkpoint()
 
+    @abstractmethod
     def watched(self) -> frozenset[str]:
         """The URIs of resources that clients of this process subscribe to."""
-        return self._server.subscriptions.watched()
 
+    @abstractmethod
     async def wait_watched(self) -> None:
         """Wait until a client subscribes or unsubscribes."""
-        await self._server.subscriptions.wait_changed()
 
+    @abstractmethod
     def tool_name(self, name: str) -> str:
         """The name under which clients see a tool of the same owner: with the prefix, if the owner is a plugin."""
-        return name
 
     @property
+    @abstractmethod
     def threads(self) -> trio.CapacityLimiter:
         """The limiter of ``trio.to_thread.run_sync`` for threads that a function starts: its plugin's or the server's.
 
         It has ``limits.threads`` places, beside those that the sync functions themselves run in. A thread that waits
         for another one needs a limiter of its own.
         """
-        return cast(trio.CapacityLimiter, self._server.supervisor.threads.of_helpers(None))
 
     # For subclasses
-
-    @property
-    @abstractmethod
-    def _server(self) -> Host: ...
 
     @abstractmethod
     def _offer(self, function: Any, mark: Mark) -> str:
@@ -210,35 +195,3 @@ class Registrar(ABC):
     @abstractmethod
     def _remove(self, kind: type[Mark], key: str) -> bool:
         """Whether there was one."""
-
-
-def server_of(registrar: Registrar) -> Host:
-    """The whole server of a registrar: for what mcptrio itself mounts, not for plugins."""
-    return registrar._server
-
-
-def register(server: Host, function: Any, mark: Mark, owner: Owner) -> str:
-    """Add what a mark says, as the owner's. Returns its name or URI."""
-    if isinstance(mark, ToolMark):
-        return server.tools.register(function, mark, owner)
-    if isinstance(mark, ResourceMark):
-        return server.resources.register(function, mark, owner)
-    if isinstance(mark, PromptMark):
-        return server.prompts.register(function, mark, owner)
-    if isinstance(mark, CompletionMark):
-        return server.completions.register(function, mark, owner)
-    return server.methods.register(function, mark, owner)
-
-
-def registries(server: Host, kind: type[Mark]) -> tuple[Registry[Any], ...]:
-    """Where a mark of this kind is added; none for methods."""
-    return tuple(server.registries[name] for name in _REGISTRIES[kind])
-
-
-_REGISTRIES: Mapping[type[Mark], tuple[str, ...]] = {
-    ToolMark: ("tools",),
-    ResourceMark: ("resources", "templates"),
-    PromptMark: ("prompts",),
-    CompletionMark: ("completions",),
-    MethodMark: (),
-}

@@ -15,15 +15,13 @@ import base64
 import binascii
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
+from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InvalidParams
-
-if TYPE_CHECKING:
-    from mcptrio.capabilities.host import Host
-    from mcptrio.capabilities.owner import Owner
+from mcptrio.runtime.event_loop import EventLoop
 
 __all__ = ["Duplicate", "Entry", "Registry"]
 
@@ -64,14 +62,13 @@ class Registry(Generic[E]):
     """
     Args:
         kind: for messages: ``tool``.
-        changed: called after every change that can be seen.
-        host: has the event loop in which waiting tasks are told of free names.
+        loop: in which waiting tasks are told of free names.
     """
 
-    def __init__(self, kind: str, changed: Callable[[], None], host: Host) -> None:
+    def __init__(self, kind: str, loop: EventLoop) -> None:
         self._kind = kind
-        self._changed = changed
-        self._host = host
+        self._loop = loop
+        self._observers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._entries: dict[str, E] = {}
         """By name, in the order of their places unless something has come back."""
@@ -86,6 +83,10 @@ class Registry(Generic[E]):
         """Rises with every change."""
         self.is_scoped = False
         """Whether there was ever an entry that takes scopes."""
+
+    def on_change(self, observer: Callable[[], None]) -> None:
+        """Call a function after every change that can be seen, in the thread that made it."""
+        self._observers.append(observer)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -149,7 +150,8 @@ class Registry(Generic[E]):
     def announce(self) -> None:
         """Advertise the list although it is empty, since entries will come. No effect once it is advertised."""
         with self._lock:
-            is_new = not self.version and self._count(self._host.own)
+            is_new = not self.version
+            self.version += is_new
         if is_new:
             self._changed()
 
@@ -248,7 +250,11 @@ class Registry(Generic[E]):
             self._places = {name: place for name, place in self._places.items() if name in self._entries}
 
     def _free(self) -> None:
-        self._host.supervisor.loop.hand_over(self._tell_freed)
+        self._loop.hand_over(self._tell_freed)
+
+    def _changed(self) -> None:
+        for observer in self._observers:
+            observer()
 
     def _tell_freed(self) -> None:
         self._freed.set()

@@ -20,12 +20,13 @@ import trio
 from attrs import define
 
 from mcptrio.abc import Bus
-from mcptrio.capabilities.host import Host
-from mcptrio.capabilities.resources import URI_LENGTH
+from mcptrio.capabilities.access import Access
+from mcptrio.capabilities.resource_index import URI_LENGTH
 from mcptrio.errors import InvalidParams, Overloaded, ResourceNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult
 from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes
@@ -33,6 +34,7 @@ from mcptrio.runtime.background import keep_running
 from mcptrio.runtime.callers import caller_of, caller_of_session
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.state import RuntimeState
 
 __all__ = ["TOPIC", "Subscriptions"]
 
@@ -60,18 +62,24 @@ class _Listen:
 class Subscriptions:
     """
     Args:
+        advertised: the capabilities that clients hear of.
         bus: between replicas; ``None`` while there is only this process.
     """
 
-    def __init__(self, host: Host, bus: Bus | None) -> None:
-        self._host = host
+    def __init__(
+        self, state: RuntimeState, access: Access, advertised: Callable[[], ServerCapabilities], bus: Bus | None
+    ) -> None:
+        self._state = state
+        self._access = access
+        self._advertised = advertised
         self._bus = bus
         self._replica = secrets.token_urlsafe(6)
         self._listens: set[_Listen] = set()
         self._watched_changed = trio.Event()
         self._news: set[bytes] = set()
         self._waiting = trio.Event()
-        self._open = False
+        self._nursery: trio.Nursery | None = None
+        """Open while the server is."""
         self._changed: set[str] = set()
         """Lists that have changed in this turn of the event loop."""
         self.handlers: dict[str, Handler] = {
@@ -84,21 +92,21 @@ class Subscriptions:
 
     def changed(self, what: str) -> None:
         """A list has changed: ``tools``, ``prompts`` or ``resources``."""
-        if self._open:
-            self._host.supervisor.loop.hand_over(partial(self._tell_soon, what))
+        if self._nursery is not None:
+            self._state.loop.hand_over(partial(self._tell_soon, what))
 
     def updated(self, uri: str, caller: str | None = None) -> None:
         """A resource has changed; as one caller sees it, where one is named."""
-        if self._open:
+        if self._nursery is not None:
             news = {"uri": uri} if caller is None else {"uri": uri, "caller": caller}
-            self._host.supervisor.loop.hand_over(partial(self._publish, news))
+            self._state.loop.hand_over(partial(self._publish, news))
 
     def _tell_soon(self, what: str) -> None:
-        if not self._open:  # any more, where a thread has handed this over
+        if self._nursery is None:  # any more, where a thread has handed this over
             return
         # A plugin may add hundreds of entries at once; each session is told of all of them once.
         if not self._changed:
-            self._host.supervisor.nursery.start_soon(self._tell_changed)
+            self._nursery.start_soon(self._tell_changed)
         self._changed.add(what)
 
     async def _tell_changed(self) -> None:
@@ -107,7 +115,7 @@ class Subscriptions:
             self._publish({"list": what})
 
     def _publish(self, news: dict[str, str]) -> None:
-        if not self._open:
+        if self._nursery is None:
             return
         self._deliver(news)
         if self._bus is not None:
@@ -117,17 +125,16 @@ class Subscriptions:
 
     async def run(self) -> None:
         """Exchange news with the other replicas. Runs while the server is open."""
-        self._open = True
-        try:
-            if self._bus is None:
-                await trio.sleep_forever()
-            else:
-                async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                if self._bus is not None:
                     # A bus that fails loses news, which it may; it does not end the server.
                     nursery.start_soon(keep_running, partial(self._send_news, self._bus), "news to other replicas")
-                    await keep_running(partial(self._hear_news, self._bus), "news from other replicas")
-        finally:
-            self._open = False
+                    nursery.start_soon(keep_running, partial(self._hear_news, self._bus), "news from other replicas")
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
 
     async def _send_news(self, bus: Bus) -> None:
         while True:
@@ -156,7 +163,7 @@ class Subscriptions:
             if wants(listen):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
                 listen.scope.notify(method, params(meta=meta), key=(method, key, listen))
-        for session in self._host.supervisor.sessions:
+        for session in self._state.sessions:
             peer = session.connection.peer
             if peer is not None and peer.revision.changes is Changes.UNSOLICITED:
                 session.notify(method, params(), key=(method, key))
@@ -167,7 +174,7 @@ class Subscriptions:
             if uri in listen.uris and caller in (None, caller_of(listen.scope)):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
                 listen.scope.notify(method, ResourceUpdatedParams(uri=uri, meta=meta), key=(method, uri, listen))
-        for session in self._host.supervisor.sessions:
+        for session in self._state.sessions:
             if uri in session.subscriptions and caller in (None, caller_of_session(session)):
                 session.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))
 
@@ -178,7 +185,7 @@ class Subscriptions:
         uris: set[str] = set()
         for listen in self._listens:
             uris |= listen.uris
-        for session in self._host.supervisor.sessions:
+        for session in self._state.sessions:
             uris |= session.subscriptions
         return frozenset(uris)
 
@@ -196,7 +203,7 @@ class Subscriptions:
         subscriptions = scope.session.subscriptions
         if len(params.uri) > URI_LENGTH:
             raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters @ $.uri, got {len(params.uri)}")
-        if not self._host.resources.may_watch(params.uri, scope):
+        if not self._access.may_watch(params.uri, scope.principal):
             raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:
             raise InvalidParams(f"expected at most {limit} subscriptions in one session")
@@ -249,8 +256,8 @@ class Subscriptions:
 
     def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
         """What of it this server will tell; the rest is left out, which is no error."""
-        can = self._host.capabilities
-        watched = tuple(uri for uri in wanted.resource_subscriptions if self._host.resources.may_watch(uri, scope))
+        can = self._advertised()
+        watched = tuple(uri for uri in wanted.resource_subscriptions if self._access.may_watch(uri, scope.principal))
         return evolve(
             wanted,
             tools_list_changed=wanted.tools_list_changed and can.tools is not None,

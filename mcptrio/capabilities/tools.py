@@ -19,11 +19,11 @@ from typing import Any
 import trio
 from attrs import define
 
+from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.calls import call
+from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.host import Host
 from mcptrio.capabilities.marks import Header, ToolMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
@@ -48,6 +48,7 @@ from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.schemas import OutputSchema
 from mcptrio.schema.validation import Validator, check_header_annotations
@@ -83,6 +84,13 @@ class ToolEntry:
     def scopes(self) -> frozenset[str]:
         return self.mark.scopes
 
+    @property
+    def component(self) -> Component:
+        """The entry as authorizers see it."""
+        return Component(
+            kind="tool", name=self.key, plugin=self.owner.plugin, meta=self.tool.meta or {}, scopes=self.scopes
+        )
+
     def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Keyword arguments for the function.
 
@@ -100,10 +108,12 @@ class ToolEntry:
 
 
 class Tools:
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self.registry: Registry[ToolEntry] = Registry("tool", lambda: host.subscriptions.changed("tools"), host)
-        self._pages = Pages(self.registry, "tools", self._listed, size=host.settings.page_size)
+    def __init__(self, registry: Registry[ToolEntry], access: Access, calls: Calls, settings: ServerSettings) -> None:
+        self.registry = registry
+        self._access = access
+        self._calls = calls
+        self._ttl_ms = settings.list_ttl_ms
+        self._pages = Pages(registry, "tools", self._listed, size=settings.page_size)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 
     def register(self, function: Callable[..., Any], mark: ToolMark, owner: Owner) -> str:
@@ -127,30 +137,25 @@ class Tools:
         return entry.mirrored if entry is not None else {}
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
-        visible = partial(self._may_list, scope) if self._host.access.judges else None
+        visible = partial(self._may_list, scope) if self._access.judges else None
         return self._pages.page(scope.request.peer.revision, params.cursor, visible)
 
     def _may_list(self, scope: RequestScope, entry: ToolEntry) -> bool:
-        return self._host.access.may_list(self.component(entry), scope.principal)
-
-    @staticmethod
-    def component(entry: ToolEntry) -> Component:
-        meta = entry.tool.meta or {}
-        return Component(kind="tool", name=entry.key, plugin=entry.owner.plugin, meta=meta, scopes=entry.scopes)
+        return self._access.may_list(entry.component, scope.principal)
 
     def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
         return ListToolsResult(
             tools=tuple(entry.tool for entry in entries),
             next_cursor=cursor,
-            ttl_ms=self._host.settings.list_ttl_ms,
+            ttl_ms=self._ttl_ms,
             cache_scope="private",
         )
 
     async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
         entry = self.registry.get(params.name)
         # Without judges, which is nearly always, there is nothing to make a component for.
-        judged = self._host.access.judges
-        if entry is None or (judged and not self._host.access.check_use(self.component(entry), scope.principal)):
+        judged = self._access.judges
+        if entry is None or (judged and not self._access.check_use(entry.component, scope.principal)):
             raise InvalidParams(f"no such tool: {params.name}")
         try:
             values = entry.values(params.arguments)
@@ -159,9 +164,8 @@ class Tools:
                 return _failed(f"invalid arguments: {error.message}")
             raise
         work = partial(
-            call,
+            self._calls.run,
             scope,
-            self._host,
             entry.function,
             values,
             label=entry.key,
@@ -172,7 +176,7 @@ class Tools:
         outcome = await run_guarded(work)
         if isinstance(outcome, Done):
             return _result(entry, outcome.value)
-        return _failure(scope, self._host, entry, outcome.error)
+        return _failure(scope, entry, outcome.error)
 
 
 def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult:
@@ -203,7 +207,7 @@ def _check(entry: ToolEntry, value: Any) -> None:
         raise MCPError(f"the result of {entry.key} does not fit its output schema") from error
 
 
-def _failure(scope: RequestScope, host: Host, entry: ToolEntry, error: BaseException) -> CallToolResult:
+def _failure(scope: RequestScope, entry: ToolEntry, error: BaseException) -> CallToolResult:
     if isinstance(error, ToolError):
         return _failed(with_names(str(error), entry.owner.tool_name))
     if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:

@@ -98,13 +98,13 @@ def examine(text: str, tell: Any) -> None:
 
 
 def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
-    tools = [each.tool for each in server.tools.registry if each.owner is plugin]
+    tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
     warnings += [oddity for tool in tools for oddity in oddities_of(tool)]
     warnings += _missing_programs(plugin)
     offers = {kind: list(names) for kind, names in plugin.offers.items()}
-    tokens = tokens_by_tool(server, plugin.name)
+    tokens = tokens_by_tool(server.catalog, plugin.name)
     problems = list(_problems(server, plugin))
     return {
         "name": plugin.name,

@@ -53,7 +53,7 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
     if lock is None:
         _write(path, server, as_json=as_json)
         return
-    changes = list(lock.changes(server, ignored=unasked(lock, wanted)))
+    changes = list(lock.changes(server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)))
     if as_json:
         print_json({"changes": [asdict(each) for each in changes]})
     else:
@@ -75,7 +75,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
             raise click.ClickException(
                 f"{plugin.name} failed: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
             )
-    lock = ToolLock.of(server)
+    lock = ToolLock.of(server.catalog, server.plugins.plugins)
     if not lock.plugins:
         raise ConfigError("expected a plugin to lock, got none")
     original = read_file(path)

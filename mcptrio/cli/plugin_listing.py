@@ -65,7 +65,8 @@ def command(chosen: Chosen, as_json: bool) -> None:
 
 def _listed(server: Server) -> list[dict[str, Any]]:
     return [
-        {**asdict(each), "tokens": sum(tokens_by_tool(server, each.name).values())} for each in server.status.plugins
+        {**asdict(each), "tokens": sum(tokens_by_tool(server.catalog, each.name).values())}
+        for each in server.status.plugins
     ]
 
 

@@ -271,7 +271,7 @@ def make_server(
         settings=evolve(read.server, keys=keys_of(read) or ([key] if key else []), bus=bus),
     )
     if lock is not None:
-        for change in lock.changes(server, ignored=unasked(lock, wanted)):
+        for change in lock.changes(server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)):
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server

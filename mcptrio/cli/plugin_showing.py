@@ -60,8 +60,8 @@ def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> N
 
 def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
     cls, table = _class_of(server, plugin), read.plugins.get(plugin.name, {})
-    tools = [each.tool for each in server.tools.registry if each.owner is plugin]
-    resources = (server.resources.registry, server.resources.templates)
+    tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
+    resources = (server.catalog.resources.resources, server.catalog.resources.templates)
     return {
         **asdict(plugin.status),
         "isolated": plugin.policy.isolate,
@@ -83,7 +83,9 @@ def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
         "resources": {
             each.key: each.listed.description for registry in resources for each in registry if each.owner is plugin
         },
-        "prompts": {each.key: each.prompt.description for each in server.prompts.registry if each.owner is plugin},
+        "prompts": {
+            each.key: each.prompt.description for each in server.catalog.prompts.registry if each.owner is plugin
+        },
         "hooks": server.plugins.hooks_of(plugin),
     }
 

@@ -28,8 +28,8 @@ from typing import Any
 
 import trio
 
+from mcptrio.capabilities.catalog import catalog_of
 from mcptrio.capabilities.context import Context, inputs_of
-from mcptrio.capabilities.registrar import server_of
 from mcptrio.errors import InternalError, InvalidRequest, MCPError
 from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
 from mcptrio.mounting.questions import RelayedQuestion
@@ -203,7 +203,7 @@ class Calls:
             return
         context = call.context
         emit = partial(
-            server_of(context.server).logging.emit,
+            catalog_of(context.server).logging.emit,
             inputs_of(context).scope,
             message.level,
             message.data,

@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from mcptrio.abc import Principal
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.catalog import Catalog
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.capabilities.owner import Owner
 from mcptrio.client.client import Client
@@ -86,13 +86,15 @@ class _Judgement:
 class Judging:
     """
     Args:
-        server: as the plugin has it.
+        catalog: of the plugin's server.
         name: of the plugin.
         own_name: what a component of it is called there, by its kind and its name here.
     """
 
-    def __init__(self, server: Host, name: str, upstream: Upstream, own_name: Callable[[str, str], str | None]) -> None:
-        self._server = server
+    def __init__(
+        self, catalog: Catalog, name: str, upstream: Upstream, own_name: Callable[[str, str], str | None]
+    ) -> None:
+        self._catalog = catalog
         # Not the plugin's: what it judges is its own, so nobody else's is refused where it has failed.
         self._owner = Owner(name=f"{name}, isolated")
         self._judges = False
@@ -109,16 +111,16 @@ class Judging:
         if access.judges and not self._judges:
             # Only now: who judges nothing costs other requests nothing.
             self._judges = True
-            self._server.authorizers.withdraw(self._owner)
-            self._server.middleware.add(self.learn, self._owner, ORDER)
-            self._server.authorizers.add(self.judge, self._owner)
+            self._catalog.authorizers.withdraw(self._owner)
+            self._catalog.middleware.add(self.learn, self._owner, ORDER)
+            self._catalog.authorizers.add(self.judge, self._owner)
 
     def end(self) -> None:
         """Nothing is allowed any more: what is still offered is about to be taken back."""
         self._epoch += 1
         self._known.clear()
         if self._judges:
-            self._server.middleware.withdraw(self._owner)
+            self._catalog.middleware.withdraw(self._owner)
 
     async def learn(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
         """The middleware: before a request is answered, it is known what its principal may use."""

@@ -15,7 +15,8 @@ from typing import ClassVar, Literal, TypeAlias
 import trio
 from attrs import field, frozen
 
-from mcptrio.capabilities.registrar import Registrar, server_of
+from mcptrio.capabilities.catalog import catalog_of
+from mcptrio.capabilities.registrar import Registrar
 from mcptrio.client.client import Client
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.targets import Target
@@ -168,8 +169,8 @@ class Mount:
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
         relay = Relay(self.name, upstream, calls, tells_caller=self._tells_caller)
         offers = Offers(server, self.name, self._options, relay)
-        judging = Judging(server_of(server), self.name, upstream, offers.own_name)
-        watching = Watching(self.name, server_of(server), upstream, offers.has)
+        judging = Judging(catalog_of(server), self.name, upstream, offers.own_name)
+        watching = Watching(self.name, catalog_of(server), upstream, offers.has)
         self._open = upstream, offers
         try:
             async with trio.open_nursery() as nursery:
@@ -186,7 +187,7 @@ class Mount:
                 yield
                 offers.withdraw()
                 # If our plugin or our server ends, its calls have ended before.
-                with trio.move_on_after(server_of(server).settings.timeouts.shutdown):
+                with trio.move_on_after(catalog_of(server).settings.timeouts.shutdown):
                     await calls.wait_none()
                 nursery.cancel_scope.cancel()
         finally:

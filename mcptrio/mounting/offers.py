@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from attrs import frozen
 
+from mcptrio.capabilities.catalog import catalog_of
 from mcptrio.capabilities.context import Context
-from mcptrio.capabilities.registrar import Registrar, server_of
+from mcptrio.capabilities.registrar import Registrar
 from mcptrio.host.gathering import ListKind
 from mcptrio.mounting.names import mounted_name
 from mcptrio.mounting.options import MountOptions
@@ -119,7 +120,7 @@ class Offers:
 
     async def retry(self, kind: ListKind) -> None:
         """Offer what was refused because its name was taken, once that is free. Runs until cancelled."""
-        registry = server_of(self._server).registries[kind]
+        registry = catalog_of(self._server).registries[kind]
         while True:
             await registry.wait_freed()
             self._offer_missing(kind)
@@ -162,7 +163,7 @@ class Offers:
         """Keep the order of the mounted server's list, also for what has come later."""
         noun = kind.rstrip("s")
         names = {own: name for (what, name), own in self._own_names.items() if what == noun}
-        server_of(self._server).registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
+        catalog_of(self._server).registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
 
     def _add_tool(self, tool: Tool, listed: _Listed) -> Callable[[], object]:
         relay = self._relay

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mcptrio.capabilities.authorization import Component
+from mcptrio.capabilities.catalog import Catalog
 from mcptrio.capabilities.context import Context, inputs_of
 from mcptrio.errors import MethodNotFound
 from mcptrio.server import Server
@@ -30,25 +31,21 @@ def report_access(server: Server) -> None:
             raise MethodNotFound(f"no such method: {ACCESS}")
         if stated.is_own:
             scopes: dict[str, dict[str, list[str]]] = {}
-            for each in _components(server):
+            for each in _components(server.catalog):
                 if each.scopes:
                     scopes.setdefault(each.kind, {})[each.name] = sorted(each.scopes)
-            return {"judges": bool(server.authorizers), "scopes": scopes}
+            return {"judges": bool(server.catalog.authorizers), "scopes": scopes}
         may: dict[str, list[str]] = {"tool": [], "resource": [], "prompt": []}
-        for each in _components(server):
+        for each in _components(server.catalog):
             # Scopes are judged by the parent, which can say what is lacking.
-            if server.authorizers.allow(each, ctx.principal):
+            if server.catalog.authorizers.allow(each, ctx.principal):
                 may[each.kind].append(each.name)
         return {"may": may}
 
     server.add_method(report, ACCESS)
 
 
-def _components(server: Server) -> Iterator[Component]:
-    for tool in server.tools.registry:
-        yield server.tools.component(tool)
-    for registry in (server.resources.registry, server.resources.templates):
-        for resource in registry:
-            yield server.resources.component(resource)
-    for prompt in server.prompts.registry:
-        yield server.prompts.component(prompt)
+def _components(catalog: Catalog) -> Iterator[Component]:
+    for kind in ("tools", "resources", "templates", "prompts"):
+        for entry in catalog.registries[kind]:
+            yield entry.component

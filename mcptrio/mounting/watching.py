@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import trio
 
-from mcptrio.capabilities.host import Host
+from mcptrio.capabilities.catalog import Catalog
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPTrioError
 from mcptrio.ground.backoff import Backoff
@@ -35,13 +35,13 @@ class Watching:
     """
     Args:
         name: of the mount.
-        server: whose clients subscribe.
+        catalog: of the server whose clients subscribe.
         has: whether a resource is the mounted server's.
     """
 
-    def __init__(self, name: str, server: Host, upstream: Upstream, has: Callable[[str], bool]) -> None:
+    def __init__(self, name: str, catalog: Catalog, upstream: Upstream, has: Callable[[str], bool]) -> None:
         self._name = name
-        self._server = server
+        self._catalog = catalog
         self._upstream = upstream
         self._has = has
         self._watched: dict[str, trio.CancelScope] = {}
@@ -49,7 +49,7 @@ class Watching:
     async def run(self) -> None:
         """Watch what is wanted. Runs until cancelled."""
         await self._upstream.until_listed()
-        subscriptions = self._server.subscriptions
+        subscriptions = self._catalog.subscriptions
         async with trio.open_nursery() as nursery:
             while True:
                 wanted = {uri for uri in subscriptions.watched() if self._has(uri)}
@@ -71,12 +71,12 @@ class Watching:
             async with client.subscribe([uri]) as changes:
                 if is_again:
                     # What has changed since the subscription before this one was told to no one.
-                    self._server.subscriptions.updated(uri)
+                    self._catalog.subscriptions.updated(uri)
                 is_again = True
                 backoff.reset()
                 async for change in changes:
                     if change.uri is not None:
-                        self._server.subscriptions.updated(change.uri)
+                        self._catalog.subscriptions.updated(change.uri)
 
         with scope:
             while True:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcptrio.capabilities.call_limits import CallLimits
+from mcptrio.capabilities.catalog import Catalog
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.expected import expect
 from mcptrio.ground.guarded import Failure, run_guarded_sync
@@ -21,9 +22,6 @@ from mcptrio.plugins.settings import PluginTables
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.schema.validation_messages import suggest
 
-if TYPE_CHECKING:
-    from mcptrio.server import Server
-
 __all__ = ["Contributions"]
 
 
@@ -34,14 +32,14 @@ class Contributions:
         policy: which tools of any plugin are offered.
     """
 
-    def __init__(self, server: Server, plugins: PluginManager, tables: PluginTables, policy: ToolPolicy) -> None:
-        self._server = server
+    def __init__(self, catalog: Catalog, plugins: PluginManager, tables: PluginTables, policy: ToolPolicy) -> None:
+        self._catalog = catalog
         self._plugins = plugins
         self._tables = tables
         self._policy = policy
         self._taken: dict[str, Mapping[str, Any]] = {}
         """By plugin, the settings it was taken in with."""
-        self._redactions = PluginRedactions(server.logging.redactions)
+        self._redactions = PluginRedactions(catalog.logging.redactions)
 
     def check_tables(self) -> None:
         """Refuse settings that nothing reads: for a server that is not given others later.
@@ -87,7 +85,7 @@ class Contributions:
             self._plugins._configure(plugin, self._tables)
             self._taken[plugin.name] = self._tables.resolved_table(plugin.name)
             setup = plugin.registrar = PluginSetup(
-                self._server, plugin, policy=self._policy, redactions=self._redactions, adopt=self._plugins.adopt
+                self._catalog, plugin, policy=self._policy, redactions=self._redactions, adopt=self._plugins.adopt
             )
             plugin.has_left = False
             said = plugin.policy
@@ -97,7 +95,7 @@ class Contributions:
                 )
             self._plugins.set_up(plugin, setup)
             if not kept_back:
-                self._server.authorizers.trust(plugin)
+                self._catalog.authorizers.trust(plugin)
             return True
         except PluginError:
             self.withdraw(plugin)
@@ -118,12 +116,8 @@ class Contributions:
 
     def publish(self, plugin: Plugin) -> None:
         """Show what was kept back, all of it at once; clients are told."""
-        server = self._server
         if plugin.is_kept_back:
-            plugin.is_kept_back = False
-            for registry in server.registries.values():
-                registry.publish(plugin)
-            server.authorizers.trust(plugin)
+            self._catalog.publish(plugin)
 
     def withdraw(self, plugin: Plugin, *, reserve: bool = False) -> None:
         """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret.
@@ -131,17 +125,11 @@ class Contributions:
         Args:
             reserve: keep its names for it.
         """
-        server = self._server
-        for registry in server.registries.values():
-            registry.withdraw(plugin, reserve=reserve)
-        server.methods.withdraw(plugin)
-        server.supervisor.parking.clear("its plugin has left", owner=plugin.name)
+        self._catalog.withdraw(plugin, reserve=reserve)
         while plugin.undo:
             plugin.undo.pop()()
-        server.middleware.withdraw(plugin)
-        server.routes.withdraw(plugin)
         if plugin.state == "quarantined":
-            server.authorizers.distrust(plugin)
+            self._catalog.authorizers.distrust(plugin)
         plugin.limits = None
         plugin.offers.clear()
         plugin.withheld.clear()
@@ -154,15 +142,25 @@ class Contributions:
         everything that its authorizers judge, and keeps its names for it.
         """
         self.withdraw(plugin, reserve=True)
-        self._server.authorizers.distrust(plugin)
+        self._catalog.authorizers.distrust(plugin)
         try:
             yield
         finally:
-            for registry in self._server.registries.values():
-                registry.release(plugin)
+            self._catalog.release(plugin)
+
+    def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
+        """Withdraw what a plugin offers, and say why.
+
+        Raises:
+            PluginError: where the server is strict.
+        """
+        problem = self._plugins.fault(plugin, fault, error)
+        self.withdraw(plugin)
+        if self._plugins.strict:
+            raise problem
 
     def forget(self, plugin: Plugin) -> None:
         """Take back what a plugin offered, its judgement too: the operator wants it gone."""
         self.withdraw(plugin)
         self._taken.pop(plugin.name, None)
-        self._server.authorizers.withdraw(plugin)
+        self._catalog.authorizers.withdraw(plugin)

@@ -17,10 +17,10 @@ from attrs import field, frozen
 from mcptrio.plugins.plugin import Plugin
 
 if TYPE_CHECKING:
+    from mcptrio.capabilities.catalog import Catalog
     from mcptrio.protocol.model.prompts import Prompt
     from mcptrio.protocol.model.resources import ResourceTemplate
     from mcptrio.protocol.model.tools import Tool
-    from mcptrio.server import Server
 
 __all__ = ["KINDS", "Change", "Fingerprint", "Kind", "LockedPlugin", "ToolLock", "fingerprint"]
 
@@ -119,11 +119,11 @@ class ToolLock:
     plugins: Mapping[str, LockedPlugin] = field(factory=dict)
 
     @classmethod
-    def of(cls, server: Server) -> ToolLock:
+    def of(cls, catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
         """What the plugins of a server offer now. Those that came with mcptrio and offer nothing are not named."""
         found = {
-            name: _locked(plugin, server)
-            for name, plugin in sorted(server.plugins.plugins.items())
+            name: _locked(plugin, catalog)
+            for name, plugin in sorted(plugins.items())
             if plugin.state in ("loaded", "running")
         }
         return cls(
@@ -138,15 +138,17 @@ class ToolLock:
         different = locked.differences(fingerprint(tool))
         return f"its {_words(different)} {'is' if len(different) == 1 else 'are'} not as locked" if different else None
 
-    def changes(self, server: Server, *, ignored: Collection[str] = ()) -> Iterator[Change]:
+    def changes(
+        self, catalog: Catalog, plugins: Mapping[str, Plugin], *, ignored: Collection[str] = ()
+    ) -> Iterator[Change]:
         """What is different in a server. What policies withhold is left out, and so are plugins that are disabled.
 
         Args:
             ignored: plugins that were not asked for.
         """
-        now = ToolLock.of(server)
+        now = ToolLock.of(catalog, plugins)
         for name in sorted({*self.plugins, *now.plugins} - {*ignored}):
-            plugin = server.plugins.plugins.get(name)
+            plugin = plugins.get(name)
             was, is_ = self.plugins.get(name), now.plugins.get(name)
             if is_ is None:
                 if plugin is None:
@@ -183,11 +185,11 @@ def _changes(
             yield Change(plugin=plugin, kind=kind, name=name, what=f"{_words(different)} changed")
 
 
-def _locked(plugin: Plugin, server: Server) -> LockedPlugin:
+def _locked(plugin: Plugin, catalog: Catalog) -> LockedPlugin:
     offered: dict[Kind, dict[str, Any]] = {
-        "tools": {each.key: each.tool for each in server.tools.registry if each.owner is plugin},
-        "prompts": {each.key: each.prompt for each in server.prompts.registry if each.owner is plugin},
-        "templates": {each.key: each.listed for each in server.resources.templates if each.owner is plugin},
+        "tools": {each.key: each.tool for each in catalog.registries["tools"] if each.owner is plugin},
+        "prompts": {each.key: each.prompt for each in catalog.registries["prompts"] if each.owner is plugin},
+        "templates": {each.key: each.listed for each in catalog.registries["templates"] if each.owner is plugin},
     }
     return LockedPlugin(
         version=plugin.version,

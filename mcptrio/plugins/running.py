@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from inspect import isasyncgen
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
@@ -23,9 +23,7 @@ from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.runtime.lifespans import Lifespan
-
-if TYPE_CHECKING:
-    from mcptrio.server import Server
+from mcptrio.runtime.supervisor import Supervisor
 
 __all__ = ["RunningPlugins"]
 
@@ -36,8 +34,8 @@ GOODBYE = 1.0
 
 
 class RunningPlugins:
-    def __init__(self, server: Server, plugins: PluginManager, contributions: Contributions) -> None:
-        self._server = server
+    def __init__(self, supervisor: Supervisor, plugins: PluginManager, contributions: Contributions) -> None:
+        self._supervisor = supervisor
         self._plugins = plugins
         self._contributions = contributions
         self._lifespans: dict[str, Lifespan] = {}
@@ -196,7 +194,7 @@ class RunningPlugins:
     async def _stop(self, plugin: Plugin, reason: str) -> None:
         """Give the calls of a plugin that offers nothing any more their time, and leave its lifespan."""
         plugin.state = "disabled"
-        supervisor = self._server.supervisor
+        supervisor = self._supervisor
         deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
         await supervisor.drain_owner(plugin.name, reason, deadline)
         await self._leave(plugin, deadline)
@@ -233,7 +231,7 @@ class RunningPlugins:
 
         def failed(error: BaseException) -> None:
             self._lifespans.pop(plugin.name, None)
-            self._server.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
+            self._contributions.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
 
         try:
             managers = [_manager(each) for each in self._plugins.call(plugin, "lifespan", server=plugin.registrar)]
@@ -242,7 +240,7 @@ class RunningPlugins:
             return
         lifespan = Lifespan(plugin.label, managers, tasks=tasks, opened=opened, failed=failed)
         outcome: Done[None] | Failure | None = None
-        seconds = self._server.settings.timeouts.start
+        seconds = self._supervisor.settings.timeouts.start
         try:
             with trio.move_on_after(seconds) as self._entering[plugin.name]:
                 outcome = await nursery.start(lifespan.run)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import trio
 from attrs import evolve
 
 from mcptrio.abc import ASGIApp, OwnIssuer
 from mcptrio.capabilities.authorization import Authorizer
+from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.marks import (
     CompletionMark,
@@ -26,16 +27,11 @@ from mcptrio.capabilities.marks import (
     marks_of,
 )
 from mcptrio.capabilities.middleware import Middleware
-from mcptrio.capabilities.registrar import Registrar, register, registries
 from mcptrio.plugins.naming import LONG, exposed, is_portable
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
 from mcptrio.plugins.tool_names import name_tools_in
-
-if TYPE_CHECKING:
-    from mcptrio.capabilities.host import Host
-    from mcptrio.server import Server
 
 __all__ = ["PluginSetup"]
 
@@ -50,19 +46,19 @@ _KINDS: Final[Mapping[type[Mark], str]] = {
 }
 
 
-class PluginSetup(Registrar):
+class PluginSetup(CatalogRegistrar):
     """Everything that a plugin can add: the parameter ``server`` of the hook ``setup``. Made by the server."""
 
     def __init__(
         self,
-        server: Server,
+        catalog: Catalog,
         plugin: Plugin,
         *,
         policy: ToolPolicy,
         redactions: PluginRedactions,
         adopt: Callable[[Plugin, object, PluginSetup], None],
     ) -> None:
-        self._host = server
+        super().__init__(catalog)
         self._plugin = plugin
         self._policy = policy
         self._redactions = redactions
@@ -134,7 +130,7 @@ class PluginSetup(Registrar):
             function: takes a :class:`RequestView` and ``proceed``.
             order: the lowest is the outermost; if equal, the function that was added first.
         """
-        self._host.middleware.add(function, self._plugin, order)
+        self._catalog.middleware.add(function, self._plugin, order)
         self._note("middleware", _name_of(function))
 
     def add_authorizer(self, function: Authorizer) -> None:
@@ -145,7 +141,7 @@ class PluginSetup(Registrar):
                 return ``True`` is neither listed nor found by that principal. All authorizers have to agree; if one
                 fails, the component is refused.
         """
-        self._host.authorizers.add(function, self._plugin)
+        self._catalog.authorizers.add(function, self._plugin)
         self._note("authorizers", _name_of(function))
 
     def add_route(self, path: str, app: ASGIApp) -> None:
@@ -158,7 +154,7 @@ class PluginSetup(Registrar):
             ValueError: it is no path, or the root.
             Duplicate: the path is taken.
         """
-        self._host.routes.add(path, app, self._plugin)
+        self._catalog.routes.add(path, app, self._plugin)
         self._note("routes", path)
 
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
@@ -167,8 +163,8 @@ class PluginSetup(Registrar):
         Raises:
             ValueError: the identifier has no prefix, as ``com.example/name`` has.
         """
-        self._host.add_extension(identifier, settings)
-        self._plugin.undo.append(partial(self._host.remove_extension, identifier))
+        self._catalog.lifecycle.add_extension(identifier, settings)
+        self._plugin.undo.append(partial(self._catalog.lifecycle.remove_extension, identifier))
         self._note("extensions", identifier)
 
     def add_redaction(self, function: Redaction) -> None:
@@ -188,8 +184,8 @@ class PluginSetup(Registrar):
             function: takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
                 exceptions are dropped.
         """
-        self._host.logging.sinks.append(function)
-        self._plugin.undo.append(partial(self._host.logging.sinks.remove, function))
+        self._catalog.logging.sinks.append(function)
+        self._plugin.undo.append(partial(self._catalog.logging.sinks.remove, function))
 
     def set_issuer(self, issuer: OwnIssuer) -> None:
         """Say that the plugin is an authorization server, so that ``[auth]`` is compared with it.
@@ -199,7 +195,7 @@ class PluginSetup(Registrar):
         self._plugin.issuer = issuer
 
     def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
-        forget = self._host.add_instructions(text)
+        forget = super().add_instructions(text)
         self._plugin.undo.append(forget)
 
         def undo() -> None:
@@ -215,23 +211,19 @@ class PluginSetup(Registrar):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        return cast(trio.CapacityLimiter, self._host.supervisor.threads.of_helpers(self._plugin.name))
+        return cast(trio.CapacityLimiter, self._catalog.state.threads.of_helpers(self._plugin.name))
 
     # For the base class
 
-    @property
-    def _server(self) -> Host:
-        return self._host
-
     def _offer(self, function: Any, mark: Mark) -> str:
-        plugin, host = self._plugin, self._host
+        plugin, catalog = self._plugin, self._catalog
         if plugin.state in ("quarantined", "disabled"):
             # Its entries were withdrawn, so none may be added after that.
             raise ValueError(f"{plugin.label} is {plugin.state}")
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
-        name = register(host, function, mark, plugin)
-        for registry in registries(host, type(mark)):
+        name = catalog.register(function, mark, plugin)
+        for registry in catalog.registries_of(type(mark)):
             name_tools_in(registry.find(name), self.tool_name)
         self._note(_KINDS[type(mark)], name)
         return name
@@ -252,16 +244,16 @@ class PluginSetup(Registrar):
                     return False
         if name is not None:
             offered.remove(name)
-        for registry in registries(self._host, kind):
+        for registry in self._catalog.registries_of(kind):
             entry = registry.find(name or key)
             # Its own, and what no plugin has brought, but not another plugin's.
-            if entry is not None and entry.owner in (self._host.own, self._plugin):
+            if entry is not None and entry.owner in (self._catalog.own, self._plugin):
                 return registry.remove(entry.key)
         return False
 
     def _offer_tool(self, function: Any, mark: ToolMark) -> str:
         """Add a tool under the name that clients see, unless the operator withholds it."""
-        plugin, registry = self._plugin, self._host.tools.registry
+        plugin, registry = self._plugin, self._catalog.tools.registry
         own = mark.name or str(getattr(function, "__name__", ""))
         name = exposed(plugin.prefix, own)
         if registry.is_taken(name, plugin) and not plugin.prefix and plugin.prefers_no_prefix:
@@ -277,7 +269,7 @@ class PluginSetup(Registrar):
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name
-        register(self._host, function, evolve(mark, name=name), plugin)
+        self._catalog.register(function, evolve(mark, name=name), plugin)
         # Only now is it known what it looks like; no client has seen it yet.
         entry = registry.find(name)
         name_tools_in(entry, self.tool_name)

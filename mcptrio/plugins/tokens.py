@@ -15,7 +15,7 @@ from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST
 
 if TYPE_CHECKING:
-    from mcptrio.server import Server
+    from mcptrio.capabilities.catalog import Catalog
 
 __all__ = ["BYTES_A_TOKEN", "estimated_tokens", "listed", "tokens_by_tool"]
 
@@ -33,6 +33,6 @@ def estimated_tokens(tool: Tool) -> int:
     return -(-len(orjson.dumps(listed(tool))) // BYTES_A_TOKEN)
 
 
-def tokens_by_tool(server: Server, plugin: str) -> dict[str, int]:
+def tokens_by_tool(catalog: Catalog, plugin: str) -> dict[str, int]:
     """The estimate for each tool of a plugin, in the order in which they are listed."""
-    return {each.key: estimated_tokens(each.tool) for each in server.tools.registry if each.owner.name == plugin}
+    return {each.key: estimated_tokens(each.tool) for each in catalog.tools.registry if each.owner.name == plugin}

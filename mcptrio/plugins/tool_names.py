@@ -7,7 +7,7 @@ for anybody.
 from __future__ import annotations
 
 from mcptrio.capabilities.prompts import PromptEntry
-from mcptrio.capabilities.resources import ResourceEntry
+from mcptrio.capabilities.resource_index import ResourceEntry
 from mcptrio.capabilities.tool_names import NameOf, schema_with_names, with_names
 from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.protocol.model.fields import evolve

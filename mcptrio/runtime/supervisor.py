@@ -36,13 +36,11 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.dispatch import Around, Handler, Middlewares
 from mcptrio.runtime.effects import Effects
-from mcptrio.runtime.event_loop import EventLoop
-from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.request_state import LIFETIME
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.runtime.work import ThreadShares, Works
+from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.workers import Workers
 
 __all__ = ["Listener", "Supervisor"]
@@ -62,14 +60,15 @@ class Supervisor:
         handlers: method to handler; the capabilities put theirs in.
         serves: whether a capability is advertised.
         mirrored: a tool's mirrored parameters, header to path.
+        state: what the requests share.
         readiness: what ``/readyz`` shows.
         middleware: what plugins put around every request.
-        surrounding: the requests inside of middleware, and those to ASGI applications of plugins.
     """
 
     def __init__(
         self,
         settings: ServerSettings,
+        state: RuntimeState,
         *,
         server_info: dict[str, Any],
         handlers: dict[str, Handler],
@@ -82,7 +81,6 @@ class Supervisor:
         route: Callable[[str], ASGIApp | None],
         readiness: Callable[[], Readiness],
         middleware: Middlewares,
-        surrounding: Works,
     ) -> None:
         self.settings = settings
         self._server_info = server_info
@@ -90,17 +88,16 @@ class Supervisor:
         self.custom = custom
         self.listeners = listeners
         self.sealer = sealer
-        self.sessions: set[Session] = set()
+        self.sessions = state.sessions
         self.in_flight = 0
-        self.loop = EventLoop()
+        self.loop = state.loop
         self.held = Places(settings.limits.held_bytes)
         self.deadlines = Deadlines()
-        self.parking = ParkingLot(settings.limits.parked)
-        self.works = Works()
-        """Handlers. Those of requests that have ended count against ``limits.requests``."""
-        self._surrounding = surrounding
+        self.parking = state.parking
+        self.works = state.works
+        self._surrounding = state.surrounding
         self.effects = Effects(LIFETIME)
-        self.threads = ThreadShares(settings.limits.threads)
+        self.threads = state.threads
         self.workers = Workers(self._start)
         """Of the sessions over HTTP."""
         self._introductions = Introductions()

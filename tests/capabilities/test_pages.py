@@ -85,12 +85,12 @@ async def test_what_cannot_be_written_costs_nothing_but_itself() -> None:
 
 def test_pages_are_bounded_whatever_cursors_come() -> None:
     server = Server(plugins=[Many()], settings=ServerSettings(page_size=1))
-    registry: Registry[ToolEntry] = server.tools.registry
+    registry: Registry[ToolEntry] = server.catalog.tools.registry
     made: list[str | None] = []
 
     def result(entries: list[ToolEntry], cursor: str | None) -> object:
         made.append(cursor)
-        return server.tools._listed(entries, cursor)
+        return server.catalog.tools._listed(entries, cursor)
 
     pages = Pages(registry, "tools", result, size=1)
     first = pages.page(LATEST, None)

@@ -222,11 +222,13 @@ class Keeper:
 
 
 def test_what_a_policy_withholds_and_what_is_left_out_is_no_change() -> None:
-    lock = ToolLock.of(Server(plugins=[Keeper()]))
+    server = Server(plugins=[Keeper()])
+    lock = ToolLock.of(server.catalog, server.plugins.plugins)
     other = Server(plugins=[Keeper()], tools=ToolPolicy(read_only=True))
 
     assert list(lock.plugins) == ["Keeper"]
     assert other.status.plugins[0].withheld == {"look": "it is not marked read-only"}
-    assert list(lock.changes(other)) == []
-    assert [str(each) for each in lock.changes(Server())] == ["Keeper: is not installed any more"]
-    assert list(lock.changes(Server(), ignored=["Keeper"])) == []
+    assert list(lock.changes(other.catalog, other.plugins.plugins)) == []
+    none = Server().catalog
+    assert [str(each) for each in lock.changes(none, {})] == ["Keeper: is not installed any more"]
+    assert list(lock.changes(none, {}, ignored=["Keeper"])) == []

@@ -119,7 +119,7 @@ async def test_name_that_a_thread_frees_wakes_who_waits_for_it() -> None:
     woken = trio.Event()
 
     async def wait() -> None:
-        await server.tools.registry.wait_freed()
+        await server.catalog.tools.registry.wait_freed()
         woken.set()
 
     with trio.fail_after(60):

@@ -159,7 +159,7 @@ def test_what_is_partly_called_keeps_its_headers() -> None:
     server = Server()
     server.add_tool(partial(deploy, stage="test"), name="deploy")
 
-    assert server.tools.mirrored("deploy") == {"region": ("region",)}
+    assert server.catalog.tools.mirrored("deploy") == {"region": ("region",)}
 
 
 @pytest.mark.parametrize("function", [_two, _number, _list, _odd, _empty])

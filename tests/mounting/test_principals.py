@@ -188,7 +188,7 @@ async def test_scopes_of_the_process_are_known_to_the_parent() -> None:
                 await bob.call_tool("write")
             assert "write" in str(refused.value)
             assert refused.value.code == InsufficientScope.code
-        entry = parent.server.tools.registry.get("write")
+        entry = parent.server.catalog.tools.registry.get("write")
         assert entry is not None
         assert entry.scopes == {"write"}
 

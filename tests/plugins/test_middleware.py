@@ -91,8 +91,8 @@ async def test_they_are_passed_in_their_order() -> None:
         return middleware
 
     server = Server(plugins=[Tools(), Around(named("a"), 1), Around(named("b")), Around(named("c"), 1)][:2])
-    server.middleware.add(named("b"), server.own, 0)
-    server.middleware.add(named("c"), server.own, 1)
+    server.catalog.middleware.add(named("b"), server.catalog.own, 0)
+    server.catalog.middleware.add(named("c"), server.catalog.own, 1)
     async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("greet", {"who": "you"})
     assert passed == ["b in", "a in", "c in", "c out", "a out", "b out"]

@@ -47,7 +47,7 @@ def installed(*plugins: tuple[str, object]) -> PluginManager:
 
 
 def names(server: Server) -> list[str]:
-    return [entry.key for entry in server.tools.registry]
+    return [entry.key for entry in server.catalog.tools.registry]
 
 
 def test_tools_of_an_installed_plugin_begin_with_its_name() -> None:
@@ -103,7 +103,7 @@ async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> N
         assert await said(client, "tree_fall") == "true"
         assert manager.plugins["tree"].offers["tools"] == ["tree_grow", "tree_fall"]
         await client.call_tool("tree_grow")
-        server.quarantine(manager.plugins["tree"], "enough")
+        server.contributions.quarantine(manager.plugins["tree"], "enough")
         assert names(server) == []
 
 

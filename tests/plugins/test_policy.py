@@ -41,7 +41,7 @@ class Files:
 def offered(policy: ToolPolicy | None = None, **table: Any) -> list[str]:
     server = Server(plugins=[Files()], config={"Files": {"prefix": "f", **table}}, tools=policy)
     withheld = server.plugins.plugins["Files"].withheld
-    names = [entry.key for entry in server.tools.registry]
+    names = [entry.key for entry in server.catalog.tools.registry]
     assert sorted([*names, *withheld]) == ["f_read", "f_wait", "f_write"]
     return names
 

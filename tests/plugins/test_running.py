@@ -197,13 +197,13 @@ class Discreet:
 
 async def test_redactions_of_a_plugin_that_begins_anew_are_bounded() -> None:
     server = Server(plugins=[Discreet()])
-    before = len(server.logging.redactions)
+    before = len(server.catalog.logging.redactions)
     async with server.open():
         for _ in range(20):
             await server.disable_plugin("Discreet")
             await server.enable_plugin("Discreet")
-        assert len(server.logging.redactions) == before + 7
-        assert server.logging.redact("secret 20; secret 13; secret 12;") == "* * secret 12;"
+        assert len(server.catalog.logging.redactions) == before + 7
+        assert server.catalog.logging.redact("secret 20; secret 13; secret 12;") == "* * secret 12;"
 
 
 class Thief:

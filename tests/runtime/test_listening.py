@@ -106,4 +106,4 @@ async def test_listens_end_with_a_result_when_the_server_stops(autojump_clock: A
         await server.supervisor.drain()
         ends = [await client.next() for _ in range(2)]
         assert {end.id for end in ends if isinstance(end, Response)} == {"x", "y"}
-        assert server.subscriptions._listens == set()
+        assert server.catalog.subscriptions._listens == set()

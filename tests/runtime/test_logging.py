@@ -80,8 +80,8 @@ async def test_a_bad_sink_and_a_bad_redaction_end_nothing() -> None:
         raise SystemExit(3)
 
     server = Server()
-    server.logging.sinks.append(bad_sink)
-    server.logging.redactions.append(lambda text: 5)  # type: ignore[arg-type,return-value]
+    server.catalog.logging.sinks.append(bad_sink)
+    server.catalog.logging.redactions.append(lambda text: 5)  # type: ignore[arg-type,return-value]
     server.add_tool(from_thread)
     server.add_tool(from_task)
     async with connected(server) as client:
@@ -107,8 +107,8 @@ async def test_what_sinks_and_redactions_log_does_not_come_round(autojump_clock:
         return "done"
 
     server = Server()
-    server.logging.redactions.append(redaction)
-    server.logging.sinks.append(sink)
+    server.catalog.logging.redactions.append(redaction)
+    server.catalog.logging.sinks.append(sink)
     server.add_tool(speak)
     async with connected(server) as client:
         messages, _ = await logged(client, "speak")

@@ -71,7 +71,7 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
                 name=name,
                 distribution=distribution(plugin.distribution) if plugin.distribution is not None else None,
                 file=by_stem.get(name) if plugin.distribution is None else None,
-                tools={each.key: _summary(each) for each in server.tools.registry if each.owner.name == name},
+                tools={each.key: _summary(each) for each in server.catalog.tools.registry if each.owner.name == name},
                 settings=tuple(each for each in settings if not asked or f"{name}.{each.field}" in asked),
             )
         )

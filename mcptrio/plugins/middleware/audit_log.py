@@ -20,9 +20,10 @@ import orjson
 import trio
 from attrs import field, frozen, validators
 
+from mcptrio.capabilities.catalog import catalog_of
 from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
-from mcptrio.capabilities.registrar import Registrar, server_of
+from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import MCPError
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.lines_file import LinesFile
@@ -103,7 +104,7 @@ class AuditLog:
     async def opened(self, server: Registrar) -> AsyncGenerator[None]:
         """The file is open while the server is."""
         # What plugins say is secret is so here too.
-        self._redact = server_of(server).logging.redact
+        self._redact = catalog_of(server).logging.redact
         if self._config.path is None:
             yield
             return

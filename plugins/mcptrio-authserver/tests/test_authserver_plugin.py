@@ -184,7 +184,7 @@ async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
         settings=ServerSettings(strict=True),
     )
 
-    assert server.routes.at("/auth") is None
+    assert server.catalog.routes.at("/auth") is None
     assert [*mcptrio_authserver.doctor(Config())] == ["issuer is not set, so there is no authorization server"]
     with pytest.raises(ValueError, match="issuer"):
         AuthorizationServer(Config())

@@ -87,8 +87,8 @@ async def test_tools_have_the_name_of_the_plugin(document: Make, policy: dict[st
 async def test_without_an_api_there_is_nothing() -> None:
     server = Server(plugins=[mcptrio_openapi], settings=ServerSettings(strict=True))
     async with server.open():
-        assert not server.tools.registry
-        assert not server.resources.registry
+        assert not server.catalog.tools.registry
+        assert not server.catalog.resources.resources
 
 
 def test_names_of_apis_cannot_run_into_each_other() -> None:
@@ -441,7 +441,7 @@ async def test_tools_of_fetched_documents_go_with_the_server(site: Any, reply: A
     async with connect(server) as client:
         assert len([tool async for tool in client.tools()]) == 1
 
-    assert len(server.tools.registry) == 0
+    assert len(server.catalog.tools.registry) == 0
 
 
 async def test_large_documents(connected: Any, document: Make) -> None:

@@ -285,6 +285,6 @@ def test_the_yaml_parser_is_loaded_when_it_is_needed() -> None:
 async def test_nothing_stays_in_the_list_of_a_server_that_has_closed(shelf: Path) -> None:
     server = Server(plugins=[Skills(Config(folders=(shelf,)))])
     async with server.open():
-        assert len(server.resources.registry) == 3
+        assert len(server.catalog.resources.resources) == 3
 
-    assert len(server.resources.registry) == 0
+    assert len(server.catalog.resources.resources) == 0

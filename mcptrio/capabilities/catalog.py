@@ -1,0 +1,197 @@
+"""The catalogue of a server: everything that it offers, who may use it, and what plugins add around requests.
+
+The server makes it. The supervisor takes its handlers from it, and plugins change it.
+
+    Catalog ── registries: tools, resources, templates, prompts, completions
+       ├────── capabilities that answer requests from them: Tools, Resources, Prompts, Completions, Subscriptions, ...
+       └────── around requests: Access, MiddlewareChain, Routes, Logging
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, cast
+
+import trio
+
+from mcptrio.capabilities.access import Access
+from mcptrio.capabilities.authorization import Authorizers
+from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.completion import CompletionEntry, Completions
+from mcptrio.capabilities.lifecycle import Lifecycle
+from mcptrio.capabilities.logging import Logging
+from mcptrio.capabilities.marks import CompletionMark, Mark, MethodMark, PromptMark, ResourceMark, ToolMark
+from mcptrio.capabilities.methods import Methods
+from mcptrio.capabilities.middleware import MiddlewareChain
+from mcptrio.capabilities.owner import Owner
+from mcptrio.capabilities.prompts import PromptEntry, Prompts
+from mcptrio.capabilities.registrar import Registrar
+from mcptrio.capabilities.registry import Registry
+from mcptrio.capabilities.resource_index import ResourceIndex
+from mcptrio.capabilities.resources import Resources
+from mcptrio.capabilities.routes import Routes
+from mcptrio.capabilities.subscriptions import Subscriptions
+from mcptrio.capabilities.tools import ToolEntry, Tools
+from mcptrio.protocol.jsonrpc import require_json
+from mcptrio.protocol.model.lifecycle import Implementation
+from mcptrio.runtime.dispatch import Handler
+from mcptrio.runtime.settings import ServerSettings
+from mcptrio.runtime.state import RuntimeState
+
+__all__ = ["Catalog", "CatalogRegistrar", "catalog_of"]
+
+
+class Catalog:
+    """
+    Args:
+        info: the name, version and description of the server.
+        state: what its requests share.
+        instructions: how the server is meant to be used, for the model.
+    """
+
+    def __init__(
+        self, info: Implementation, settings: ServerSettings, state: RuntimeState, instructions: str | None
+    ) -> None:
+        self.settings = settings
+        self.state = state
+        self.own = Owner()
+        """The owner of what no plugin has added."""
+        tools: Registry[ToolEntry] = Registry("tool", state.loop)
+        prompts: Registry[PromptEntry] = Registry("prompt", state.loop)
+        completions: Registry[CompletionEntry] = Registry("completion", state.loop)
+        self.resources = resources = ResourceIndex(state.loop)
+        self.registries: Mapping[str, Registry[Any]] = {
+            "tools": tools,
+            "resources": resources.resources,
+            "templates": resources.templates,
+            "prompts": prompts,
+            "completions": completions,
+        }
+        self.lifecycle = Lifecycle(info, self.registries, settings, instructions)
+        self.logging = Logging()
+        self.authorizers = Authorizers(list_all=settings.list_all)
+        self.access = access = Access(self.authorizers, tools, resources, prompts)
+        calls = Calls(state, self.logging)
+        self.tools = Tools(tools, access, calls, settings)
+        self.prompts = Prompts(prompts, access, calls, settings)
+        self.completions = Completions(completions, prompts, resources, access, calls)
+        self.subscriptions = Subscriptions(state, access, lambda: self.lifecycle.capabilities, settings.bus)
+        for kind, registry in self.registries.items():
+            if kind != "completions":
+                changed = "resources" if kind == "templates" else kind
+                registry.on_change(partial(self.subscriptions.changed, changed))
+        self.routes = Routes(state.surrounding)
+        self.middleware = MiddlewareChain(self.tools.owner_of, state.surrounding)
+        self.handlers: dict[str, Handler] = {}
+        """Of every method, by its name."""
+        for capability in (
+            self.lifecycle,
+            self.tools,
+            Resources(resources, access, calls, settings),
+            self.prompts,
+            self.completions,
+            self.logging,
+            self.subscriptions,
+        ):
+            self.handlers.update(capability.handlers)
+        self.methods = Methods(self.handlers, calls, state)
+
+    def register(self, function: Any, mark: Mark, owner: Owner) -> str:
+        """Add what a mark says, as the owner's. Returns its name or URI."""
+        if isinstance(mark, ToolMark):
+            return self.tools.register(function, mark, owner)
+        if isinstance(mark, ResourceMark):
+            return self.resources.register(function, mark, owner)
+        if isinstance(mark, PromptMark):
+            return self.prompts.register(function, mark, owner)
+        if isinstance(mark, CompletionMark):
+            return self.completions.register(function, mark, owner)
+        return self.methods.register(function, mark, owner)
+
+    def registries_of(self, kind: type[Mark]) -> tuple[Registry[Any], ...]:
+        """Where a mark of this kind is added; none for methods."""
+        return tuple(self.registries[name] for name in _REGISTRIES[kind])
+
+    def publish(self, owner: Owner) -> None:
+        """Show what an owner has kept back, all of it at once. Clients get notifications."""
+        owner.is_kept_back = False
+        for registry in self.registries.values():
+            registry.publish(owner)
+        self.authorizers.trust(owner)
+
+    def withdraw(self, owner: Owner, *, reserve: bool = False) -> None:
+        """Remove everything that an owner has added, but for its authorizers. Clients get notifications.
+
+        Args:
+            reserve: keep its names for it until :meth:`release`.
+        """
+        for registry in self.registries.values():
+            registry.withdraw(owner, reserve=reserve)
+        self.methods.withdraw(owner)
+        self.state.parking.clear("its plugin has left", owner=owner.name)
+        self.middleware.withdraw(owner)
+        self.routes.withdraw(owner)
+
+    def release(self, owner: Owner) -> None:
+        """Let others have the names that are reserved for an owner."""
+        for registry in self.registries.values():
+            registry.release(owner)
+
+
+class CatalogRegistrar(Registrar):
+    """A registrar of a catalogue: the server, and the one of each plugin."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def announce_lists(self) -> None:
+        for kind in ("tools", "resources", "prompts"):
+            self._catalog.registries[kind].announce()
+
+    def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
+        self._catalog.subscriptions.updated(uri, caller)
+
+    async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        wire = dict(params) if params else None
+        require_json(wire or {}, method)
+        for session in list(self._catalog.state.sessions):
+            session.tell(method, wire)
+        await trio.lowlevel.checkpoint()
+
+    def watched(self) -> frozenset[str]:
+        return self._catalog.subscriptions.watched()
+
+    async def wait_watched(self) -> None:
+        await self._catalog.subscriptions.wait_changed()
+
+    def tool_name(self, name: str) -> str:
+        return name
+
+    def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
+        return self._catalog.lifecycle.add_instructions(text)
+
+    @property
+    def threads(self) -> trio.CapacityLimiter:
+        return cast(trio.CapacityLimiter, self._catalog.state.threads.of_helpers(None))
+
+    def _offer(self, function: Any, mark: Mark) -> str:
+        return self._catalog.register(function, mark, self._catalog.own)
+
+    def _remove(self, kind: type[Mark], key: str) -> bool:
+        return any(registry.remove(key) for registry in self._catalog.registries_of(kind))
+
+
+def catalog_of(registrar: Registrar) -> Catalog:
+    """The whole catalogue of a registrar: for what mcptrio itself mounts, not for plugins."""
+    assert isinstance(registrar, CatalogRegistrar)
+    return registrar._catalog
+
+
+_REGISTRIES: Mapping[type[Mark], tuple[str, ...]] = {
+    ToolMark: ("tools",),
+    ResourceMark: ("resources", "templates"),
+    PromptMark: ("prompts",),
+    CompletionMark: ("completions",),
+    MethodMark: (),
+}

@@ -1,0 +1,156 @@
+"""The resources and templates of a server, found by URI.
+
+A fixed URI wins over a template, and a more specific template over a less specific one. A variable never holds a path
+that climbs.
+
+Source: RFC 6570.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import getdoc
+from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import define
+
+from mcptrio.capabilities.authorization import Component
+from mcptrio.capabilities.functions import Function
+from mcptrio.capabilities.marks import ResourceMark
+from mcptrio.capabilities.owner import Owner
+from mcptrio.capabilities.registry import Registry
+from mcptrio.errors import InvalidParams, ResourceNotFound
+from mcptrio.protocol.model.resources import Resource, ResourceTemplate
+from mcptrio.runtime.event_loop import EventLoop
+from mcptrio.schema.docstrings import parse_docstring
+from mcptrio.schema.text_arguments import convert_text
+from mcptrio.schema.uri_templates import URITemplate
+
+__all__ = ["URI_LENGTH", "ResourceEntry", "ResourceIndex"]
+
+URI_LENGTH = 8192
+
+
+@define(eq=False, slots=True)
+class ResourceEntry:
+    """A registered resource, or a family of them."""
+
+    key: str
+    """The URI, or the template."""
+    owner: Owner
+    function: Function
+    mark: ResourceMark
+    template: URITemplate | None
+    listed: Resource | ResourceTemplate
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        return self.mark.scopes
+
+    @property
+    def component(self) -> Component:
+        """The entry as authorizers see it."""
+        return Component(
+            kind="resource", name=self.key, plugin=self.owner.plugin, meta=self.listed.meta or {}, scopes=self.scopes
+        )
+
+
+class ResourceIndex:
+    def __init__(self, loop: EventLoop) -> None:
+        self.resources: Registry[ResourceEntry] = Registry("resource", loop)
+        self.templates: Registry[ResourceEntry] = Registry("resource template", loop)
+
+    def register(self, function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> str:
+        """Add a resource or a template. Returns its URI.
+
+        Raises:
+            TypeError, ValueError: the mark, the template or the signature is wrong.
+            Duplicate: the URI is taken.
+        """
+        entry = _entry(function, mark, owner)
+        (self.resources if entry.template is None else self.templates).add(entry)
+        return entry.key
+
+    def get(self, uri: str) -> ResourceEntry | None:
+        """The entry that is read at a URI, if there is one."""
+        try:
+            return self.find(uri)[0]
+        except (ResourceNotFound, InvalidParams):
+            return None
+
+    def find(self, uri: str) -> tuple[ResourceEntry, dict[str, Any]]:
+        """The entry that is read at a URI, and the arguments of its function.
+
+        Raises:
+            InvalidParams: the URI is too long.
+            ResourceNotFound: no entry fits.
+        """
+        if len(uri) > URI_LENGTH:
+            raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters, got {len(uri)}")
+        entry = self.resources.get(uri)
+        if entry is not None:
+            return entry, {"uri": uri} if entry.function.arguments is None else {}
+        matches = [
+            (candidate.template.specificity, candidate, found)
+            for candidate in self.templates
+            if candidate.template is not None and (found := candidate.template.match(uri)) is not None
+        ]
+        for _, candidate, found in sorted(matches, key=lambda match: match[0], reverse=True):
+            texts = {name: value for name, value in found.items() if value is not None}
+            if candidate.function.arguments is None:
+                return candidate, {"uri": uri}
+            try:
+                return candidate, convert_text(candidate.function.arguments, texts)
+            except InvalidParams:
+                continue
+        raise ResourceNotFound(uri)
+
+
+def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> ResourceEntry:
+    template = URITemplate(mark.uri) if "{" in mark.uri else None
+    if not urlsplit(mark.uri.partition("{")[0]).scheme:
+        raise ValueError(f"expected a URI with a scheme, got {mark.uri!r}")
+    if mark.listed is not None:
+        relayed = Function(function, raw=True)
+        return ResourceEntry(
+            key=mark.uri, owner=owner, function=relayed, mark=mark, template=template, listed=mark.listed
+        )
+    called = Function(function)
+    assert called.arguments is not None
+    variables = frozenset(template.variables) if template is not None else frozenset[str]()
+    parameters = frozenset(called.arguments.schema.get("properties", {}))
+    required = frozenset(called.arguments.schema.get("required", ()))
+    if not required <= variables or not variables <= parameters:
+        raise TypeError(
+            f"resource {mark.uri}: expected the function's parameters to be the template's variables "
+            f"{sorted(variables)}, got {sorted(parameters)}"
+        )
+    name = mark.name or str(getattr(function, "__name__", mark.uri))
+    description = mark.description or parse_docstring(getdoc(function)).description or None
+    meta = dict(mark.meta) if mark.meta is not None else None
+    listed: Resource | ResourceTemplate
+    if template is None:
+        listed = Resource(
+            uri=mark.uri,
+            name=name,
+            title=mark.title,
+            description=description,
+            mime_type=mark.mime_type,
+            annotations=mark.annotations,
+            size=mark.size,
+            icons=mark.icons,
+            meta=meta,
+        )
+    else:
+        listed = ResourceTemplate(
+            uri_template=mark.uri,
+            name=name,
+            title=mark.title,
+            description=description,
+            mime_type=mark.mime_type,
+            annotations=mark.annotations,
+            icons=mark.icons,
+            meta=meta,
+        )
+    return ResourceEntry(key=mark.uri, owner=owner, function=called, mark=mark, template=template, listed=listed)
