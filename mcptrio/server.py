@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, final
 
 import trio
 
+from mcptrio.abc import MessageChannel, Principal
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.logging import ClientLogHandler
@@ -28,14 +29,13 @@ from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.running_server import RunningServer
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.supervisor import Supervisor
 from mcptrio.runtime.watchdog import watch_loop
 
-__all__ = ["Server"]
+__all__ = ["RunningServer", "Server"]
 
 
 class Server(CatalogRegistrar):
@@ -227,6 +227,30 @@ class Server(CatalogRegistrar):
             sessions=tuple(session.status for session in supervisor.sessions),
             parked=supervisor.parking.status,
         )
+
+
+@final
+class RunningServer:
+    """A server whose plugins run and whose deadlines are kept: ``async with server.open() as running:``.
+
+    Args:
+        server: the server that was opened. Its tools can be changed and its status read while it runs.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
+        """Serve one peer on one channel until either side ends it. Closes the channel.
+
+        Args:
+            principal: the user at the other end, for authorization; ``None`` for an anonymous peer.
+
+        Raises:
+            Overloaded: the server has as many sessions as it may have; the channel is still open, to say so.
+            RuntimeError: the block of ``open()`` has ended.
+        """
+        await self.server.supervisor.serve(channel, principal=principal)
 
 
 def _tables(config: Mapping[str, Mapping[str, Any]]) -> PluginTables:

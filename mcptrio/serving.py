@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from mcptrio.plugins.policy import PluginPolicy as PluginPolicy
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
     from mcptrio.protocol.limits import MessageLimits as MessageLimits
-    from mcptrio.running_server import RunningServer as RunningServer
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.settings import ServerSettings as ServerSettings
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from mcptrio.serve.stdio import serve_stdio as serve_stdio
     from mcptrio.serve.stream import over_streams as over_streams
     from mcptrio.serve.stream_options import StreamOptions as StreamOptions
+    from mcptrio.server import RunningServer as RunningServer
     from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
     from mcptrio.stores.sqlite import SQLiteStores as SQLiteStores
     from mcptrio.stores.sqlite import open_sqlite_stores as open_sqlite_stores
@@ -69,7 +69,7 @@ _HOMES = {
     "PluginManager": "mcptrio.plugins.manager",
     "PluginPolicy": "mcptrio.plugins.policy",
     "PluginState": "mcptrio.abc.status",
-    "RunningServer": "mcptrio.running_server",
+    "RunningServer": "mcptrio.server",
     "ToolPolicy": "mcptrio.plugins.policy",
     # Bounds
     "CallLimits": "mcptrio.capabilities.call_limits",

@@ -21,7 +21,8 @@ from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
-from mcptrio.plugins.locking import KINDS, ToolLock
+from mcptrio.plugins.lock import KINDS
+from mcptrio.plugins.lock_changes import changes_since, lock_of
 from mcptrio.server import Server
 
 __all__ = ["command"]
@@ -53,7 +54,7 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
     if lock is None:
         _write(path, server, as_json=as_json)
         return
-    changes = list(lock.changes(server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)))
+    changes = list(changes_since(lock, server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)))
     if as_json:
         print_json({"changes": [asdict(each) for each in changes]})
     else:
@@ -75,7 +76,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
             raise click.ClickException(
                 f"{plugin.name} failed: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
             )
-    lock = ToolLock.of(server.catalog, server.plugins.plugins)
+    lock = lock_of(server.catalog, server.plugins.plugins)
     if not lock.plugins:
         raise ConfigError("expected a plugin to lock, got none")
     original = read_file(path)

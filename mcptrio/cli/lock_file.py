@@ -16,7 +16,7 @@ from typing import Any
 
 from mcptrio.cli.install.toml_text import put
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.locking import KINDS, Fingerprint, Kind, LockedPlugin, ToolLock
+from mcptrio.plugins.lock import KINDS, Fingerprint, Kind, LockedPlugin, ToolLock
 
 __all__ = ["lock_text", "read_lock"]
 

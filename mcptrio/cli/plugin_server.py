@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from mcptrio.abc import Bus
-    from mcptrio.plugins.locking import ToolLock
+    from mcptrio.plugins.lock import ToolLock
     from mcptrio.plugins.manager import Instead, PluginManager
     from mcptrio.plugins.plugin import Plugin
     from mcptrio.plugins.policy import ToolPolicy
@@ -271,7 +271,9 @@ def make_server(
         settings=evolve(read.server, keys=keys_of(read) or ([key] if key else []), bus=bus),
     )
     if lock is not None:
-        for change in lock.changes(server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)):
+        from mcptrio.plugins.lock_changes import changes_since
+
+        for change in changes_since(lock, server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)):
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server

@@ -31,7 +31,7 @@ from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.running_server import RunningServer
+from mcptrio.server import RunningServer
 from mcptrio.transports.memory import memory_channel_pair
 from mcptrio.transports.pipe import open_pipe_link
 

@@ -15,8 +15,7 @@ from attrs import field, frozen
 from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 
 if TYPE_CHECKING:
-    from mcptrio.running_server import RunningServer
-    from mcptrio.server import Server
+    from mcptrio.server import RunningServer, Server
 
 __all__ = ["Command", "Endpoint", "Socket", "Target"]
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pluggy
 
-if TYPE_CHECKING:
-    from mcptrio.capabilities.registrar import Registrar
-    from mcptrio.plugins.setup import PluginSetup
+from mcptrio.capabilities.registrar import Registrar
+from mcptrio.plugins.setup import PluginSetup
 
 __all__ = ["HOOKS", "Hooks", "hookimpl", "lifespan"]
 

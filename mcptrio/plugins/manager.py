@@ -28,7 +28,7 @@ from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
-from mcptrio.plugins.hooks import HOOKS
+from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
@@ -211,7 +211,9 @@ class PluginManager:
         Raises:
             PluginError: it failed; the plugin is quarantined.
         """
-        plugin.begin()
+        hooks = pluggy.PluginManager("mcptrio")
+        hooks.add_hookspecs(Hooks)
+        plugin.begin(hooks)
 
         def work() -> None:
             given: tuple[Any, ...] = (plugin.config,) if plugin.config_class is not None else ()

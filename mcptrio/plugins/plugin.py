@@ -18,7 +18,6 @@ from attrs import define, field
 from mcptrio.abc import OwnIssuer
 from mcptrio.abc.status import PluginState, PluginStatus
 from mcptrio.capabilities.owner import Owner
-from mcptrio.plugins.hooks import Hooks
 from mcptrio.plugins.policy import PluginPolicy
 
 __all__ = ["Plugin"]
@@ -107,14 +106,16 @@ class Plugin(Owner):
         self.warnings.clear()
         self.hooks = None
 
-    def begin(self) -> pluggy.PluginManager:
-        """Forget what it has registered: it is set up (again)."""
+    def begin(self, hooks: pluggy.PluginManager) -> None:
+        """Forget what it has registered: it is set up (again).
+
+        Args:
+            hooks: for the hooks of the plugin and of what it adds.
+        """
         self.background.clear()
         self.takers.clear()
         self.issuer = None
-        self.hooks = pluggy.PluginManager("mcptrio")
-        self.hooks.add_hookspecs(Hooks)
-        return self.hooks
+        self.hooks = hooks
 
     @property
     def status(self) -> PluginStatus:

@@ -14,7 +14,7 @@ from attrs import field, fields, frozen
 from mcptrio.ground.expected import integer, number, optional
 
 if TYPE_CHECKING:
-    from mcptrio.plugins.locking import ToolLock
+    from mcptrio.plugins.lock import ToolLock
     from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["RESERVED", "LockedToolPolicy", "PluginPolicy", "ToolPolicy"]

@@ -10,7 +10,7 @@ import pytest
 from mcptrio import Server, tool
 from mcptrio.cli.lock_file import lock_text, read_lock
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.locking import ToolLock
+from mcptrio.plugins.lock_changes import changes_since, lock_of
 from mcptrio.plugins.policy import ToolPolicy
 from tests.commands.processes import run_text as run
 from tests.distributions import install
@@ -223,12 +223,12 @@ class Keeper:
 
 def test_what_a_policy_withholds_and_what_is_left_out_is_no_change() -> None:
     server = Server(plugins=[Keeper()])
-    lock = ToolLock.of(server.catalog, server.plugins.plugins)
+    lock = lock_of(server.catalog, server.plugins.plugins)
     other = Server(plugins=[Keeper()], tools=ToolPolicy(read_only=True))
 
     assert list(lock.plugins) == ["Keeper"]
     assert other.status.plugins[0].withheld == {"look": "it is not marked read-only"}
-    assert list(lock.changes(other.catalog, other.plugins.plugins)) == []
+    assert list(changes_since(lock, other.catalog, other.plugins.plugins)) == []
     none = Server().catalog
-    assert [str(each) for each in lock.changes(none, {})] == ["Keeper: is not installed any more"]
-    assert list(lock.changes(none, {}, ignored=["Keeper"])) == []
+    assert [str(each) for each in changes_since(lock, none, {})] == ["Keeper: is not installed any more"]
+    assert list(changes_since(lock, none, {}, ignored=["Keeper"])) == []

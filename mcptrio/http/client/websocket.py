@@ -35,9 +35,8 @@ from mcptrio.http.client.endpoint import Endpoint
 from mcptrio.http.client.headers import ClientHeaders
 from mcptrio.http.client.requests import AGAIN
 from mcptrio.http.client.websocket_line import Line
-from mcptrio.http.close_codes import CloseCode, describe, is_orderly
 from mcptrio.http.headers import Headers
-from mcptrio.http.server.rules import SUBPROTOCOL
+from mcptrio.http.subprotocol import SUBPROTOCOL, CloseCode, describe, is_orderly
 from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message

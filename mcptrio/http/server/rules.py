@@ -19,6 +19,7 @@ from attrs import frozen
 from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError
 from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts, is_json
 from mcptrio.http.param_headers import check_method, check_parameters
+from mcptrio.http.subprotocol import SUBPROTOCOL
 from mcptrio.protocol.envelope import Envelope
 from mcptrio.protocol.messages import (
     Batch,
@@ -35,7 +36,6 @@ from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSI
 __all__ = [
     "SESSION_ID",
     "STREAMABLE",
-    "SUBPROTOCOL",
     "VERSION",
     "Answer",
     "Decision",
@@ -54,8 +54,6 @@ __all__ = [
 
 VERSION: Final = "mcp-protocol-version"
 SESSION_ID: Final = "mcp-session-id"
-SUBPROTOCOL: Final = "mcp"
-"""Of a WebSocket."""
 STREAMABLE: Final = ("POST", "GET", "DELETE")
 """The methods of the endpoint of Streamable HTTP."""
 _LAST_EVENT_ID: Final = "last-event-id"

@@ -23,10 +23,9 @@ import trio
 
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.http.close_codes import CloseCode, describe
 from mcptrio.http.server.decoder import Decoder
 from mcptrio.http.server.exchange import Exchange, Receive, Scope, Send
-from mcptrio.http.server.rules import SUBPROTOCOL
+from mcptrio.http.subprotocol import SUBPROTOCOL, CloseCode, describe
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Incoming, Message
 

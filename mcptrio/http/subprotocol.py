@@ -1,7 +1,6 @@
-"""Why a WebSocket is closed: the codes that we send, and words for those that a peer sends.
+"""The WebSocket subprotocol of MCP, and the codes with which a connection is closed.
 
-Used by both ends of MCP over WebSocket.
-The one rule: what a peer gives as its reason is shown bounded and on one line, as somebody else's words.
+The server and the client use it. The reason that a peer gives is shown on one line, and cut.
 
 Source: RFC 6455 sections 7.4 and 11.7.
 """
@@ -11,7 +10,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["CloseCode", "describe", "is_orderly"]
+__all__ = ["SUBPROTOCOL", "CloseCode", "describe", "is_orderly"]
+
+
+SUBPROTOCOL: Final = "mcp"
 
 
 class CloseCode(IntEnum):

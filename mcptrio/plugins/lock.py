@@ -1,0 +1,118 @@
+"""What plugins offered when the operator locked them, as fingerprints.
+
+``mcptrio lock`` writes it to a file (:mod:`mcptrio.cli.lock_file`), and the policy compares each tool with it. A
+description is an instruction to a model, and nobody reads one that changes with an upgrade.
+The same definition has the same fingerprint on every machine, with every Python and in every revision.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from attrs import field, frozen
+
+from mcptrio.protocol.model.prompts import Prompt
+from mcptrio.protocol.model.resources import ResourceTemplate
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = ["KINDS", "Fingerprint", "Kind", "LockedPlugin", "ToolLock", "fingerprint", "in_words"]
+
+Kind: TypeAlias = Literal["tools", "prompts", "templates"]
+KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates")
+"""What is locked of a plugin, in this order."""
+
+_PART = 16
+"""Hexadecimal digits that tell one part from another; what counts is the whole."""
+
+
+@frozen(kw_only=True)
+class Fingerprint:
+    """
+    Args:
+        sha256: of everything.
+        parts: name to what stands for it, for telling which of them has changed.
+        hints: as words.
+    """
+
+    sha256: str
+    parts: Mapping[str, str] = field(factory=dict)
+    hints: tuple[str, ...] = ()
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """What is not the same; empty where everything is."""
+        if self.sha256 == other.sha256:
+            return []
+        found = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
+        if self.hints != other.hints:
+            found.append("hints")
+        return found or ["fingerprint"]
+
+
+def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:
+    """Of a tool, a prompt or a resource template."""
+    given: Any = offered
+    described = {"title": given.title, "description": given.description}
+    hints: tuple[str, ...] = ()
+    whole: dict[str, Any] = {"name": given.name, "description": described}
+    if hasattr(given, "input_schema"):
+        whole |= {"input schema": given.input_schema, "output schema": given.output_schema}
+        hints = tuple(_hints(given.annotations))
+    elif hasattr(given, "uri_template"):
+        whole["template"] = [given.uri_template, given.mime_type]
+    else:
+        whole["arguments"] = [[each.name, each.description, bool(each.required)] for each in given.arguments or ()]
+    parts = {name: _digest(value)[:_PART] for name, value in whole.items() if name != "name" and value is not None}
+    return Fingerprint(sha256=_digest([whole, hints]), parts=parts, hints=hints)
+
+
+@frozen(kw_only=True)
+class LockedPlugin:
+    """A plugin as it was: its version, and by kind and name what it offered."""
+
+    version: str | None = None
+    distribution: str | None = None
+    offers: Mapping[Kind, Mapping[str, Fingerprint]] = field(factory=dict)
+
+    def of(self, kind: Kind) -> Mapping[str, Fingerprint]:
+        return self.offers.get(kind, {})
+
+
+@frozen(kw_only=True)
+class ToolLock:
+    """
+    Args:
+        plugins: by name.
+    """
+
+    plugins: Mapping[str, LockedPlugin] = field(factory=dict)
+
+    def refuses(self, plugin: str, tool: Tool) -> str | None:
+        """Why a tool is not as it was locked; ``None`` where it is."""
+        locked = self.plugins.get(plugin, LockedPlugin()).of("tools").get(tool.name)
+        if locked is None:
+            return "it is not in the lock file"
+        different = locked.differences(fingerprint(tool))
+        if not different:
+            return None
+        return f"its {in_words(different)} {'is' if len(different) == 1 else 'are'} not as locked"
+
+
+def _hints(annotations: Any) -> Iterator[str]:
+    if annotations is None:
+        return
+    for hint in ("destructive", "idempotent", "open_world", "read_only"):
+        value = getattr(annotations, f"{hint}_hint")
+        if value is not None:
+            yield f"{hint}={str(value).lower()}"
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def in_words(names: list[str]) -> str:
+    """``a, b and c``."""
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
