@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import tomllib
 from pathlib import Path
 
+from tests.test_layers import FLOORS
+
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
+_SPEC = importlib.util.spec_from_file_location("draw_rooms", ROOT / "docs" / "draw_rooms.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+draw_rooms = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(draw_rooms)
 PAGE = (ROOT / "docs" / "design.md").read_text("utf-8")
 
 
@@ -23,13 +31,17 @@ def test_every_dependency_has_a_sentence() -> None:
     assert documented == needed
 
 
-def test_every_module_has_its_layer() -> None:
-    layers = PAGE.split("## Layers")[1].split("\n## ")[0]
-    package = ROOT / "mcptrio"
-    tops = {
-        path.stem if path.is_file() else f"{path.name}/"
-        for path in package.iterdir()
-        if path.suffix == ".py" or (path / "__init__.py").exists()
-    }
+def test_floors_are_those_of_the_house_rules() -> None:
+    assert [tuple(floor) for floor in draw_rooms.read_floors()] == [*FLOORS[:-1]]
 
-    assert {top for top in tops if f"`{top}`" not in layers} == {"__main__"}
+
+def test_picture_of_the_rooms_is_up_to_date() -> None:
+    drawn = (ROOT / "docs" / "rooms.svg").read_text("utf-8")
+
+    assert drawn == draw_rooms.draw(), "run docs/draw_rooms.py"
+
+
+def test_import_between_rooms_is_drawn_unless_another_way_stands_for_it() -> None:
+    imports = {"cli": {"client", "abc"}, "client": {"abc"}, "abc": set[str]()}
+
+    assert draw_rooms.direct(imports) == [("cli", "client"), ("client", "abc")]

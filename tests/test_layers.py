@@ -20,25 +20,30 @@ __all__: list[str] = []
 
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
-LAYERS: tuple[tuple[frozenset[str], ...], ...] = (
-    (frozenset({"errors"}),),
-    (frozenset({"ground"}),),
-    (frozenset({"protocol"}),),
-    (frozenset({"abc"}), frozenset({"outbox"}), frozenset({"settings"}), frozenset({"schema"})),
-    (frozenset({"runtime"}), frozenset({"transports"}), frozenset({"auth"}), frozenset({"stores"})),
-    (frozenset({"http"}),),
-    (frozenset({"capabilities"}),),
-    (frozenset({"server", "running_server", "plugins"}), frozenset({"client"})),
-    (frozenset({"connecting"}), frozenset({"serve"})),
-    (frozenset({"host"}),),
-    (frozenset({"mounting"}),),
-    (frozenset({"cli"}), frozenset({"testing"})),
-    (frozenset({"", "__main__", "net", "serving", "types"}),),
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("ground",),
+    ("protocol",),
+    ("abc", "outbox", "settings", "schema"),
+    ("runtime", "transports", "stores", "auth"),
+    ("http", "auth.server", "auth.client"),
+    ("http.engine", "http.server", "http.client"),
+    ("http.hypercorn",),
+    ("capabilities",),
+    ("plugins",),
+    ("server", "client"),
+    ("connecting", "serve", "plugins.middleware"),
+    ("host",),
+    ("mounting",),
+    ("testing", "cli"),
+    ("", "__main__", "net", "serving", "types"),
 )
-"""From the ground up. Each layer is made of rooms; a room imports from itself and from the layers below."""
+"""The rooms, from the ground up. A room imports from itself and from the rooms on the floors below. The rooms of one
+floor are strangers. ``http.engine`` is a room inside of ``http``, whose own modules are the room ``http``.
+"""
 
-WINGS = (("mcptrio.auth", ("server", "client")),)
-"""``(room, its wings)``: wings are strangers to each other, and the rest of the room is the ground of both."""
+TIED = ("runtime", "http.engine")
+"""Rooms whose modules know each other by type."""
 
 FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema")
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
@@ -137,50 +142,44 @@ def imports(name: str, modules: Modules) -> Iterator[tuple[str, ast.stmt]]:
                 yield (f"{base}.{alias.name}" if f"{base}.{alias.name}" in modules else base), node
 
 
-def place(name: str) -> tuple[int, frozenset[str]]:
-    """The layer's number and the room of a module of ours.
+def place(name: str) -> tuple[int, str]:
+    """The number of the floor and the room of a module of ours.
 
     Raises:
         LookupError: the module has no place in the house.
     """
     if name in FRONTS:
-        return len(LAYERS) - 1, LAYERS[-1][0]
-    top = name.removeprefix("mcptrio").removeprefix(".").partition(".")[0]
-    for number, rooms in enumerate(LAYERS):
-        for room in rooms:
-            if top in room:
-                return number, room
-    raise LookupError(f"{name}: no layer holds {top!r}")
+        return len(FLOORS) - 1, ""
+    inner = name.removeprefix("mcptrio").removeprefix(".")
+    found = [
+        (number, room)
+        for number, rooms in enumerate(FLOORS)
+        for room in rooms
+        if inner == room or (room and inner.startswith(f"{room}."))
+    ]
+    if not found:
+        raise LookupError(f"{name}: no floor has a room for it")
+    return max(found, key=lambda each: len(each[1]))
 
 
 def upward_imports(modules: Modules) -> Iterator[str]:
     for name in modules:
-        number, room = place(name)
+        floor, room = place(name)
         for target, node in imports(name, modules):
             if target.startswith("."):
                 yield f"{name}:{node.lineno} imports {target}: expected the full name"
             elif target.partition(".")[0] == "mcptrio":
-                there, other = place(target)
-                if there > number or (there == number and other != room):
-                    yield f"{name}:{node.lineno} (layer {number}) imports {target} (layer {there})"
-
-
-def imports_of_a_wing(modules: Modules) -> Iterator[str]:
-    """Imports into a wing, from the room's other wing or from its ground."""
-    for room, wings in WINGS:
-        inside = [name for name in modules if name.startswith(f"{room}.")]
-        for name in inside:
-            for target, node in imports(name, modules):
-                wing = target.removeprefix(f"{room}.").partition(".")[0] if target.startswith(f"{room}.") else ""
-                if wing in wings and name.removeprefix(f"{room}.").partition(".")[0] != wing:
-                    yield f"{name}:{node.lineno} imports {target}, of a wing that it is not in"
+                below, other = place(target)
+                if below > floor or (below == floor and other != room and floor < len(FLOORS) - 1):
+                    yield f"{name}:{node.lineno} ({room}, floor {floor}) imports {target} ({other}, floor {below})"
 
 
 def circles(modules: Modules) -> Iterator[str]:
+    """Circles of imports, those for types included."""
     graph: dict[str, set[str]] = {}
     for name, tree in modules.items():
-        not_run = _for_types(tree)
-        graph[name] = {to for to, node in imports(name, modules) if to in modules and id(node) not in not_run}
+        for_types = _for_types(tree) if place(name)[1] in TIED else set()
+        graph[name] = {to for to, node in imports(name, modules) if to in modules and id(node) not in for_types}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as circle:
@@ -274,7 +273,6 @@ def _assigned(node: ast.stmt) -> Iterator[ast.Name]:
 
 RULES: tuple[Rule, ...] = (
     upward_imports,
-    imports_of_a_wing,
     circles,
     late_imports,
     stray_dates,
@@ -307,12 +305,19 @@ def test_every_lazy_import_is_made() -> None:
         (upward_imports, {"mcptrio.runtime.a": "import mcptrio.transports.b"}),
         (upward_imports, {"mcptrio.runtime.a": "from . import b"}),
         (upward_imports, {"mcptrio.runtime.a": "def f():\n from mcptrio import tool"}),
-        (
-            imports_of_a_wing,
-            {"mcptrio.auth.client.a": "import mcptrio.auth.server.b"},
-        ),
-        (imports_of_a_wing, {"mcptrio.auth.urls": "import mcptrio.auth.client.a"}),
+        (upward_imports, {"mcptrio.auth.client.a": "import mcptrio.auth.server.b"}),
+        (upward_imports, {"mcptrio.auth.urls": "import mcptrio.auth.client.a"}),
+        (upward_imports, {"mcptrio.http.server.app": "from mcptrio.http.engine.exchange import Exchange"}),
+        (upward_imports, {"mcptrio.http.headers": "def f():\n import mcptrio.http.client.link"}),
+        (upward_imports, {"mcptrio.plugins.plugin": "if TYPE_CHECKING:\n from mcptrio.server import Server"}),
         (circles, {"mcptrio.auth.a": "from mcptrio.auth import b", "mcptrio.auth.b": "import mcptrio.auth.a"}),
+        (
+            circles,
+            {
+                "mcptrio.auth.a": "import mcptrio.auth.b",
+                "mcptrio.auth.b": "if TYPE_CHECKING:\n import mcptrio.auth.a",
+            },
+        ),
         (late_imports, {"mcptrio.server": "def main():\n import json"}),
         (stray_dates, {"mcptrio.server": "x = f'at 2025-11-25 {1}'"}),
         (version_comparisons, {"mcptrio.server": "session.revision >= other"}),
@@ -334,5 +339,5 @@ def test_docstring_may_name_a_revision() -> None:
 
 
 def test_module_without_a_place_is_refused() -> None:
-    with pytest.raises(LookupError, match="no layer holds 'helpers'"):
+    with pytest.raises(LookupError, match="helpers: no floor has a room"):
         place("mcptrio.helpers")

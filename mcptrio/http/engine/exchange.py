@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from mcptrio.http.engine.request_parser import Head
+from mcptrio.http.extension import EXTENSION
 
 if TYPE_CHECKING:
     from mcptrio.http.engine.connection import Connection
 
-__all__ = ["BUFFER", "EXTENSION", "Exchange"]
-
-EXTENSION: Final = "mcptrio.exchange"
+__all__ = ["BUFFER", "Exchange"]
 
 BUFFER: Final = 64 * 1024
 """Bytes of a body that wait for the application; then no more are read."""

@@ -23,7 +23,7 @@ from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, Sess
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.ground.shares import Place, Places
 from mcptrio.http.client_address import Proxies
-from mcptrio.http.engine.exchange import EXTENSION
+from mcptrio.http.extension import EXTENSION
 from mcptrio.http.headers import Headers
 from mcptrio.http.server.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.http.server.decoder import Decoder
