@@ -36,7 +36,7 @@ class _Entries(Protocol):
 
 class Access:
     def __init__(self, authorizers: Authorizers, tools: _Entries, resources: ResourceIndex, prompts: _Entries) -> None:
-        self._authorizers = authorizers
+        self.authorizers = authorizers
         self._registries = (tools, resources.resources, resources.templates, prompts)
         self._by_method: dict[str, tuple[str, Callable[[str], _Restricted | None]]] = {
             "tools/call": ("name", tools.get),
@@ -48,21 +48,21 @@ class Access:
 
     @property
     def judges(self) -> bool:
-        """Whether the answer to anything here is ever no."""
-        return bool(self._authorizers) or any(registry.is_scoped for registry in self._registries)
+        """Whether any answer here is ever no."""
+        return bool(self.authorizers.functions) or any(registry.is_scoped for registry in self._registries)
 
     def may_list(self, component: Component, principal: Principal | None) -> bool:
         """Whether they find it in a list."""
         if principal is PARENT:
             return True
-        return (self._authorizers.list_all or has_scopes(component, principal)) and self._authorizers.allow(
+        return (self.authorizers.list_all or has_scopes(component, principal)) and self.authorizers.allow(
             component, principal
         )
 
     def may_use(self, component: Component, principal: Principal | None) -> bool:
         if principal is PARENT:
             return True
-        return has_scopes(component, principal) and self._authorizers.allow(component, principal)
+        return has_scopes(component, principal) and self.authorizers.allow(component, principal)
 
     def may_watch(self, uri: str, principal: Principal | None) -> bool:
         """Whether they may hear of changes of a resource. A URI that no entry has is no secret."""
@@ -75,7 +75,7 @@ class Access:
         Raises:
             InsufficientScope: nothing is in the way but scopes that the token lacks.
         """
-        if not self._authorizers.allow(component, principal):
+        if not self.authorizers.allow(component, principal):
             return False
         if not has_scopes(component, principal):
             raise InsufficientScope(
@@ -96,7 +96,7 @@ class Access:
             for component in wanted
             if component is not None
             and not has_scopes(component, principal)
-            and self._authorizers.allow(component, principal)
+            and self.authorizers.allow(component, principal)
         ]
         return frozenset[str]().union(*lacking)
 

@@ -56,34 +56,32 @@ class Authorizers:
 
     def __init__(self, *, list_all: bool = False) -> None:
         self.list_all = list_all
-        self._authorizers: list[tuple[Authorizer, Owner]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._authorizers)
+        self.functions: list[tuple[Authorizer, Owner]] = []
+        """Each with its owner, in the order in which they were added."""
 
     def add(self, function: Authorizer, owner: Owner) -> None:
         if not callable(function):
             raise TypeError(f"authorizer: expected a function, got {type(function).__name__}")
-        self._authorizers.append((function, owner))
+        self.functions.append((function, owner))
 
     def withdraw(self, owner: Owner) -> None:
         """Forget a plugin's: it was disabled."""
-        self._authorizers = [each for each in self._authorizers if each[1] is not owner]
+        self.functions = [each for each in self.functions if each[1] is not owner]
 
     def distrust(self, owner: Owner) -> None:
         """A plugin has failed, or begins anew: what it would have judged is refused until it is back, or disabled."""
-        others = [each for each in self._authorizers if each[1] is not owner]
-        if len(others) < len(self._authorizers):
-            self._authorizers = [*others, (_refuse, owner)]
+        others = [each for each in self.functions if each[1] is not owner]
+        if len(others) < len(self.functions):
+            self.functions = [*others, (_refuse, owner)]
 
     def trust(self, owner: Owner) -> None:
         """It is back, and judges for itself."""
-        self._authorizers = [each for each in self._authorizers if each != (_refuse, owner)]
+        self.functions = [each for each in self.functions if each != (_refuse, owner)]
 
     def allow(self, component: Component, principal: Principal | None) -> bool:
         return all(
             self._asked(function, owner, component, principal)
-            for function, owner in self._authorizers
+            for function, owner in self.functions
             if function is _refuse or not owner.is_kept_back
         )
 

@@ -68,7 +68,7 @@ class Catalog:
             "prompts": prompts,
             "completions": completions,
         }
-        self.lifecycle = Lifecycle(info, self.registries, settings, instructions)
+        self.lifecycle = Lifecycle(info, self.registries, settings, state.loop, instructions)
         self.logging = Logging()
         self.authorizers = Authorizers(list_all=settings.list_all)
         self.access = access = Access(self.authorizers, tools, resources, prompts)

@@ -27,6 +27,7 @@ from mcptrio.protocol.model.lifecycle import (
 )
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.runtime.dispatch import Handler
+from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.request_scope import RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
@@ -46,6 +47,7 @@ class Lifecycle:
         info: Implementation,
         registries: Mapping[str, Registry[Any]],
         settings: ServerSettings,
+        loop: EventLoop,
         instructions: str | None,
     ) -> None:
         self.info = info
@@ -53,7 +55,12 @@ class Lifecycle:
         self._settings = settings
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.extensions: dict[str, dict[str, Any]] = {}
-        self._capabilities: tuple[tuple[int, ...], ServerCapabilities] | None = None
+        self._capabilities: ServerCapabilities | None = None
+        self._served: dict[str, bool] = {}
+        """By capability. Every request asks, so the answers are kept until something changes."""
+        for registry in registries.values():
+            # Threads register as well, and only the event loop may change what requests read.
+            registry.on_change(partial(loop.hand_over, self._renew))
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
             "ping": self._ping,
@@ -73,11 +80,10 @@ class Lifecycle:
     @property
     def capabilities(self) -> ServerCapabilities:
         """What is advertised: everything that is or ever was registered."""
-        versions = tuple(registry.version for registry in self._registries.values())
-        if self._capabilities is None or self._capabilities[0] != versions:
+        if self._capabilities is None:
             served = {kind for kind, registry in self._registries.items() if registry.version}
             experimental = self._settings.experimental
-            capabilities = ServerCapabilities(
+            self._capabilities = ServerCapabilities(
                 tools=ToolsCapability(list_changed=True) if "tools" in served else None,
                 resources=(
                     ResourcesCapability(subscribe=True, list_changed=True)
@@ -90,19 +96,14 @@ class Lifecycle:
                 experimental={name: dict(each) for name, each in experimental.items()} or None,
                 extensions=dict(self.extensions) or None,
             )
-            self._capabilities = (versions, capabilities)
-        return self._capabilities[1]
+        return self._capabilities
 
     def serves(self, capability: str) -> bool:
         """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
-        if capability in self.extensions:
-            return True
-        value: Any = self.capabilities
-        for part in capability.split("."):
-            value = getattr(value, part, None)
-            if value is None or value is False:
-                return False
-        return True
+        served = self._served.get(capability)
+        if served is None:
+            served = self._served[capability] = capability in self.extensions or self._declares(capability)
+        return served
 
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
         """Advertise an extension.
@@ -114,12 +115,24 @@ class Lifecycle:
         if not slash or not prefix or not name:
             raise ValueError(f"expected an extension identifier like com.example/name, got {identifier!r}")
         self.extensions[identifier] = dict(settings or {})
-        self._capabilities = None
+        self._renew()
 
     def remove_extension(self, identifier: str) -> None:
         """Advertise it no longer."""
         self.extensions.pop(identifier, None)
+        self._renew()
+
+    def _renew(self) -> None:
         self._capabilities = None
+        self._served = {}
+
+    def _declares(self, capability: str) -> bool:
+        value: Any = self.capabilities
+        for part in capability.split("."):
+            value = getattr(value, part, None)
+            if value is None or value is False:
+                return False
+        return True
 
     async def _initialize(self, scope: RequestScope, params: InitializeParams) -> InitializeResult:
         return InitializeResult(

@@ -153,9 +153,11 @@ class Tools:
 
     async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
         entry = self.registry.get(params.name)
-        # Without judges, which is nearly always, there is nothing to make a component for.
-        judged = self._access.judges
-        if entry is None or (judged and not self._access.check_use(entry.component, scope.principal)):
+        # Nearly always there is nothing to refuse, and then no component is made.
+        if entry is None or (
+            (entry.scopes or self._access.authorizers.functions)
+            and not self._access.check_use(entry.component, scope.principal)
+        ):
             raise InvalidParams(f"no such tool: {params.name}")
         try:
             values = entry.values(params.arguments)

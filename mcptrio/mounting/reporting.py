@@ -34,7 +34,7 @@ def report_access(server: Server) -> None:
             for each in _components(server.catalog):
                 if each.scopes:
                     scopes.setdefault(each.kind, {})[each.name] = sorted(each.scopes)
-            return {"judges": bool(server.catalog.authorizers), "scopes": scopes}
+            return {"judges": bool(server.catalog.authorizers.functions), "scopes": scopes}
         may: dict[str, list[str]] = {"tool": [], "resource": [], "prompt": []}
         for each in _components(server.catalog):
             # Scopes are judged by the parent, which can say what is lacking.

@@ -280,11 +280,11 @@ async def test_the_application_of_a_plugin_is_served_at_its_path_and_below() -> 
 @pytest.mark.parametrize("path", ["/", "beside", "/beside/", "/a//b", "/a/../b", "/a b"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="expected a path like /auth"):
-        Server().routes.add(path, beside, Owner())
+        Server().catalog.routes.add(path, beside, Owner())
 
 
 def test_a_path_belongs_to_who_came_first() -> None:
-    routes = Server().routes
+    routes = Server().catalog.routes
     routes.add("/a", beside, Owner(name="one"))
 
     with pytest.raises(ValueError, match="already offered by one"):
