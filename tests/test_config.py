@@ -69,8 +69,8 @@ def test_everything_that_can_be_said(tmp_path: Path) -> None:
 
     server, http = config.server, config.http
     assert (server.name, server.page_size, server.ping_interval) == ("files", 20, 0)
-    assert server.catalog.lifecycle.instructions is not None
-    assert "this is text" in server.catalog.lifecycle.instructions
+    assert server.instructions is not None
+    assert "this is text" in server.instructions
     assert (server.enable, server.disable) == (("fs", str(tmp_path / "own.py")), ("everything",))
     assert server.timeouts == Timeouts(shutdown=inf)
     assert server.limits == ServerLimits(sessions=10, parked=0)

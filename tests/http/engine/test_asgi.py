@@ -17,9 +17,9 @@ import trio
 import trio.testing
 
 from mcptrio.http.client_address import Proxies
-from mcptrio.http.engine.exchange import EXTENSION
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.http.engine.server import serve
+from mcptrio.http.extension import EXTENSION
 
 __all__: list[str] = []
 
