@@ -139,6 +139,14 @@ class Client:
         self._connection.close()
 
 
+def answer(response: http.client.HTTPResponse) -> dict[str, Any]:
+    """Return the answer to a call: as JSON, or as the last message of the stream that a slow call gets."""
+    if response.getheader("content-type") == "text/event-stream":
+        return events(response)[-1]
+    message: dict[str, Any] = json.loads(response.read())
+    return message
+
+
 def events(response: http.client.HTTPResponse) -> list[dict[str, Any]]:
     """The messages of a stream, to its end."""
     lines = response.read().decode().splitlines()
@@ -252,8 +260,8 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
     # By a server that is still there, with calls in flight; one that has ended refuses everybody.
     assert served.process.poll() is None
     (folder / "woken").touch()
-    assert json.loads(short.receive().read())["result"]["content"][0]["text"] == "slept"
-    assert json.loads(session.receive().read())["result"]["content"][0]["text"] == "slept"
+    assert answer(short.receive())["result"]["content"][0]["text"] == "slept"
+    assert answer(session.receive())["result"]["content"][0]["text"] == "slept"
     code, _ = served.end()
 
     assert code == 0
