@@ -69,7 +69,7 @@ class Server(CatalogRegistrar):
         tools = ToolPolicy() if tools is None else tools
         expect(settings, ServerSettings, "Server: settings")
         expect(tools, ToolPolicy, "Server: tools")
-        self.info = info = Implementation(
+        self.info = Implementation(
             name=name,
             version=version,
             title=title,
@@ -78,27 +78,13 @@ class Server(CatalogRegistrar):
             icons=tuple(icons) if icons else None,
         )
         state = RuntimeState(settings.limits)
-        catalog = Catalog(info, settings, state, instructions)
+        catalog = Catalog(self.info, settings, state, instructions)
         super().__init__(catalog)
         self.catalog = catalog
         catalog.own.registrar = self
         self.is_open = False
         """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
-        self.supervisor = Supervisor(
-            settings,
-            state,
-            handlers=catalog.handlers,
-            custom=catalog.methods.rows,
-            listeners=catalog.methods.listeners,
-            serves=catalog.lifecycle.serves,
-            server_info=LATEST.unstructure(info),
-            sealer=KeyRing(settings.keys),
-            mirrored=catalog.tools.mirrored,
-            lacking_scopes=catalog.access.lacking_scopes,
-            route=catalog.routes.at,
-            readiness=self._readiness,
-            middleware=catalog.middleware,
-        )
+        self.supervisor = self._make_supervisor(state)
         if not isinstance(plugins, PluginManager):
             plugins = PluginManager.of(plugins, strict=settings.strict)
         self.plugins = plugins
@@ -107,12 +93,7 @@ class Server(CatalogRegistrar):
         if not isinstance(config, PluginTables):
             self.contributions.check_tables()
         self._running = RunningPlugins(self.supervisor, self.plugins, self.contributions)
-        for plugin in self.plugins.active():
-            self.contributions.offer(plugin)
-        if any(plugin.state in ("quarantined", "disabled") for plugin in self.plugins.plugins.values()):
-            # It may be enabled or tried again, and its lists are unknown. Clients only ask for a list that the server
-            # has declared when they connected.
-            self.announce_lists()
+        self.contributions.offer_all()
 
     # Serving
 
@@ -208,6 +189,24 @@ class Server(CatalogRegistrar):
         await self._running.renew(_tables(config), wanted)
 
     # Private
+
+    def _make_supervisor(self, state: RuntimeState) -> Supervisor:
+        catalog = self.catalog
+        return Supervisor(
+            self.settings,
+            state,
+            handlers=catalog.handlers,
+            custom=catalog.methods.rows,
+            listeners=catalog.methods.listeners,
+            serves=catalog.lifecycle.serves,
+            server_info=LATEST.unstructure(self.info),
+            sealer=KeyRing(self.settings.keys),
+            mirrored=catalog.tools.mirrored,
+            lacking_scopes=catalog.access.lacking_scopes,
+            route=catalog.routes.at,
+            readiness=self._readiness,
+            middleware=catalog.middleware,
+        )
 
     def _readiness(self) -> Readiness:
         plugins: dict[str, PluginState] = {plugin.name: plugin.state for plugin in self.plugins.plugins.values()}

@@ -113,6 +113,11 @@ class Catalog:
         """Where a mark of this kind is added; none for methods."""
         return tuple(self.registries[name] for name in _REGISTRIES[kind])
 
+    def announce_lists(self) -> None:
+        """Advertise tools, resources and prompts, though there may be none yet."""
+        for kind in ("tools", "resources", "prompts"):
+            self.registries[kind].announce()
+
     def publish(self, owner: Owner) -> None:
         """Show what an owner has kept back, all of it at once. Clients get notifications."""
         owner.is_kept_back = False
@@ -146,8 +151,7 @@ class CatalogRegistrar(Registrar):
         self._catalog = catalog
 
     def announce_lists(self) -> None:
-        for kind in ("tools", "resources", "prompts"):
-            self._catalog.registries[kind].announce()
+        self._catalog.announce_lists()
 
     def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
         self._catalog.subscriptions.updated(uri, caller)

@@ -6,17 +6,16 @@ The one rule: a context says what the author wants, never how the revision does 
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
 
-import orjson
 import trio
 
 from mcptrio.abc import Principal
 from mcptrio.capabilities.logging import Logging
+from mcptrio.capabilities.once import named_effect
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Question, Sample
 from mcptrio.capabilities.registrar import Registrar
@@ -380,24 +379,7 @@ class Context(Generic[StateT]):
             TypeError: the result, or an argument without a ``key``, is no JSON value.
         """
         key: str | None = kwargs.pop("key", None)
-        name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
-        if key is None:
-            # Never by repr: that of most objects holds their address, which is another one in a replay.
-            given: Any = [list(args), kwargs] if kwargs else list(args)
-            key = name + json.dumps(_as_json(given, f"the arguments of {name}, or a key=..."), sort_keys=True)
-
-        async def run() -> Any:
-            done = effect(*args, **kwargs)
-            value = await done if isinstance(done, Awaitable) else done
-            result = _as_json(value, f"the result of {name}")
-            # A tuple would be a list in a replay, and not what the effect's annotation says.
-            if result != value:
-                raise TypeError(
-                    f"ctx.once: expected JSON values as the result of {name}: lists for tuples, and text as keys"
-                )
-            return result
-
-        return await self._inputs.once(key, run)
+        return await self._inputs.once(*named_effect(effect, args, kwargs, key))
 
     # Tell
 
@@ -443,19 +425,6 @@ class Context(Generic[StateT]):
     @property
     def _loop(self) -> EventLoop:
         return self._scope.session.supervisor.loop
-
-
-def _as_json(value: Any, what: str) -> Any:
-    """A value as it comes back from the state that travels with the client.
-
-    Raises:
-        TypeError: there is no such value in JSON.
-    """
-    try:
-        # The first refuses NaN, the second integers of more than 64 bits and lone surrogates.
-        return orjson.loads(orjson.dumps(json.loads(json.dumps(value, allow_nan=False))))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"ctx.once: expected JSON values as {what}, got {type(value).__name__}: {error}") from error
 
 
 def inputs_of(context: Context[Any]) -> InputChannel:

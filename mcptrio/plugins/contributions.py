@@ -68,6 +68,19 @@ class Contributions:
                 changed.add(name)
         return changed
 
+    def offer_all(self) -> None:
+        """Take in every plugin there is.
+
+        Raises:
+            PluginError: one failed, and the server is strict.
+        """
+        for plugin in self._plugins.active():
+            self.offer(plugin)
+        if any(plugin.state in ("quarantined", "disabled") for plugin in self._plugins.plugins.values()):
+            # It may be enabled or tried again, and its lists are unknown. Clients only ask for a list that the server
+            # has declared when they connected.
+            self._catalog.announce_lists()
+
     def offer(self, plugin: Plugin, *, kept_back: bool = False) -> bool:
         """Read a plugin's settings, and let it register what it has.
 

@@ -1,0 +1,55 @@
+"""Side effects that must not run twice, as ``ctx.once`` hands them to the request: under a key, with a JSON result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+__all__ = ["named_effect"]
+
+
+def named_effect(
+    effect: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], key: str | None
+) -> tuple[str, Callable[[], Awaitable[Any]]]:
+    """The key of an effect, and a function that runs it.
+
+    Args:
+        key: by default the name of the effect and its arguments.
+
+    Raises:
+        TypeError: an argument without a ``key`` is no JSON value. The function raises it if the result is none.
+    """
+    name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
+    if key is None:
+        # Never by repr: that of most objects holds their address, which is another one in a replay.
+        given: Any = [list(args), kwargs] if kwargs else list(args)
+        key = name + json.dumps(_as_json(given, f"the arguments of {name}, or a key=..."), sort_keys=True)
+
+    async def run() -> Any:
+        done = effect(*args, **kwargs)
+        value = await done if isinstance(done, Awaitable) else done
+        result = _as_json(value, f"the result of {name}")
+        # A tuple would be a list in a replay, and not what the effect's annotation says.
+        if result != value:
+            raise TypeError(
+                f"ctx.once: expected JSON values as the result of {name}: lists for tuples, and text as keys"
+            )
+        return result
+
+    return key, run
+
+
+def _as_json(value: Any, what: str) -> Any:
+    """A value as it comes back from the state that travels with the client.
+
+    Raises:
+        TypeError: there is no such value in JSON.
+    """
+    try:
+        # The first refuses NaN, the second integers of more than 64 bits and lone surrogates.
+        return orjson.loads(orjson.dumps(json.loads(json.dumps(value, allow_nan=False))))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"ctx.once: expected JSON values as {what}, got {type(value).__name__}: {error}") from error
