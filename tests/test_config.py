@@ -128,6 +128,15 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ),
         # TOML itself.
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML: Invalid value"),
+        ("[server]\nname = hello", "mcptrio.toml:2: expected TOML: Invalid value; put strings in double quotes"),
+        (
+            "[http]\nhost = 127.0.0.1",
+            "mcptrio.toml:2: expected TOML: Expected newline or end of document after a statement; put strings ",
+        ),
+        (
+            '[server]\nenable = [\n  "a",\n  b\n]',
+            "mcptrio.toml:4: expected TOML: Invalid value; put strings in double ",
+        ),
         ("[http]\nport = 1\nport = 2", "mcptrio.toml:3: expected TOML: Cannot overwrite a value"),
         ("[http]\nhost = '''", "mcptrio.toml:2: expected TOML: "),
         (b"[http]\nhost = '\xff'", "mcptrio.toml: expected UTF-8: invalid start byte at byte 15"),

@@ -432,9 +432,13 @@ def test_command_serves_https_to_who_has_a_certificate(authority: Authority) -> 
             identity = {"MCPTRIO_CLIENT_TLS_CERT": str(ada), "MCPTRIO_CLIENT_TLS_KEY": str(key)}
             shown = run("call", url, "hello", cwd=folder, **trust, **identity)
             without = run("call", url, "hello", cwd=folder, **trust)
+            plain = run("list", url.replace("https:", "http:"), cwd=folder)
+            untrusted = run("list", url, cwd=folder)
 
     assert (shown.returncode, shown.stdout.strip()) == (0, "hello"), shown.stderr
     assert without.returncode != 0
+    assert plain.stderr == f"mcptrio: HTTP 400: this port speaks HTTPS; use {url}\n"
+    assert untrusted.stderr.endswith("set MCPTRIO_CLIENT_TLS_CA to the file with its authority's certificate\n")
 
 
 @pytest.mark.parametrize(

@@ -117,10 +117,11 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
         raise ConfigError(f"arguments: {error.message}") from error
 
 
-def read_json(text: str, what: str, form: str = "JSON") -> Any:
+def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any:
     """
     Args:
         form: what is expected, for the error.
+        advice: what to do, for the end of the error.
 
     Raises:
         ConfigError: it is no JSON; what, and where.
@@ -128,7 +129,8 @@ def read_json(text: str, what: str, form: str = "JSON") -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
-        raise ConfigError(f"{what}: expected {form}, got {quote(text)}{_where(error)}") from error
+        end = f"; {advice}" if advice else ""
+        raise ConfigError(f"{what}: expected {form}, got {quote(text)}{_where(error)}{end}") from error
     except RecursionError as error:
         raise ConfigError(f"{what}: expected JSON, got one that is nested too deeply") from error
 

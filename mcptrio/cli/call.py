@@ -9,6 +9,7 @@ import click
 
 from mcptrio.cli.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.console import refers_to_log
 from mcptrio.cli.contents import Contents, says_the_same
 from mcptrio.cli.exits import ExitCode
 from mcptrio.cli.input_lines import read_input
@@ -99,13 +100,14 @@ async def command(
 async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
+    is_typed = text != "-" and not text.startswith("@")
     if text == "-":
         if not visit.may_read_input:
             raise ConfigError("--args: standard input is read by the shell; say @FILE")
         text = await read_input()
     elif text.startswith("@"):
         text = read_file(text[1:], "--args").decode("utf-8", "replace")
-    value = read_json(text, "--args", _FORM)
+    value = read_json(text, "--args", _FORM, "in a shell put all of it in single quotes" if is_typed else "")
     if not isinstance(value, dict):
         raise ConfigError(f"--args: expected {_FORM}, got {quote(text)}")
     return value
@@ -120,10 +122,13 @@ async def _show(visit: Visit, name: str, tool: Tool | None, result: CallToolResu
             await contents.save(result.content)
         return code
     if result.is_error:
-        if visit.console.has_shown(" ".join(each.text for each in result.content if isinstance(each, TextContent))):
+        answer = " ".join(each.text for each in result.content if isinstance(each, TextContent))
+        if visit.console.has_shown(answer):
             return code
         visit.console.complain(f"{name} reported an error:")
         await contents.show(result.content, as_error=True)
+        if visit.has_started_server and not visit.verbose and refers_to_log(answer):
+            visit.console.note("--verbose shows the server's log")
         return code
     structured = result.structured_content
     if says_the_same(result.content, structured) and visit.console.is_out_terminal:

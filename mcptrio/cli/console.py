@@ -11,6 +11,7 @@ Source: ECMA-48 (erasing, colours); https://no-color.org.
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,11 +22,13 @@ from mcptrio.cli.json_output import json_text
 from mcptrio.cli.layout import Look, Style, terminal_width
 from mcptrio.ground.quoting import printable
 
-__all__ = ["Bottom", "Console", "Nothing", "readable"]
+__all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]
 
 _ERASE = "\r\x1b[K"
 _FAILURES = 100
 """Failures that are remembered, so that no answer repeats them."""
+_REFERENCE = re.compile(r"see id (\w+) in the server's log")
+"""What a server of mcptrio answers instead of the cause of a failure."""
 
 
 class Bottom(Protocol):
@@ -63,7 +66,7 @@ class Console:
 
     def has_shown(self, answer: str) -> bool:
         """Return whether an answer only refers to a failure that was shown."""
-        return any(f"see id {failure_id} in the server's log" in answer for failure_id in self.failures)
+        return any(failure_id in self.failures for failure_id in _REFERENCE.findall(answer))
 
     @property
     def has_bottom(self) -> bool:
@@ -170,6 +173,11 @@ class Console:
     def _drawn(self) -> str:
         # The last column stays free: a terminal may begin a new row there.
         return self._bottoms[-1].draw(self.width - 1) if self._bottoms else ""
+
+
+def refers_to_log(answer: str) -> bool:
+    """Return whether an answer leaves the cause of a failure to the server's log."""
+    return _REFERENCE.search(answer) is not None
 
 
 def readable(text: str) -> str:

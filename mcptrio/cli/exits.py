@@ -20,6 +20,7 @@ from mcptrio.errors import (
     RequestFailed,
     RequestTimeout,
 )
+from mcptrio.ground.last_words import LAST_WORDS, split_last_words
 from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import details_of
 
@@ -27,6 +28,8 @@ __all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
 
 _LONGEST = 2_000
 """Characters of an error that are shown."""
+_LAST_LINES = 10
+"""Last lines of a server's standard error that are shown on a terminal."""
 
 
 class ExitCode(IntEnum):
@@ -80,9 +83,16 @@ def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> i
 
     A failure of a plugin in this process that was shown already, with its frames, is not repeated.
     """
-    line = line_of(error) + (f"; {printable(hint)}" if hint else "")
+    line = line_of(error)
+    last_words: list[str] = []
+    if console.is_err_terminal:
+        line, last_words = split_last_words(line)
+    if hint:
+        line += f"; {printable(hint)}"
     if not (isinstance(error, MCPError) and console.has_shown(line)):
-        console.complain(line)
+        console.complain(line + (LAST_WORDS.rstrip() if last_words else ""))
+    for each in last_words[-_LAST_LINES:]:
+        console.note(f"  {each}")
     if isinstance(error, PluginError) and (details := details_of(error)):
         console.note(indent(details, "  "))
     return code_of(error)

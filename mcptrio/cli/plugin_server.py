@@ -114,6 +114,8 @@ class Chosen:
     """What the options say of plugins. See the options of the same names."""
 
     plugins: Sequence[str] = ()
+    place: str = "--plugin"
+    """Where the command line names them, for errors."""
     objects: Sequence[object] = ()
     """Modules, classes and objects that a program gives instead of names."""
     no_plugins: Sequence[str] = ()
@@ -133,7 +135,7 @@ class Chosen:
         Raises:
             ConfigError: a file is not there, or what the file names is not installed.
         """
-        wanted = Wanted.of(read, self.plugins, self.no_plugins, self.strict)
+        wanted = Wanted.of(read, self.plugins, self.no_plugins, self.strict, place=self.place)
         return evolve(wanted, objects=self.objects, names=(), files=()) if self.objects else wanted
 
 
@@ -182,6 +184,8 @@ class Wanted:
         plugins: Sequence[str],
         no_plugins: Sequence[str],
         strict: bool,
+        *,
+        place: str = "--plugin",
     ) -> Wanted:
         """
         Raises:
@@ -200,11 +204,11 @@ class Wanted:
         for file in files:
             if not file.is_file():
                 missing = f"no such file: {file}"
-                raise ConfigError(f"--plugin: {missing}") if named else read.error(("server", key), missing)
+                raise ConfigError(f"{place}: {missing}") if named else read.error(("server", key), missing)
         names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
         # An operator who names a plugin here and now wants it, whatever the file says.
         left_out = [*no_plugins, *(name for name in server.disable if name not in named)]
-        for place, said in (
+        for list_key, said in (
             (key, names if not named else None),
             ("disable", [name for name in server.disable if name not in own]),
         ):
@@ -212,7 +216,7 @@ class Wanted:
                 try:
                     check_offered(said, offered())
                 except ConfigError as error:
-                    raise read.error(("server", place), str(error)) from error
+                    raise read.error(("server", list_key), str(error)) from error
         return cls(
             names=names,
             files=files,

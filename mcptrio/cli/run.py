@@ -59,7 +59,7 @@ def command(
         raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
     serve(
         "http" if http else "stdio",
-        Chosen(plugins=plugins, objects=objects or (), config=config, profile=profile),
+        Chosen(plugins=plugins, place="FILE.py", objects=objects or (), config=config, profile=profile),
         addresses=[],
         options={"host": host, "port": port, "log_level": log_level, "isolated": False},
     )

@@ -34,7 +34,7 @@ from mcptrio.cli.visit import Visit
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json import AskInput, Input
-from mcptrio.connecting.targets import Endpoint, Target
+from mcptrio.connecting.targets import Command, Endpoint, Target
 from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.logging import LoggingLevel
@@ -190,6 +190,7 @@ async def _connected(
             interrupts=interrupts,
             terminal=terminal,
             is_interactive=person is not None,
+            has_started_server=isinstance(target, Command),
             as_json=options.as_json,
             verbose=options.verbose,
         )

@@ -9,6 +9,7 @@ here, and then it is said which one is used, since such a file may come with som
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import ssl
@@ -32,6 +33,8 @@ __all__ = ["FILES", "Found", "TargetOptions", "find_target", "read_value"]
 
 FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
 """Where names of servers are looked up, in this order, when no file is named."""
+_HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?$")
+"""Begins a URL without its scheme."""
 _SECRET_BYTES = 64 * 1024
 """Of a file that holds the value of a header or a variable."""
 
@@ -94,6 +97,10 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         return found
     if text.endswith(".py") and Path(text).is_file():
         raise ConfigError(f"TARGET: {text} is a file: a plugin is served with --plugin, a program run with -- python")
+    if _HOST_AND_PORT.match(text) and not Path(text).exists():
+        raise ConfigError(
+            f"TARGET: expected a URL, a command or the name of a server, got {quote(text)}; did you mean http://{text}?"
+        )
     try:
         return _started(options, tuple(shlex.split(text)))
     except ValueError as error:

@@ -6,6 +6,7 @@ Used by the commands that talk to a server.
 from __future__ import annotations
 
 import os
+import re
 from errno import ECONNREFUSED
 from urllib.parse import urlsplit
 
@@ -15,6 +16,9 @@ __all__ = ["hint_of", "usual_endpoint"]
 
 _ENDPOINTS = {"http": "/mcp", "https": "/mcp", "ws": "/ws", "wss": "/ws"}
 """By scheme, the path that mcptrio and most other servers use."""
+_ENCRYPTED = {"http": "https", "ws": "wss"}
+_UNTRUSTED = re.compile(r"self.signed certificate|local issuer certificate")
+"""In OpenSSL's words, which have a hyphen since version 3."""
 
 
 def hint_of(error: MCPTrioError | OSError, url: str) -> str:
@@ -32,6 +36,10 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
         return "is the server running? `mcptrio run FILE.py --http` starts one"
     if parts.scheme == "https" and "WRONG_VERSION_NUMBER" in text:
         return f"the server speaks plain HTTP: use http://{parts.netloc}{parts.path}"
+    if parts.scheme in _ENCRYPTED and "this port speaks HTTPS" in text:
+        return f"use {_ENCRYPTED[parts.scheme]}://{parts.netloc}{parts.path}"
+    if "no TLS with" in text and _UNTRUSTED.search(text):
+        return "to trust it, set MCPTRIO_CLIENT_TLS_CA to the file with its authority's certificate"
     if parts.scheme == "http" and "closed the connection without an answer" in text:
         return f"if the server expects TLS, use https://{parts.netloc}{parts.path}"
     return ""

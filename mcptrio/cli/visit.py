@@ -38,6 +38,8 @@ class Visit:
     """Whether there is a person who may be asked."""
     may_read_input: bool = True
     """Whether standard input is free; the shell reads its lines there."""
+    has_started_server: bool = False
+    """Whether the server is a command that was started for this visit, so that ``--verbose`` shows its log."""
     as_json: bool = False
     verbose: bool = False
 

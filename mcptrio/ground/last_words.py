@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["LAST_WORDS", "last_reason", "without_last_words"]
+__all__ = ["LAST_WORDS", "last_reason", "split_last_words", "with_last_words", "without_last_words"]
 
 LAST_WORDS = "; it said: "
 """Stands between the reason and the last lines of standard error."""
-
+_SEPARATOR = " | "
+_MAX_CHARACTERS = 600
+"""Of the lines together; the last ones are kept."""
 
 _REASON = "mcptrio: "
 """Begins the line in which a command of mcptrio says why it ends."""
@@ -22,6 +24,19 @@ def last_reason(lines: Sequence[str]) -> str | None:
     """Return why a command of mcptrio ended, from its standard error; ``None`` if it did not say."""
     reasons = [line for line in lines if line.startswith(_REASON)]
     return reasons[-1].removeprefix(_REASON) if reasons else None
+
+
+def with_last_words(reason: str, lines: Sequence[str]) -> str:
+    """Return a reason with the last lines of standard error, all on one line."""
+    said = _SEPARATOR.join([line.strip() for line in lines])
+    shortened = said if len(said) <= _MAX_CHARACTERS else f"…{said[-_MAX_CHARACTERS:]}"
+    return f"{reason}{LAST_WORDS}{shortened}" if said else reason
+
+
+def split_last_words(reason: str) -> tuple[str, list[str]]:
+    """Return a reason without the lines of standard error, and the lines."""
+    reason, _, said = reason.partition(LAST_WORDS)
+    return reason, said.split(_SEPARATOR) if said else []
 
 
 def without_last_words(reason: str) -> str:

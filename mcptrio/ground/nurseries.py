@@ -39,15 +39,18 @@ def raised_alone() -> Iterator[None]:
         raise_single(group)
 
 
-def require_trio(what: str) -> None:
+def require_trio(what: str, page: str) -> None:
     """
+    Args:
+        page: of the documentation, with a section "In an asyncio application".
+
     Raises:
         RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
     """
     if not trio.lowlevel.in_trio_task():
         raise RuntimeError(
             f"{what} must be called in a Trio task, started by trio.run; an asyncio program runs Trio in a thread:"
-            " see docs/client.md#in-an-asyncio-application"
+            f" see {page}#in-an-asyncio-application"
         )
 
 

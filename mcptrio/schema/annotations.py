@@ -22,7 +22,7 @@ import msgspec
 from mcptrio.errors import InvalidParams
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.encoding import encode_value
-from mcptrio.schema.pydantic_models import make_model, model_definitions, name_models
+from mcptrio.schema.pydantic_models import make_model, model_definitions, name_models, no_json_form
 from mcptrio.schema.shapes import CHOICES, Mirror, Misfit, Shapes
 from mcptrio.schema.validation_messages import describe_mismatch
 
@@ -93,7 +93,7 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     def describe_foreign(cls: type) -> dict[str, Any]:
         if cls in names:
             return {"$ref": f"#/$defs/{names[cls]}"}
-        raise TypeError(f"{getattr(cls, '__qualname__', cls)} has no JSON form")
+        raise no_json_form(cls)
 
     classes = [*shapes.mirrors, *shapes.enums]
     shown, made = msgspec.json.schema_components([*wires, *classes], schema_hook=describe_foreign)

@@ -71,7 +71,8 @@ def _refused(value: Any, path: str = "$") -> TypeError | None:
             if item is not msgspec.UNSET and (found := _refused(item, f"{path}.{name}")) is not None:
                 return found
     elif not _is_sent(value):
-        return TypeError(f"{path}: {_named(value)} cannot be sent as JSON; {_remedy(value)}")
+        where = "" if path == "$" else f"{path}: "
+        return TypeError(f"{where}{_named(value)} cannot be sent as JSON; {_remedy(value)}")
     return None
 
 

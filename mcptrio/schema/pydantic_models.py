@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["dump_model", "is_model", "make_model", "model_definitions", "name_models"]
+__all__ = ["dump_model", "is_model", "make_model", "model_definitions", "name_models", "no_json_form"]
 
 
 def is_model(cls: Any) -> bool:
@@ -41,10 +41,16 @@ def model_definitions(cls: Any, name: str, *, output: bool) -> dict[str, Any]:
     return {name: schema, **{f"{name}.{key}": value for key, value in inner.items()}}
 
 
+def no_json_form(cls: Any) -> TypeError:
+    """The error about a class of the author that an annotation names and that cannot be converted."""
+    name = getattr(cls, "__qualname__", cls)
+    return TypeError(f"{name} has no JSON form; use a dataclass, or another class with declared fields")
+
+
 def make_model(cls: type, value: Any) -> Any:
     """msgspec's hook for a class it does not know: a pydantic model, validated strictly as from JSON."""
     if not is_model(cls):
-        raise TypeError(f"{cls.__qualname__} has no JSON form")
+        raise no_json_form(cls)
     pydantic = sys.modules["pydantic"]
     validate: Callable[..., Any] = cls.model_validate_json  # type: ignore[attr-defined]
     try:

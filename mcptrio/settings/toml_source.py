@@ -20,6 +20,7 @@ _LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
 _PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _HEADER = re.compile(rf"\s*\[+\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]+")
 _ASSIGNMENT = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+_UNQUOTED = re.compile(r"(?!True\b|False\b)[\w./~$:@-]")
 
 
 class TOMLSource:
@@ -97,5 +98,14 @@ def _parts(dotted: str) -> Key:
 def _syntax_error(message: str, text: str) -> tuple[str, int]:
     """What tomllib says, and the line: it says that only in words, and ``at end of document`` for the last one."""
     problem, _, place = message.partition(" (at ")
-    line = re.match(r"line (\d+)", place)
-    return problem, int(line[1]) if line else max(1, len(text.splitlines()))
+    found = re.match(r"line (\d+), column (\d+)", place)
+    lines = text.splitlines()
+    if found is None:
+        return problem, max(1, len(lines))
+    line, column = lines[int(found[1]) - 1], int(found[2])
+    # tomllib takes the beginning of 127.0.0.1 for a number, and the rest for another statement.
+    begun = _ASSIGNMENT.match(line) if problem.startswith("Expected newline") else None
+    value = line[begun.end() :].lstrip() if begun else line[column - 1 :] if problem == "Invalid value" else ""
+    if _UNQUOTED.match(value):
+        problem += "; put strings in double quotes"
+    return problem, int(found[1])

@@ -23,7 +23,7 @@ from attrs import field, frozen
 from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.ground.last_words import LAST_WORDS
+from mcptrio.ground.last_words import with_last_words
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
@@ -55,9 +55,6 @@ EXITING = 2.0
 """Seconds after the end of a stream in which the exit code may still come: interpreters take their time to end."""
 SETTLE = 0.2
 """Seconds after that in which the last words may still come."""
-
-_SAID = 600
-"""Characters of the last words in an error."""
 
 
 @frozen(kw_only=True)
@@ -197,9 +194,7 @@ class ChildChannel:
     def _state(self) -> str:
         code = self.returncode
         if code is not None:
-            said = " | ".join([line.strip() for line in self.last_words])
-            shortened = said if len(said) <= _SAID else f"…{said[-_SAID:]}"
-            return f"the server {_ending(code)}" + (f"{LAST_WORDS}{shortened}" if said else "")
+            return with_last_words(f"the server {_ending(code)}", self.last_words)
         if self._ended:
             return "the server closed its standard output and lives on"
         return self._unsent or "the server is running"

@@ -173,7 +173,10 @@ def test_url_that_is_no_id(document: str) -> None:
             r"it does not take the address .*: invalid_redirect_uri: no loopback \ufffd\[31m @",
         ),
         (answer({"error": "invalid_client_metadata"}, 400), "it does not take what we say of ourselves"),
-        (answer(b"", 404), "HTTP 404 @ .*; the server seems to have no login: .*--header 'Authorization=Bearer TOKEN'"),
+        (
+            answer(b"", 404),
+            r"^the server seems to have no login \(HTTP 404 @ .*\): .*--header 'Authorization=Bearer TOKEN'",
+        ),
         (answer(b"<html>", 500), "did not register us: HTTP 500"),
         (answer({}, 201), "client_id: expected a text"),
         (answer({"client_id": "a\nb"}, 201), "client_id: expected a text"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -143,6 +144,18 @@ async def test_refusals(head: RequestHead, status: int, error: str | None, caplo
     assert said.get("scope") == (None if status == 400 else "read")
     assert list(told(refused)) == ["bearer"]
     assert "good" not in f"{refused} {refused.challenge} {caplog.text}".replace("not good", "")
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (request(headers={"authorization": ["Bearer "]}), "expected a token after Bearer in .*, got nothing"),
+        (request("unknown"), "not good here: .*; check the header Authorization, or ask the operator for a new token"),
+    ],
+    ids=["empty", "unknown"],
+)
+async def test_refusal_says_what_to_do(head: RequestHead, said: str) -> None:
+    assert re.search(said, str(await refusal(server(), head)))
 
 
 async def test_other_queries_are_nobodys_business() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,11 @@ class Bed:
 
 
 @tool
+async def own_instance():
+    return Bed()
+
+
+@tool
 async def own_class():
     return [Bed()]
 
@@ -209,6 +215,16 @@ def test_answer_as_json_has_the_id_and_no_reason(garden: Path) -> None:
     assert f"tool raises failed (id {found[1]})" in done.stderr
 
 
+def test_log_of_a_started_server_is_shown_with_verbose(garden: Path) -> None:
+    command = (sys.executable, "-m", "mcptrio", "run", str(garden))
+    done = run("call", "raises", "--", *command, cwd=garden.parent)
+    shown = run("call", "--verbose", "raises", "--", *command, cwd=garden.parent)
+
+    assert re.search(rf"see id {ID} in the server's log\n--verbose shows the server's log\n$", done.stderr.decode())
+    assert b"ValueError: no beds" in shown.stderr
+    assert b"--verbose" not in shown.stderr
+
+
 def test_plugin_in_a_process_of_its_own_shows_its_frames_once(garden: Path) -> None:
     (garden.parent / "mcptrio.toml").write_text("[plugins.garden]\nisolate = true\n")
     done = call(garden, "raises")
@@ -268,6 +284,7 @@ def test_raising_resource_shows_the_own_frames_once(garden: Path) -> None:
     ("tool", "said"),
     [
         ("unsendable", "TypeError: $.items[3].when: a datetime.timezone cannot be sent as JSON; return a string,"),
+        ("own_instance", "TypeError: a Bed cannot be sent as JSON; return a string,"),
         ("own_class", "TypeError: $[0]: a Bed cannot be sent as JSON; return a string,"),
         ("odd_keys", "TypeError: $.beds: expected keys that are strings, got a tuple"),
         ("promises", 'TypeError: the return value does not fit its annotation: expected an integer @ $, got "three"'),

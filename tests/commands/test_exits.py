@@ -12,7 +12,7 @@ import click
 import pytest
 
 from mcptrio.cli.group import cli
-from tests.commands.processes import PLUGIN, run, started, with_plugin
+from tests.commands.processes import PLUGIN, at_terminal, run, started, with_plugin
 from tests.processes import PATIENCE, serving
 
 __all__: list[str] = []
@@ -69,14 +69,22 @@ while True:
         (
             with_plugin("call", "weather", "--args", "{city: 1}"),
             2,
-            'mcptrio: --args: expected a JSON object such as {"city": "Oslo"}, got "{city: 1}"; line 1, column 2: ',
+            'mcptrio: --args: expected a JSON object such as {"city": "Oslo"}, got "{city: 1}"; line 1, column 2: '
+            "expecting property name enclosed in double quotes; in a shell put all of it in single quotes\n",
         ),
         (
             ("ping", "--", "no-such-program"),
             4,
             "mcptrio: cannot start no-such-program: 'no-such-program' was not found",
         ),
-        (("ping", "http://127.0.0.1:9/mcp"), 4, "mcptrio: cannot connect to 127.0.0.1:9"),
+        (("ping", "http://127.0.0.1:9/mcp"), 4, "mcptrio: cannot connect to 127.0.0.1:9: Connection refused; is the "),
+        (
+            ("ping", "127.0.0.1:9/mcp"),
+            2,
+            "mcptrio: TARGET: expected a URL, a command or the name of a server, "
+            'got "127.0.0.1:9/mcp"; did you mean http://127.0.0.1:9/mcp?\n',
+        ),
+        (("run", "nosuch.py"), 2, "mcptrio: FILE.py: no such file: nosuch.py\n"),
         (("ping", "--", sys.executable, "-c", "import sys; sys.exit('my last words')"), 4, "my last words"),
         (("ping", "--timeout", "0.5", "--", sys.executable, "-c", SILENT), 4, "did not answer within 0.5 s"),
         (
@@ -93,6 +101,16 @@ def test_the_exit_code(tmp_path: Path, args: tuple[str, ...], code: int, said: s
     assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr.decode()
     assert done.stderr.count(b"\n") == said.count("\n") or not said.endswith("\n")
     assert (done.stdout == b"") == bool(code)
+
+
+def test_last_words_of_a_server_have_lines_of_their_own_at_a_terminal(tmp_path: Path) -> None:
+    source = "import sys; print(*range(100, 150), sep='\\n', file=sys.stderr); sys.exit(3)"
+    with at_terminal("ping", "--", sys.executable, "-c", source, cwd=tmp_path) as person:
+        assert person.end() == 4
+
+    *_, reason, last_words = person.shown.partition("mcptrio: ")[2].partition("it said:\n")
+    assert reason
+    assert last_words == "".join(f"  {number}\n" for number in range(140, 150))
 
 
 def test_a_lost_connection_is_exit_code_4(tmp_path: Path) -> None:

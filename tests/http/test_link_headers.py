@@ -332,6 +332,13 @@ async def test_headers_that_are_not_the_users(headers: dict[str, str]) -> None:
     assert "secret" not in str(caught.value)
 
 
+async def test_missing_token_is_named() -> None:
+    """A shell expands a variable that is not set to nothing."""
+    with pytest.raises(ValueError, match=r"^headers: Authorization: expected a token after Bearer, got nothing$"):
+        async with open_http_link("http://127.0.0.1:1/", print, headers={"Authorization": "Bearer "}):
+            pass
+
+
 async def test_credentials_of_the_url_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 

@@ -331,7 +331,7 @@ def test_a_parameter_without_a_name_to_give_is_refused(function: Callable[..., N
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        (complex, "complex has no JSON form"),
+        (complex, "complex has no JSON form; use a dataclass, or another class with declared fields"),
         (Callable[[int], str], "Callable has no JSON form"),
         (list[range], "range has no JSON form"),
         (Point | Row, "may not contain more than one class with fields, got Point, Row"),

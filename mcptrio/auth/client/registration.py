@@ -276,5 +276,7 @@ def _refusal(status: int, body: bytes, where: str) -> str:
     code = one_line(code) if isinstance(code, str) else ""
     said = ": ".join(filter(None, (code, one_line(text) if isinstance(text, str) else ""))) or f"HTTP {status}"
     reason = f" ({_REASONS[code]})" if code in _REASONS else ""
-    advice = f"; the server seems to have no login: {PASS_A_TOKEN}" if status == 404 else ""
-    return f"the authorization server did not register us{reason}: {said} @ {shown(where)}{advice}"
+    if status == 404:
+        detail = "" if said == "HTTP 404" else f", {said}"
+        return f"the server seems to have no login (HTTP 404{detail} @ {shown(where)}): {PASS_A_TOKEN}"
+    return f"the authorization server did not register us{reason}: {said} @ {shown(where)}"

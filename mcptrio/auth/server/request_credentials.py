@@ -75,7 +75,11 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
     text = values[0].strip(" \t")
     found = _CREDENTIALS.fullmatch(text)
     scheme = found[1].lower() if found else text.partition(" ")[0].lower()
-    if scheme in SCHEMES and (found is None or found[2] is None):
+    if scheme in SCHEMES and found is not None and found[2] is None:
+        raise _malformed(
+            f"expected a token after {SCHEMES[scheme]} in the field Authorization, got nothing", SCHEMES[scheme]
+        )
+    if scheme in SCHEMES and found is None:
         raise _malformed("expected a scheme, a blank and a token in the field Authorization", SCHEMES[scheme])
     if found is None and "\t" in text:
         raise _malformed("expected a blank after the scheme in the field Authorization")

@@ -43,6 +43,7 @@ __all__ = ["ResourceServer"]
 _NO_TOKEN: Final = "expected an access token in the header Authorization"
 _NO_LOGIN: Final = f"{_NO_TOKEN} (Bearer); there is no login here: ask the operator of the server for a token"
 _NOT_GOOD: Final = "the access token is not good here: unknown, expired, or made out to somebody else"
+_NOT_GOOD_IN_HEADER: Final = f"{_NOT_GOOD}; check the header Authorization, or ask the operator for a new token"
 _NOT_BOUND_HERE: Final = "the access token is bound to a key or a certificate that did not come with it"
 _NO_CERTIFICATE: Final = "expected a client certificate with a name that is known here"
 _KNOWN: Final = 10_000
@@ -164,7 +165,7 @@ class ResourceServer:
         except Refused as refused:
             raise AuthorizationError(refused.reason) from None
         if again is None:
-            raise AuthorizationError(_NOT_GOOD)
+            raise AuthorizationError(_NOT_GOOD_IN_HEADER)
         if again.identity != principal.identity or not again.scopes >= principal.scopes:
             raise AuthorizationError("the access token is good for less than when the connection was opened")
         return again
@@ -216,7 +217,7 @@ class ResourceServer:
         try:
             principal = await self._verified(token)
             if principal is None:
-                raise Refused(_NOT_GOOD, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+                raise Refused(_NOT_GOOD_IN_HEADER, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
             self._check_binding(request, scheme, token, principal)
         except AuthorizationError as error:
             self._known.forget(key)

@@ -266,6 +266,9 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, OSError) and error.strerror:
+        # Trio's own words name the address once more. The numbers of these two are not the system's.
+        if error.errno and error.errno > 0 and not isinstance(error, (ssl.SSLError, socket.gaierror)):
+            return os.strerror(error.errno)
         return error.strerror
     if cause is not None:
         return _reason(cause)

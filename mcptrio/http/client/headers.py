@@ -150,6 +150,8 @@ def _every(endpoint: Endpoint, headers: Mapping[str, str]) -> RawHeaders:
             raise ValueError(f"headers: expected a header's name, got {name[:80]!r}")
         if lowered in _OURS or lowered.startswith(_OURS_PREFIXES):
             raise ValueError(f"headers: {name} is set by the protocol and cannot be given")
+        if lowered == _AUTH and value.strip().lower() == "bearer":
+            raise ValueError(f"headers: {name}: expected a token after {value.strip()}, got nothing")
         if _VALUE.fullmatch(value) is None:
             # The value may be a secret.
             raise ValueError(f"headers: {name}: expected printable ASCII without spaces around it")
