@@ -108,7 +108,7 @@ class Server(CatalogRegistrar):
         Returns:
             The open server, which serves channels.
         """
-        require_trio("Server.open", page="docs/deployment.md")
+        require_trio("Server.open", side="server")
         if self.supervisor.draining:
             raise RuntimeError("a server is opened once: make another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)

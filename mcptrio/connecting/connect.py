@@ -121,7 +121,7 @@ async def connect(
         RemoteProtocolError: no revision in common.
         MCPError: the server refused.
     """
-    require_trio("mcptrio.connect", page="docs/client.md")
+    require_trio("mcptrio.connect", side="client")
     if revision is not None and revision not in REVISIONS:
         raise ConfigError(f"revision: expected one of {', '.join(REVISIONS)}, got {revision!r}")
     if prefer not in (None, "handshake"):

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Final, Literal
 
 import trio
 
 from mcptrio.ground.tracebacks import raise_single
 
 __all__ = ["first_of", "open_hidden_nursery", "outlasting", "raised_alone", "require_trio"]
+
+
+_PAGES: Final = {
+    "client": "docs/client.md#in-an-asyncio-application",
+    "server": "docs/deployment.md#in-an-asyncio-application",
+}
 
 
 @asynccontextmanager
@@ -39,10 +46,10 @@ def raised_alone() -> Iterator[None]:
         raise_single(group)
 
 
-def require_trio(what: str, page: str) -> None:
+def require_trio(what: str, side: Literal["client", "server"]) -> None:
     """
     Args:
-        page: of the documentation, with a section "In an asyncio application".
+        side: whose page of the documentation the error names.
 
     Raises:
         RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
@@ -50,7 +57,7 @@ def require_trio(what: str, page: str) -> None:
     if not trio.lowlevel.in_trio_task():
         raise RuntimeError(
             f"{what} must be called in a Trio task, started by trio.run; an asyncio program runs Trio in a thread:"
-            f" see {page}#in-an-asyncio-application"
+            f" see {_PAGES[side]}"
         )
 
 

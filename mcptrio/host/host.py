@@ -134,7 +134,7 @@ class Host:
         return host
 
     async def __aenter__(self) -> Self:
-        require_trio("Host", page="docs/client.md")
+        require_trio("Host", side="client")
         if self._running is not None:
             raise ConfigError("a host can be opened once")
         self._running = self._run()

@@ -69,7 +69,7 @@ async def over_http(
         OSError: the address cannot be bound.
         StoreFailed: the store cannot be opened.
     """
-    require_trio("over_http", page="docs/deployment.md")
+    require_trio("over_http", side="server")
     expect(server, Server, "over_http: server")
     expect(options or HTTPOptions(), HTTPOptions, "over_http: options")
     async with until_left(partial(serve_http, server, host=host, port=port, options=options)) as urls:
@@ -97,7 +97,7 @@ async def serve_http(
         OSError: the address cannot be bound.
         StoreFailed: the store cannot be opened.
     """
-    require_trio("serve_http", page="docs/deployment.md")
+    require_trio("serve_http", side="server")
     options = options or HTTPOptions()
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown

@@ -74,7 +74,7 @@ async def over_transport(server: Server, transport: Transport) -> AsyncIterator[
     Returns:
         The addresses that the transport is started with.
     """
-    require_trio("over_transport", page="docs/deployment.md")
+    require_trio("over_transport", side="server")
     expect(server, Server, "over_transport: server")
     async with until_left(partial(serve_transport, server, transport)) as where:
         yield where
@@ -95,7 +95,7 @@ async def serve_transport(
     Raises:
         OSError: an address cannot be bound, say: what the transport raises comes out here.
     """
-    require_trio("serve_transport", page="docs/deployment.md")
+    require_trio("serve_transport", side="server")
     shutdown = trio.Event() if shutdown is None else shutdown
     stopping = trio.Event()
     async with open_hidden_nursery() as nursery:

@@ -21,7 +21,7 @@ __all__ = ["serve_process", "serve_stdio"]
 
 async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> None:
     """Open the server and serve the standard input and output of this process until the input ends."""
-    require_trio("serve_stdio", page="docs/deployment.md")
+    require_trio("serve_stdio", side="server")
     expect(server, Server, "serve_stdio: server")
     expect(limits, MessageLimits, "serve_stdio: limits")
     await serve_process(lambda: server, limits=limits)

@@ -61,7 +61,7 @@ async def over_streams(
     Raises:
         OSError: an address cannot be bound; it says which and why.
     """
-    require_trio("over_streams", page="docs/deployment.md")
+    require_trio("over_streams", side="server")
     expect(server, Server, "over_streams: server")
     expect(options or StreamOptions(), StreamOptions, "over_streams: options")
     async with until_left(partial(serve_stream, server, addresses, options=options)) as where:
