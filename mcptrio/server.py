@@ -77,7 +77,7 @@ class Server(CatalogRegistrar):
             website_url=website_url,
             icons=tuple(icons) if icons else None,
         )
-        state = RuntimeState(settings.limits)
+        state = RuntimeState(settings, KeyRing(settings.keys))
         catalog = Catalog(self.info, settings, state, instructions)
         super().__init__(catalog)
         self.catalog = catalog
@@ -123,7 +123,7 @@ class Server(CatalogRegistrar):
                     await self._running.enter_all(plugins)
                     async with trio.open_nursery() as nursery:
                         try:
-                            await nursery.start(self.supervisor.run)
+                            await nursery.start(self.catalog.state.run)
                             nursery.start_soon(self.catalog.subscriptions.run)
                             await trio.lowlevel.checkpoint()
                             self.is_open = True
@@ -138,7 +138,7 @@ class Server(CatalogRegistrar):
                     with trio.CancelScope(shield=True):
                         # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
-                        await self._running.leave_all(self.supervisor.stop_by)
+                        await self._running.leave_all(self.supervisor.gate.stop_by)
 
     # What it offers
 
@@ -200,7 +200,6 @@ class Server(CatalogRegistrar):
             listeners=catalog.methods.listeners,
             serves=catalog.lifecycle.serves,
             server_info=LATEST.unstructure(self.info),
-            sealer=KeyRing(self.settings.keys),
             mirrored=catalog.tools.mirrored,
             lacking_scopes=catalog.access.lacking_scopes,
             route=catalog.routes.at,
@@ -224,7 +223,7 @@ class Server(CatalogRegistrar):
             threads=supervisor.threads.status,
             plugins=tuple(plugin.status for plugin in self.plugins.plugins.values()),
             sessions=tuple(session.status for session in supervisor.sessions),
-            parked=supervisor.parking.status,
+            parked=self.catalog.state.parking.status,
         )
 
 

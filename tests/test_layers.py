@@ -42,7 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 floor are strangers. ``http.engine`` is a room inside of ``http``, whose own modules are the room ``http``.
 """
 
-TIED = ("runtime", "http.engine")
+TIED = ("http.engine",)
 """Rooms whose modules know each other by type."""
 
 FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema")

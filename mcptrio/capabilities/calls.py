@@ -21,8 +21,9 @@ from mcptrio.protocol.model.tools import CallToolParams
 from mcptrio.protocol.revisions.revision import Inputs
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.inputs import BackChannel, InputChannel, NoChannel
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.round_trips import RoundTrips
+from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.work import Work
 
@@ -86,8 +87,8 @@ class Calls:
             await trio.lowlevel.checkpoint_if_cancelled()
             if function.context is None:
                 return await function(values, None, work)
-            channel = _channel(scope, work)
-            context = Context(channel, self._logging, owner)
+            channel = _channel(scope, work, self._state.runs)
+            context = Context(channel, self._logging, owner, self._state.loop)
 
             async def handler() -> Any:
                 return await function(values, context, work)
@@ -95,10 +96,10 @@ class Calls:
             return await channel.run(handler, parks=not function.in_thread)
 
 
-def _channel(scope: RequestScope, work: Work) -> InputChannel:
+def _channel(scope: RequestScope, work: Work, runs: Runs) -> InputChannel:
     inputs = scope.request.peer.revision.inputs
     if inputs is Inputs.BACK_CHANNEL:
         return BackChannel(scope)
     if isinstance(scope.request.params, _ANSWERED_BY_QUESTIONS):
-        return RoundTrips(scope, work)
+        return RoundTrips(scope, work, runs)
     return NoChannel(scope)

@@ -35,7 +35,7 @@ from mcptrio.capabilities.subscriptions import Subscriptions
 from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
-from mcptrio.runtime.dispatch import Handler
+from mcptrio.runtime.request import Handler
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
 

@@ -28,9 +28,7 @@ from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InvalidParams, RateLimited
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
-from mcptrio.runtime.callers import caller_of
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 
 __all__ = ["CompletionEntry", "Completions"]
 
@@ -122,7 +120,7 @@ class Completions:
         """Of the session; where a request stands alone, of its caller."""
         if scope.session.connection.peer is not None:
             return scope.session.buckets.setdefault("completion", TokenBucket(RATE, BURST))
-        caller = caller_of(scope)
+        caller = scope.caller
         bucket = self._buckets.pop(caller, None) or TokenBucket(RATE, BURST)
         self._buckets[caller] = bucket
         if len(self._buckets) > CALLERS:

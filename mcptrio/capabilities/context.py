@@ -34,10 +34,9 @@ from mcptrio.protocol.model.sampling import (
 )
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.revision import Lifecycle
-from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.inputs import InputChannel, declares, require
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import RequestScope
 
 if TYPE_CHECKING:
     # Type checkers have this module built in, so it is no dependency. The default makes a bare Context a Context[Any].
@@ -67,9 +66,10 @@ class Context(Generic[StateT]):
         state: what the plugin's lifespan yielded; ``None`` without one.
     """
 
-    def __init__(self, inputs: InputChannel, logging: Logging, owner: Owner) -> None:
+    def __init__(self, inputs: InputChannel, logging: Logging, owner: Owner, loop: EventLoop) -> None:
         self._inputs = inputs
         self._logging = logging
+        self._loop = loop
         self.server: Registrar = owner.registrar
         self.state: StateT = owner.yielded
 
@@ -101,7 +101,7 @@ class Context(Generic[StateT]):
 
         For bounds, and for what belongs to somebody. It is no credential: ask the principal who may do what.
         """
-        return caller_of(self._scope)
+        return self._scope.caller
 
     @property
     def client_info(self) -> Implementation | None:
@@ -148,7 +148,7 @@ class Context(Generic[StateT]):
     @property
     def cancel_reason(self) -> str | None:
         """Why the request was cancelled, where somebody said; for an ``except trio.Cancelled`` that re-raises."""
-        fault = self._scope.fault
+        fault = self._scope.error
         return self._scope.reason or (fault.message if fault is not None else None)
 
     # Report
@@ -421,10 +421,6 @@ class Context(Generic[StateT]):
         Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """
         return self._loop.call(partial(self._scope.outlet.release, retry_ms))
-
-    @property
-    def _loop(self) -> EventLoop:
-        return self._scope.session.supervisor.loop
 
 
 def inputs_of(context: Context[Any]) -> InputChannel:

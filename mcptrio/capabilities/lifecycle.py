@@ -26,9 +26,8 @@ from mcptrio.protocol.model.lifecycle import (
     ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
-from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.event_loop import EventLoop
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Lifecycle"]

@@ -19,8 +19,7 @@ from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.supervisor import Supervisor
 
 __all__ = ["ClientLogHandler", "LogSink", "Logging", "Redaction"]
@@ -84,7 +83,7 @@ class Logging:
         session = scope.session
         bucket = session.buckets.get("logging")
         if bucket is None:
-            rate = session.supervisor.settings.limits.logs_per_second
+            rate = session.settings.limits.logs_per_second
             bucket = session.buckets["logging"] = TokenBucket(rate, rate)
         if not bucket.take():
             session.dropped_logs += 1
@@ -150,7 +149,7 @@ class ClientLogHandler(logging.Handler):
         if working is None or record.name.partition(".")[0] == "mcptrio":
             return
         scope = working.scope
-        if scope.session.supervisor is not self._supervisor:
+        if scope.session not in self._supervisor.sessions:
             return
         level: LoggingLevel = _LOWEST
         for number, name in _PYTHON:

@@ -18,11 +18,10 @@ from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import MethodNotFound
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.methods import METHODS, Method, Side
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
-from mcptrio.runtime.session import Session
+from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.notifications import Listener
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.state import RuntimeState
-from mcptrio.runtime.supervisor import Listener
 from mcptrio.runtime.work import Cancelling
 
 __all__ = ["Methods"]
@@ -93,7 +92,7 @@ class Methods:
         if mark.name not in _SPECIFIED:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
-        async def hear(session: Session, params: Any) -> None:
+        async def hear(session: Conversation, params: Any) -> None:
             if owner.is_kept_back:
                 return
             ending = Cancelling()

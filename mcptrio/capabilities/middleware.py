@@ -23,9 +23,7 @@ from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import Lifecycle
-from mcptrio.runtime.callers import caller_of
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Around, Handler, RequestScope
 from mcptrio.runtime.work import Works
 
 __all__ = ["Middleware", "MiddlewareChain", "RequestView"]
@@ -84,9 +82,8 @@ class MiddlewareChain:
         self._owner_of = owner_of
         self._works = works
         self._links: list[_Link] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._links)
+        self.around: Around | None = None
+        """Calls a handler through all of them; ``None`` while there are none."""
 
     def add(self, function: Middleware, owner: Owner, order: int) -> None:
         """
@@ -97,15 +94,17 @@ class MiddlewareChain:
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
         self._links.append(_Link(function, owner, order))
         self._links.sort(key=lambda link: link.order)
+        self.around = self._around
 
     def withdraw(self, owner: Owner) -> int:
         """Forget a plugin's. Returns how many."""
         kept = [link for link in self._links if link.owner is not owner]
         gone = len(self._links) - len(kept)
         self._links = kept
+        self.around = self._around if kept else None
         return gone
 
-    async def around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
+    async def _around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
         """The result of a request, through all of them."""
         view = self._view(scope, params)
 
@@ -132,7 +131,7 @@ class MiddlewareChain:
             arguments=getattr(params, "arguments", None),
             plugin=self._owner_of(str(name)) if request.method.name == "tools/call" else None,
             principal=scope.principal,
-            caller=caller_of(scope),
+            caller=scope.caller,
             session_id=scope.session.id if request.peer.revision.lifecycle is Lifecycle.HANDSHAKE else None,
             client_info=request.peer.info,
             meta=scope.meta or {},

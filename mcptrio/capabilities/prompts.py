@@ -37,8 +37,7 @@ from mcptrio.protocol.model.prompts import (
     PromptArgument,
     PromptMessage,
 )
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text

@@ -29,8 +29,7 @@ from mcptrio.protocol.model.resources import (
     Resource,
     ResourceTemplate,
 )
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Resources"]

@@ -31,9 +31,7 @@ from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribePar
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes
 from mcptrio.runtime.background import keep_running
-from mcptrio.runtime.callers import caller_of, caller_of_session
-from mcptrio.runtime.dispatch import Handler
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.state import RuntimeState
 
 __all__ = ["TOPIC", "Subscriptions"]
@@ -45,7 +43,7 @@ _LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "res
 
 @define(eq=False, slots=True)
 class _Listen:
-    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.request_scope.Standing`."""
+    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.request.OpenRequest`."""
 
     subscriptions: Subscriptions
     scope: RequestScope
@@ -55,7 +53,7 @@ class _Listen:
     def result(self) -> ListenResult:
         return ListenResult(meta={SUBSCRIPTION_ID: self.scope.request.id})
 
-    def over(self) -> None:
+    def on_closed(self) -> None:
         self.subscriptions.end(self)
 
 
@@ -171,11 +169,11 @@ class Subscriptions:
     def _tell_updated(self, uri: str, caller: str | None) -> None:
         method = "notifications/resources/updated"
         for listen in self._listens:
-            if uri in listen.uris and caller in (None, caller_of(listen.scope)):
+            if uri in listen.uris and caller in (None, listen.scope.caller):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
                 listen.scope.notify(method, ResourceUpdatedParams(uri=uri, meta=meta), key=(method, uri, listen))
         for session in self._state.sessions:
-            if uri in session.subscriptions and caller in (None, caller_of_session(session)):
+            if uri in session.subscriptions and caller in (None, session.caller):
                 session.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))
 
     # Being asked
@@ -199,7 +197,7 @@ class Subscriptions:
         self._watched_changed = trio.Event()
 
     async def _subscribe(self, scope: RequestScope, params: SubscribeParams) -> EmptyResult:
-        limit = scope.session.supervisor.settings.limits.subscriptions
+        limit = scope.session.settings.limits.subscriptions
         subscriptions = scope.session.subscriptions
         if len(params.uri) > URI_LENGTH:
             raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters @ $.uri, got {len(params.uri)}")
@@ -217,7 +215,7 @@ class Subscriptions:
         return EmptyResult()
 
     async def _listen(self, scope: RequestScope, params: ListenParams) -> ListenResult:
-        limits = scope.session.supervisor.settings.limits
+        limits = scope.session.settings.limits
         if len(self._listens) >= limits.listen_streams:
             raise Overloaded(f"too many subscriptions: {limits.listen_streams} streams are open", retry_after=10.0)
         wanted = params.notifications
@@ -228,7 +226,7 @@ class Subscriptions:
             )
         honoured = self._honoured(wanted, scope)
         meta = {SUBSCRIPTION_ID: scope.request.id}
-        scope.unbounded()
+        scope.remove_deadline()
         acknowledged = AcknowledgedParams(notifications=honoured, meta=meta)
         notification = scope.session.connection.notification(
             "notifications/subscriptions/acknowledged", acknowledged, peer=scope.request.peer
@@ -239,14 +237,14 @@ class Subscriptions:
         listen = _Listen(self, scope, honoured, frozenset(honoured.resource_subscriptions))
         self._listens.add(listen)
         self.touched()
-        if scope.may_stand:
+        if scope.can_stay_open:
             # Thousands of streams may be open on one process: a task for each would be most of what they cost.
-            scope.stand(listen)
+            scope.keep_open(listen)
         else:
             try:
                 await scope.until_concluded()
             finally:
-                listen.over()
+                listen.on_closed()
         return listen.result()
 
     def end(self, listen: _Listen) -> None:

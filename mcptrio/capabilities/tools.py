@@ -45,9 +45,8 @@ from mcptrio.protocol.model.tools import (
     ToolAnnotations,
 )
 from mcptrio.protocol.revisions.revision import BadArguments
-from mcptrio.runtime.dispatch import Handler
 from mcptrio.runtime.fair_limiter import FairLimiter
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.schemas import OutputSchema

@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from attrs import define
 
-__all__ = ["Place", "Places"]
+__all__ = ["Place", "Places", "SharedPlace"]
 
 
 @define(eq=False)
@@ -70,3 +70,21 @@ class Places:
         self.taken += size
         if owner is not None:
             self._held[owner] = self._held.get(owner, 0) + size
+
+
+class SharedPlace:
+    """A place with several users, one from the start. The last one gives it back."""
+
+    def __init__(self, places: Places, place: Place) -> None:
+        self._places = places
+        self._place = place
+        self._users = 1
+
+    def use(self) -> None:
+        self._users += 1
+
+    def let_go(self) -> None:
+        """Call it once for each user."""
+        self._users -= 1
+        if not self._users:
+            self._places.give_back(self._place)

@@ -36,8 +36,8 @@ from mcptrio.mounting.questions import RelayedQuestion
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams, ElicitURLParams
 from mcptrio.protocol.model.logging import LoggingMessageParams
+from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
-from mcptrio.runtime.session import Session
 
 __all__ = ["CLIENT", "Call", "Calls"]
 
@@ -145,7 +145,7 @@ class Calls:
         """Clients of calls without an answer, two at most: with two, every question is in doubt."""
         self._abandoned_on: object = None
         """The connection that these calls were made on."""
-        self._urls: OrderedDict[str, Session] = OrderedDict()
+        self._urls: OrderedDict[str, Conversation] = OrderedDict()
         """Who was to open a page."""
 
     def __len__(self) -> int:

@@ -1,9 +1,8 @@
-"""Who calls: one text for one caller, for bounds and for what belongs to somebody; and how a parent tells its child.
+"""Who calls: one text for each caller, and what the parent of an isolated plugin says of the caller.
 
-Read by contexts and middleware. A plugin that runs in a process of its own is asked by its parent for everybody, so
-the parent says for whom: in ``_meta``, which is believed on that one pipe.
-The one rule: a caller is no credential. Who may do what is asked of the principal; and what a request says of its
-principal is believed of nobody but the process that started this one.
+Read by requests. A plugin that runs in a process of its own is asked by its parent for everybody, so the parent names
+the caller in ``_meta``; that is believed on this one pipe alone. A caller is no credential: access is decided by the
+principal.
 
 Source: MCP 2026-07-28, basic, "_meta".
 """
@@ -12,18 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from mcptrio.abc import Principal
-from mcptrio.protocol.revisions.revision import Lifecycle
 
-if TYPE_CHECKING:
-    from mcptrio.runtime.request_scope import RequestScope
-    from mcptrio.runtime.session import Session
-
-__all__ = ["ANYONE", "CALLER", "PARENT", "Stated", "caller_of", "caller_of_session", "read_stated", "stated"]
+__all__ = [
+    "ANYONE",
+    "CALLER",
+    "PARENT",
+    "Stated",
+    "caller_of_principal",
+    "caller_of_session_id",
+    "read_stated",
+    "stated",
+]
 
 ANYONE: Final = "anyone"
 """The caller where none can be told from another: over HTTP in 2026-07-28, where nobody has to sign in."""
@@ -62,25 +65,16 @@ class Stated:
     is_own: bool = False
 
 
-def caller_of(scope: RequestScope) -> str:
-    """Who asks: the same text for one principal (issuer and subject) in all sessions and processes; without one, for
-    one session or connection; and :data:`ANYONE` where there is none of these.
-
-    It says nothing of who that is, and nobody can make a session's id or a name of it.
-    """
-    if scope.principal is not None:
-        return _of_principal(scope.principal)
-    if scope.stated is not None:
-        return scope.stated.caller
-    session = scope.session
-    if session.is_shared or scope.request.peer.revision.lifecycle is Lifecycle.HANDSHAKE:
-        return f"session:{_digest(session.id)}"
-    return ANYONE
+def caller_of_principal(principal: Principal) -> str:
+    """The same text in all sessions and processes, for one issuer and subject."""
+    issuer = principal.issuer or ""
+    # With its length, so that no other issuer and subject make the same text.
+    return "principal:" + _digest(f"{len(issuer)} {issuer} {principal.subject}")
 
 
-def caller_of_session(session: Session) -> str:
-    """Who is told of changes in a handshake session."""
-    return _of_principal(session.principal) if session.principal is not None else f"session:{_digest(session.id)}"
+def caller_of_session_id(id: str) -> str:
+    """The text for a session or connection whose client has not signed in. Nobody can make the id of it."""
+    return f"session:{_digest(id)}"
 
 
 def stated(principal: Principal | None, caller: str) -> dict[str, Any]:
@@ -108,12 +102,6 @@ def read_stated(method: str, meta: Mapping[str, Any] | None) -> Stated:
 
 
 # Private
-
-
-def _of_principal(principal: Principal) -> str:
-    issuer = principal.issuer or ""
-    # With its length, so that no other issuer and subject make the same text.
-    return "principal:" + _digest(f"{len(issuer)} {issuer} {principal.subject}")
 
 
 def _principal(told: Any) -> Principal | None:

@@ -8,10 +8,9 @@ The one rule: this is the only ContextVar here, and nothing but these four reads
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import RequestScope
 
 __all__ = ["CURRENT", "Working"]
 

@@ -20,7 +20,7 @@ from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import CreateMessageRequest, InputRequest
 from mcptrio.protocol.model.sampling import CreateMessageParams
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import RequestScope
 
 __all__ = ["BackChannel", "InputChannel", "Lifetime", "NoChannel", "Question", "declares", "request_for", "require"]
 

@@ -25,11 +25,10 @@ from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationReq
 from mcptrio.ground.guarded import Done, Failure
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
-from mcptrio.runtime.callers import caller_of
 from mcptrio.runtime.inputs import Lifetime, Question, request_for, require
-from mcptrio.runtime.request_scope import RequestScope
+from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state
-from mcptrio.runtime.runs import Asked, Run
+from mcptrio.runtime.runs import Asked, Run, Runs
 from mcptrio.runtime.work import Work
 
 __all__ = ["RoundTrips"]
@@ -39,11 +38,13 @@ class RoundTrips:
     """
     Args:
         work: of the request, which a handler takes over that it starts or resumes.
+        runs: of the server.
     """
 
-    def __init__(self, scope: RequestScope, work: Work) -> None:
+    def __init__(self, scope: RequestScope, work: Work, runs: Runs) -> None:
         self.scope = scope
         self._work = work
+        self._runs = runs
         self._run: Run | None = None
         self._lifetime = Lifetime()
 
@@ -53,14 +54,15 @@ class RoundTrips:
         journal = self._journal(digest)
         run = self._resume(journal)
         if run is None:
-            run = self._run = Run(self, self._work, evolve(journal, ticket=None), self._given(journal), parks=parks)
-            scope.session.supervisor.nursery.start_soon(run.run, handler)
+            journal = evolve(journal, ticket=None)
+            run = self._run = Run(self._runs, self, self._work, journal, self._given(journal), parks=parks)
+            self._runs.start(run.run, handler)
         try:
             await run.settle()
         except trio.Cancelled:
-            if scope.reason is None and scope.fault is None:
-                # Not its deadline: whoever carries the request has let go of it.
-                scope.reason = "the client is gone"
+            if scope.reason is None and scope.error is None:
+                # Not its deadline: the exchange that carries the request has let go of it.
+                scope.cancel("the client is gone")
             run.cancel(scope.reason or "its time is over")
             raise
         if run.fault is not None:
@@ -138,11 +140,11 @@ class RoundTrips:
         state = self.scope.request.params.request_state
         if state is None:
             return Journal()
-        settings = self.scope.session.supervisor.settings
+        settings = self._runs.settings
         if len(state) > settings.limits.state_bytes:
             raise InvalidParams(f"expected at most {settings.limits.state_bytes} characters @ $.requestState")
         return open_state(
-            self.scope.session.supervisor.sealer,
+            self._runs.sealer,
             state,
             audience=settings.audience,
             principal=self._principal,
@@ -156,7 +158,7 @@ class RoundTrips:
 
     def _resume(self, journal: Journal) -> Run | None:
         """The parked handler of this request, woken with the answers that came."""
-        parking = self.scope.session.supervisor.parking
+        parking = self._runs.parking
         run = parking.find(journal.ticket) if journal.ticket is not None else None
         if not isinstance(run, Run) or not run.can_resume:
             return None
@@ -188,10 +190,7 @@ class RoundTrips:
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
         """The reply with the questions of a handler, which waits for the answers if there is room for it."""
-        supervisor = self.scope.session.supervisor
-        ticket = None
-        if run.parks and not supervisor.draining and supervisor.parking.has_spaces:
-            ticket = secrets.token_urlsafe(16)
+        ticket = secrets.token_urlsafe(16) if run.parks and self._runs.may_park else None
         journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
         # Sealed first: no retry would ever come for a handler whose state cannot be sent.
         is_sealed = False
@@ -205,10 +204,10 @@ class RoundTrips:
         if ticket is None:
             run.cancel("not parked: the retry replays")
         else:
-            run.park(supervisor.settings.timeouts.input)
+            run.park(self._runs.settings.timeouts.input)
             session = self.scope.session
-            supervisor.parking.park(
-                ticket, run, caller=caller_of(self.scope), session=session if session.is_shared else None
+            self._runs.parking.park(
+                ticket, run, caller=self.scope.caller, session=session if session.is_shared else None
             )
         return reply
 
@@ -237,15 +236,15 @@ class RoundTrips:
         return self._input_required(requests, journal, digest)
 
     def _input_required(self, requests: dict[str, InputRequest], journal: Journal, digest: str) -> InputRequiredResult:
-        supervisor = self.scope.session.supervisor
+        settings = self._runs.settings
         state = seal_state(
-            supervisor.sealer,
+            self._runs.sealer,
             journal,
-            audience=supervisor.settings.audience,
+            audience=settings.audience,
             principal=self._principal,
             digest=digest,
         )
-        limit = supervisor.settings.limits.state_bytes
+        limit = settings.limits.state_bytes
         if len(state) > limit:
             raise MCPError(f"the answers so far need {len(state)} bytes of state, more than {limit}")
         return InputRequiredResult(input_requests=requests, request_state=state)

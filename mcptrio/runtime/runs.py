@@ -9,24 +9,27 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import orjson
 import trio
 from attrs import define, field
 
+from mcptrio.abc import StateSealer
 from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.current import CURRENT
+from mcptrio.runtime.effects import Effects
 from mcptrio.runtime.inputs import Question
-from mcptrio.runtime.request_state import Journal
+from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.request_state import LIFETIME, Journal
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.work import Work
 
-if TYPE_CHECKING:
-    from mcptrio.runtime.round_trips import RoundTrips
-
-__all__ = ["Asked", "Run"]
+__all__ = ["Asked", "Run", "Runs"]
 
 _log = logging.getLogger("mcptrio.round_trips")
 
@@ -63,6 +66,51 @@ class _Effect:
         return any(task is self.task and (nursery is None or nursery not in self.outer) for task, nursery in above)
 
 
+class Runs:
+    """What the runs of one server share: where they run and wait, and how their state is sealed.
+
+    Args:
+        start: runs a task in the nursery of the server.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        parking: ParkingLot,
+        sealer: StateSealer,
+        deadlines: Deadlines,
+        *,
+        start: Callable[..., None],
+    ) -> None:
+        self.settings = settings
+        self.sealer = sealer
+        self.deadlines = deadlines
+        self.start = start
+        self.parking = parking
+        self.effects = Effects(LIFETIME)
+        self._is_stopping = False
+
+    @property
+    def may_park(self) -> bool:
+        return self.parking.has_spaces and not self._is_stopping
+
+    def stop(self) -> None:
+        """Park nothing more, and cancel what is parked."""
+        self._is_stopping = True
+        self.parking.clear("the server is stopping")
+
+
+class Channel(Protocol):
+    """The input channel that a handler was started with."""
+
+    scope: RequestScope
+    """The request that it serves now."""
+
+    def over(self) -> None:
+        """The handler has ended."""
+        ...
+
+
 class Run:
     """
     Args:
@@ -72,8 +120,9 @@ class Run:
     """
 
     def __init__(
-        self, channel: RoundTrips, work: Work, journal: Journal, given: dict[str, Any], *, parks: bool
+        self, runs: Runs, channel: Channel, work: Work, journal: Journal, given: dict[str, Any], *, parks: bool
     ) -> None:
+        self._runs = runs
         self.channel = channel
         self.work = work
         self.journal = journal
@@ -105,7 +154,6 @@ class Run:
         """Run the handler to its end, however that comes."""
         CURRENT.set(self.channel)
         self._task = trio.lowlevel.current_task()
-        supervisor = self.channel.scope.session.supervisor
         try:
             with self._scope:
                 self.outcome = await run_guarded(handler)
@@ -115,8 +163,8 @@ class Run:
             if self.is_parked:
                 # The handler ended while it was parked, so it is not counted as work now.
                 self.is_parked = False
-                supervisor.parking.remove(self)
-                supervisor.deadlines.discard(self)
+                self._runs.parking.remove(self)
+                self._runs.deadlines.discard(self)
             else:
                 self.work.end()
             self._ended.set()
@@ -135,7 +183,7 @@ class Run:
 
     def expire(self) -> None:
         """The answer has not come in time."""
-        self.channel.scope.session.supervisor.parking.remove(self)
+        self._runs.parking.remove(self)
         self.cancel("no answer came")
 
     def park(self, seconds: float) -> None:
@@ -144,7 +192,7 @@ class Run:
         self.deadline = self.since + seconds
         self.is_parked = True
         self._resumed = trio.Event()
-        self.channel.scope.session.supervisor.deadlines.add(self)
+        self._runs.deadlines.add(self)
         self.work.end()
 
     def resume(self, work: Work) -> None:
@@ -199,7 +247,7 @@ class Run:
         try:
             call = self.journal.call
             if shared and call is not None:
-                value = await self.channel.scope.session.supervisor.effects.once(call, key, effect)
+                value = await self._runs.effects.once(call, key, effect)
             else:
                 # No state of this call was sent yet, so there is no other delivery.
                 value = await effect()
@@ -267,7 +315,7 @@ class Run:
     def _unpark(self, work: Work) -> None:
         self.is_parked = False
         self.deadline = inf
-        self.channel.scope.session.supervisor.deadlines.discard(self)
+        self._runs.deadlines.discard(self)
         self.work = work
         work.begin()
         self._resumed.set()

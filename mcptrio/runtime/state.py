@@ -1,30 +1,68 @@
-"""What the requests of a server share: its event loop, sessions, running handlers, threads and parked handlers.
+"""What the requests of a server share: its event loop, tasks, sessions, running handlers, threads and parked handlers.
 
 The server makes it. The supervisor changes it, and the capabilities use it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+import trio
+
+from mcptrio.abc import StateSealer
+from mcptrio.ground.deadlines import Deadlines
 from mcptrio.runtime.event_loop import EventLoop
-from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.runs import Runs
+from mcptrio.runtime.session import Session
+from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.work import ThreadShares, Works
-
-if TYPE_CHECKING:
-    from mcptrio.runtime.session import Session
 
 __all__ = ["RuntimeState"]
 
 
 class RuntimeState:
-    def __init__(self, limits: ServerLimits) -> None:
+    """
+    Args:
+        sealer: of the state that travels through clients.
+    """
+
+    def __init__(self, settings: ServerSettings, sealer: StateSealer) -> None:
         self.loop = EventLoop()
+        self.deadlines = Deadlines()
         self.sessions: set[Session] = set()
         self.works = Works()
         """Handlers. Those of requests that have ended count against ``limits.requests``."""
         self.surrounding = Works()
         """Requests inside of middleware, and requests to ASGI applications of plugins."""
-        self.threads = ThreadShares(limits.threads)
-        self.parking = ParkingLot(limits.parked)
+        self.threads = ThreadShares(settings.limits.threads)
+        self.parking = ParkingLot(settings.limits.parked)
+        self.runs = Runs(settings, self.parking, sealer, self.deadlines, start=self.start)
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the nursery open and watch deadlines, until cancelled; then all tasks are cancelled too."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self.loop.enter()
+            nursery.start_soon(self.deadlines.run)
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """
+        Raises:
+            RuntimeError: the server is not open.
+        """
+        if self._nursery is None:
+            raise RuntimeError("the server is not open: use `async with server.open() as running:`")
+        return self._nursery
+
+    def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run a task until the server closes."""
+        self.nursery.start_soon(function, *args)

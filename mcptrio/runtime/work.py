@@ -16,6 +16,7 @@ import trio
 
 from mcptrio.abc.status import ThreadStatus
 from mcptrio.errors import InternalError, MCPError
+from mcptrio.ground.shares import SharedPlace
 from mcptrio.runtime.fair_limiter import FairLimiter
 
 __all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
@@ -27,7 +28,12 @@ GOODBYE = 1.0
 class Ending(Protocol):
     """A request as its works see it: it can be ended before its code is done."""
 
-    def give_up(self, fault: MCPError, /) -> None:
+    @property
+    def memory(self) -> SharedPlace | None:
+        """That its parameters take, until the last work has ended."""
+        ...
+
+    def fail(self, error: MCPError, /) -> None:
         """Cancel it and answer with an error."""
         ...
 
@@ -35,33 +41,21 @@ class Ending(Protocol):
         """End it in the regular way if it stays open for as long as its client wants."""
         ...
 
-    def use(self) -> None:
-        """A work that holds its parameters begins."""
-        ...
-
-    def let_go(self) -> None:
-        """That work has ended."""
-        ...
-
 
 class Cancelling:
     """What is not a request of the protocol, and ends by its cancel scope: a notification, an HTTP exchange."""
 
+    memory = None
+
     def __init__(self) -> None:
         self.cancel_scope = trio.CancelScope()
 
-    def give_up(self, fault: MCPError) -> None:
+    def fail(self, error: MCPError) -> None:
         """See :class:`Ending`."""
         self.cancel_scope.cancel()
 
     def conclude(self) -> None:
         """See :class:`Ending`. Does nothing."""
-
-    def use(self) -> None:
-        """See :class:`Ending`. Its parameters are not counted."""
-
-    def let_go(self) -> None:
-        """See :class:`Ending`."""
 
 
 class Work:
@@ -90,7 +84,8 @@ class Work:
         """One more task or thread of it runs."""
         if self._parts == 0:
             self._works.add(self)
-            self.scope.use()
+            if self.scope.memory is not None:
+                self.scope.memory.use()
         self._parts += 1
 
     def end(self) -> None:
@@ -100,7 +95,8 @@ class Work:
             while self._held:
                 self._held.pop().release_on_behalf_of(self)
             self._works.discard(self)
-            self.scope.let_go()
+            if self.scope.memory is not None:
+                self.scope.memory.let_go()
             if self._ended is not None:
                 self._ended.set()
                 self._ended = None
@@ -128,9 +124,9 @@ class Work:
                 self._ended = trio.Event()
             await self._ended.wait()
 
-    def give_up(self, fault: MCPError) -> None:
+    def fail(self, error: MCPError) -> None:
         """Answer its request with an error, and cancel what can be cancelled."""
-        self.scope.give_up(fault)
+        self.scope.fail(error)
 
     # As the limiter of a thread
 
@@ -181,7 +177,7 @@ class Works:
             await self._wait_ended(owner, but)
         if patience.cancelled_caught:
             for work in self._of(owner, but):
-                work.give_up(InternalError(f"{work.label} was ended: {reason}"))
+                work.fail(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(GOODBYE):
                 await self._wait_ended(owner, but)
 

@@ -13,20 +13,34 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
 from mcptrio.ground.contexts import Within
 from mcptrio.ground.waiter import Waiter
+from mcptrio.runtime.request import RequestScope
 
-if TYPE_CHECKING:
-    from mcptrio.runtime.request_scope import RequestScope
-
-__all__ = ["Workers"]
+__all__ = ["Serving", "Workers"]
 
 IDLE = 64
 """Workers that stay when there is nothing to do; more are done for."""
+
+
+class Serving(Protocol):
+    """A session as its workers see it."""
+
+    async def serve(self, scope: RequestScope) -> None:
+        """Run the handler of a request."""
+        ...
+
+    async def finish(self, scope: RequestScope) -> None:
+        """Send the answer and let go of the request. Does not raise."""
+        ...
+
+    def release(self, scope: RequestScope) -> None:
+        """Let go of the request; harmless if that was done before."""
+        ...
 
 
 class Workers:
@@ -37,16 +51,16 @@ class Workers:
 
     def __init__(self, start: Callable[..., None]) -> None:
         self._start = start
-        self._waiting: deque[tuple[RequestScope, Context]] = deque()
+        self._waiting: deque[tuple[Serving, RequestScope, Context]] = deque()
         self._idle: list[Waiter[None]] = []
         """The one that was busy last is called first: what it needs is still in the processor's caches."""
         self._coming = False
         """A worker has been called and has not looked yet."""
         self._closed = False
 
-    def put(self, scope: RequestScope) -> None:
+    def put(self, session: Serving, scope: RequestScope) -> None:
         """Have a request served, at once, in the context of the caller."""
-        self._waiting.append((scope, copy_context()))
+        self._waiting.append((session, scope, copy_context()))
         self._call()
 
     def close(self) -> None:
@@ -65,35 +79,36 @@ class Workers:
         self._start(self._work)
 
     async def _work(self) -> None:
-        current: RequestScope | None = None
+        current: tuple[Serving, RequestScope] | None = None
         context: Context | None
         try:
-            with trio.CancelScope() as lent:
+            with trio.CancelScope() as cancel_scope:
                 while True:
                     self._coming = False
                     while self._waiting:
-                        current, context = self._waiting.popleft()
+                        session, scope, context = self._waiting.popleft()
+                        current = session, scope
                         if self._waiting:
-                            # In case this one takes long; if not, whoever comes finds nothing and stays for later.
+                            # In case this one takes long; if not, the other finds nothing and stays for later.
                             self._call()
-                        if current.lend(lent):
-                            await Within(context, current.session.serve(current))
-                        if lent.cancel_called:
+                        if scope.attach_cancel_scope(cancel_scope):
+                            await Within(context, session.serve(scope))
+                        if cancel_scope.cancel_called:
                             break
-                        await current.session.finish(current)
+                        await session.finish(scope)
                         current = None
                     if current is not None or self._closed or len(self._idle) >= IDLE:
                         break
-                    # Whoever has nothing to do keeps nothing of what was done.
-                    context = None
+                    # A worker without work keeps nothing of the last request.
+                    session = scope = context = None  # type: ignore[assignment]
                     await self._rest()
             if self._waiting:
                 self._call()
             if current is not None:
-                await current.session.finish(current)
+                await current[0].finish(current[1])
         finally:
             if current is not None:
-                current.session.release(current)
+                current[0].release(current[1])
 
     async def _rest(self) -> None:
         """Until there is something to do."""

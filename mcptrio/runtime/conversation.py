@@ -1,0 +1,164 @@
+"""One peer as its requests see it: what was agreed on, and where messages go that belong to none of them.
+
+Requests, subscriptions and listeners of notifications hold it. :class:`mcptrio.runtime.session.Session` is one, and
+adds the requests in flight.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+from typing import Any
+
+import trio
+from attrs import define, evolve, field
+
+from mcptrio.abc import Outlet, Principal, SessionRecord
+from mcptrio.ground.token_bucket import TokenBucket
+from mcptrio.protocol.connection import Connection
+from mcptrio.protocol.events import Peer
+from mcptrio.protocol.messages import Notification
+from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import LogLevel
+from mcptrio.protocol.state import Phase
+from mcptrio.runtime.callers import caller_of_principal, caller_of_session_id
+from mcptrio.runtime.outgoing import Outgoing
+from mcptrio.runtime.settings import ServerSettings
+
+__all__ = ["Conversation", "peer_of"]
+
+
+@define(eq=False, slots=False, kw_only=True)
+class Conversation:
+    """
+    Args:
+        name: for the log.
+        id: of a stored session; made when it is needed otherwise.
+        principal: who sends what is received next.
+        outlets: streams for messages that belong to no request, the newest last.
+        is_shared: one outlet serves every request (stdio); it is not closed when a request ends.
+        believes: the peer is the process that started this one for a plugin, and says for whom it asks.
+        record: of a stored session; otherwise made when ``initialize`` has been answered.
+    """
+
+    connection: Connection
+    settings: ServerSettings
+    name: str
+    _id: str | None = None
+    principal: Principal | None = None
+    outlets: list[Outlet] = field(factory=list)
+    is_shared: bool = False
+    believes: bool = False
+    record: SessionRecord | None = None
+    requests: int = field(init=False, default=0)
+    """Requests in flight, counted by the gate."""
+    started: float = field(init=False, factory=trio.current_time)
+    buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
+    """Rates of this session, by what they limit."""
+    dropped_logs: int = field(init=False, default=0)
+    closing: trio.Event = field(init=False, factory=trio.Event)
+    """Set when nothing more will be received, so requests that only wait for messages should finish."""
+
+    # Most sessions are those of one request over HTTP, which needs none of the following.
+
+    @property
+    def id(self) -> str:
+        if self._id is None:
+            self._id = secrets.token_urlsafe(24)
+        return self._id
+
+    @cached_property
+    def outgoing(self) -> Outgoing:
+        return Outgoing(self.connection, self.settings.timeouts)
+
+    @property
+    def caller(self) -> str:
+        """The caller that a handshake session, or a shared connection, stands for."""
+        return caller_of_session_id(self.id) if self.principal is None else caller_of_principal(self.principal)
+
+    # Its record
+
+    def negotiated(self) -> None:
+        """``initialize`` has been answered: with a result, if there is a peer now."""
+        peer = self.connection.peer
+        if peer is None or self.record is not None:
+            return
+        self.record = SessionRecord(
+            id=self.id,
+            revision=peer.revision.version,
+            principal=self.principal,
+            client_info=peer.revision.unstructure(peer.info) if peer.info is not None else {},
+            client_capabilities=peer.revision.unstructure(peer.capabilities),
+        )
+
+    def initialized(self) -> None:
+        """The client has said that it is ready."""
+        if self.record is not None and not self.record.initialized:
+            self.record = evolve(self.record, initialized=True)
+
+    # Streams for messages that belong to no request
+
+    def attach(self, outlet: Outlet) -> None:
+        self.outlets.append(outlet)
+
+    def detach(self, outlet: Outlet) -> None:
+        if outlet in self.outlets:
+            self.outlets.remove(outlet)
+
+    @property
+    def outlet(self) -> Outlet | None:
+        """The newest one, so each message goes to exactly one."""
+        return self.outlets[-1] if self.outlets else None
+
+    def notify(self, method: str, params: Any, *, key: object) -> None:
+        """Send a notification that belongs to no request, if there is a stream for it."""
+        peer, outlet = self.connection.peer, self.outlet
+        # Requests may be in flight before the client is ready, but this belongs to none of them.
+        if peer is None or outlet is None or self.connection.phase is not Phase.READY:
+            return
+        notification = self.connection.notification(method, params, peer=peer)
+        if notification is not None:
+            outlet.offer(notification, key)
+
+    def tell(self, method: str, params: dict[str, Any] | None) -> None:
+        """The same for a notification in wire form.
+
+        Does not block: a peer that does not read loses it once its outlet holds back as many as it can.
+        """
+        if self.outlet is not None and self.connection.peer is not None:
+            self.outlet.offer(Notification(method, params), object())
+
+    # What the client has asked for
+
+    @property
+    def log_level(self) -> str | None:
+        return self.record.log_level if self.record is not None else None
+
+    def log_level_of(self, peer: Peer) -> str | None:
+        """The level that the session asked for, in revisions that ask per session."""
+        if peer.revision.log_level is LogLevel.SESSION:
+            return self.log_level or self.settings.log_level
+        return None
+
+    def set_log_level(self, level: str) -> None:
+        if self.record is not None:
+            self.record = evolve(self.record, log_level=level)
+
+    @property
+    def subscriptions(self) -> frozenset[str]:
+        return self.record.subscriptions if self.record is not None else frozenset()
+
+    def set_subscriptions(self, uris: frozenset[str]) -> None:
+        if self.record is not None:
+            self.record = evolve(self.record, subscriptions=uris)
+
+
+def peer_of(record: SessionRecord) -> Peer:
+    """The peer of a stored session."""
+    revision = REVISIONS[record.revision]
+    return Peer(
+        revision=revision,
+        info=revision.structure(dict(record.client_info), Implementation) if record.client_info else None,
+        capabilities=revision.structure(dict(record.client_capabilities), ClientCapabilities),
+    )

@@ -1,0 +1,103 @@
+"""The gate of a server: it admits requests within the limits, and counts each until it has ended.
+
+Sessions open and close their requests here. A refusal names the limit that is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from math import inf
+
+import trio
+
+from mcptrio.abc import Outlet
+from mcptrio.errors import Overloaded
+from mcptrio.ground.deadlines import Deadlines
+from mcptrio.ground.shares import Places, SharedPlace
+from mcptrio.protocol.events import RequestReceived
+from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.settings import ServerSettings
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """
+    Args:
+        works: the handlers at work, also those whose requests have ended: they count against ``limits.requests``.
+    """
+
+    def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized) -> None:
+        self.in_flight = 0
+        self.is_closed = False
+        self.stop_by = inf
+        """Trio time until which requests in flight may go on, once the gate is closed."""
+        self._limits = settings.limits
+        self._timeouts = settings.timeouts
+        self._deadlines = deadlines
+        self._works = works
+        self._memory = Places(settings.limits.held_bytes)
+        self._idle = trio.Event()
+
+    def open(
+        self, session: Conversation, request: RequestReceived, outlet: Outlet, *, owns_outlet: bool = False
+    ) -> RequestScope:
+        """Admit a request. Call :meth:`close` once for it.
+
+        Raises:
+            Overloaded: with the limit that is reached, or the server is stopping.
+        """
+        if self.is_closed:
+            self.refuse_closed()
+        limits = self._limits
+        # Handlers of requests that have ended may still clean up.
+        if self.in_flight >= limits.requests or len(self._works) >= limits.requests:
+            raise Overloaded(f"too many requests: {limits.requests} are in flight on this server")
+        if session.requests >= limits.requests_per_session:
+            raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
+        memory = self._take_memory(session, request) if request.weight else None
+        scope = RequestScope(request, outlet, session, self._deadlines, memory, owns_outlet)
+        self.in_flight += 1
+        session.requests += 1
+        self._deadlines.add(scope)
+        return scope
+
+    def close(self, scope: RequestScope) -> None:
+        """The request has ended."""
+        self.in_flight -= 1
+        scope.session.requests -= 1
+        if scope.memory is not None:
+            scope.memory.let_go()
+        self._deadlines.discard(scope)
+        if self.is_closed and not self.in_flight:
+            self._idle.set()
+
+    def shut(self) -> None:
+        """Admit nothing more. Requests in flight have ``timeouts.shutdown`` seconds."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.stop_by = trio.current_time() + self._timeouts.shutdown
+
+    def refuse_closed(self) -> None:
+        """
+        Raises:
+            Overloaded: the gate is closed.
+        """
+        if self.is_closed:
+            raise Overloaded("the server is stopping", retry_after=self._timeouts.shutdown)
+
+    async def wait_idle(self) -> None:
+        """Wait until no request is in flight. The gate is closed."""
+        if self.in_flight:
+            await self._idle.wait()
+
+    def _take_memory(self, session: Conversation, request: RequestReceived) -> SharedPlace:
+        places = self._memory
+        place = places.take(session if request.owner is None else request.owner, request.weight)
+        if place is None:
+            raise Overloaded(
+                f"too much to hold: the parameters take about {request.weight} bytes of memory, those of all requests"
+                f" at work {places.taken}; the limit is {places.limit}, and half of it for one client"
+            )
+        return SharedPlace(places, place)

@@ -1,0 +1,50 @@
+"""Keep-alive pings to a peer.
+
+Source: MCP 2025-11-25, basic/utilities/ping.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.protocol.model.lifecycle import PingParams
+from mcptrio.protocol.model.methods import Side
+from mcptrio.runtime.conversation import Conversation
+
+__all__ = ["keep_alive"]
+
+_log = logging.getLogger("mcptrio.session")
+
+
+async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
+    """Ping the peer every ``ping_interval`` seconds; call ``end`` if it leaves two pings in a row without an answer."""
+    settings = session.settings
+    missed = 0
+    while not session.closing.is_set():
+        with trio.move_on_after(settings.ping_interval):
+            await session.closing.wait()
+            return
+        peer, outlet = session.connection.peer, session.outlet
+        if peer is None or outlet is None or peer.revision.method("ping", Side.CLIENT) is None:
+            continue
+        try:
+            await session.outgoing.request(
+                "ping", PingParams(), peer=peer, outlet=outlet, timeout=settings.timeouts.ping
+            )
+            missed = 0
+        except MCPError as error:
+            # An error is an answer too.
+            missed = 0
+            _log.debug("%s: a ping was answered with an error: %s", session.name, error.message)
+        except trio.TooSlowError:
+            missed += 1
+            _log.warning("%s: no answer to a ping within %g s", session.name, settings.timeouts.ping)
+            if missed == 2:
+                end("the peer no longer answers pings")
+        except ConnectionClosed:
+            # That stream has ended; over HTTP the client may open another.
+            continue

@@ -1,0 +1,31 @@
+"""Notifications of a client, passed on to the functions of plugins that listen for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import trio
+
+from mcptrio.ground.guarded import Done, Failure, run_guarded
+from mcptrio.protocol.events import NotificationReceived
+from mcptrio.runtime.conversation import Conversation
+
+__all__ = ["Listener", "handle_notification"]
+
+_log = logging.getLogger("mcptrio.session")
+
+Listener: TypeAlias = Callable[[Conversation, Any], Awaitable[None]]
+"""Called with the session of a notification and its params."""
+
+
+async def handle_notification(listener: Listener, session: Conversation, event: NotificationReceived) -> None:
+    """Call a listener. Its exception is logged; it may take as long as a request."""
+    outcome: Done[None] | Failure | None = None
+    with trio.move_on_after(session.settings.timeouts.request) as timeout:
+        outcome = await run_guarded(listener, session, event.params)
+    if isinstance(outcome, Failure):
+        _log.error("%s failed", event.method.name, exc_info=outcome.error)
+    elif timeout.cancelled_caught:
+        _log.error("%s was not heard in time", event.method.name)

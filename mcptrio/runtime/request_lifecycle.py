@@ -1,0 +1,119 @@
+"""The states of a request, as a table: state and event to the next state and what is to be done.
+
+Every change of a request's state is one entry of :data:`TRANSITIONS`; :class:`mcptrio.runtime.request.RequestScope`
+looks it up and does what it says.
+
+    WAITING ── begin ──▶ RUNNING ── finish ──▶ ANSWERING ── close ──▶ CLOSED
+       │                  │  │ └─ keep_open ──▶ KEPT_OPEN ── finish ──▶ ANSWERING
+       │                  │  └── fail ──▶ FAILING ── finish ──▶ ANSWERING
+       └── cancel ──▶ CANCELLED ◀── cancel ── RUNNING, KEPT_OPEN, FAILING
+
+- A request has one answer, or none. It has none if it was cancelled before its handler ended, or if its session ended.
+- The first end counts. After a cancellation no error is sent. A request that fails can still be cancelled, since the
+  client no longer wants the answer then. Once the answer is on its way, neither has an effect.
+- The handler is cancelled at most once, through the scope that was attached when it began.
+- From CANCELLED on, no message of the handler is sent. A handler that fails may still send messages while it cleans up.
+- A request that is kept open has no task, so a cancellation closes it at once. In all other states the task of the
+  handler closes the request.
+- CLOSED has no way out, and closing twice is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+__all__ = ["TRANSITIONS", "Action", "RequestEvent", "RequestState"]
+
+
+class RequestState(IntEnum):
+    """From CANCELLED on, nothing but the answer may be sent."""
+
+    WAITING = 0
+    """No task has begun with it."""
+    RUNNING = 1
+    KEPT_OPEN = 2
+    """It stays open without a task, until its client leaves or the server stops."""
+    FAILING = 3
+    """The server ends it with an error; its handler is being cancelled."""
+    CANCELLED = 4
+    """No answer will be sent; its handler is being cancelled, if it has begun."""
+    ANSWERING = 5
+    """Its handler has ended."""
+    CLOSED = 6
+
+
+class RequestEvent(IntEnum):
+    BEGIN = 0
+    """A task is about to run the handler."""
+    KEEP_OPEN = 1
+    """The handler asks for the request to stay open without a task."""
+    CANCEL = 2
+    """The client has cancelled it or left, or its session ends."""
+    FAIL = 3
+    """The server ends it with an error: a deadline, a plugin that leaves, the end of the server."""
+    FINISH = 4
+    """The handler has ended."""
+    CLOSE = 5
+    """Its task lets go of it."""
+
+
+class Action(IntEnum):
+    NONE = 0
+    DO = 1
+    """Do what the event asks for: run the handler, keep the request open, answer, let go."""
+    CANCEL_HANDLER = 2
+    CLOSE_NOW = 3
+
+
+_S, _E, _A = RequestState, RequestEvent, Action
+
+TRANSITIONS: Final[Mapping[RequestState, Mapping[RequestEvent, tuple[RequestState, Action]]]] = MappingProxyType(
+    {
+        _S.WAITING: {
+            _E.BEGIN: (_S.RUNNING, _A.DO),
+            _E.CANCEL: (_S.CANCELLED, _A.NONE),
+            _E.FAIL: (_S.FAILING, _A.NONE),
+            _E.CLOSE: (_S.CLOSED, _A.DO),
+        },
+        _S.RUNNING: {
+            _E.KEEP_OPEN: (_S.KEPT_OPEN, _A.DO),
+            _E.CANCEL: (_S.CANCELLED, _A.CANCEL_HANDLER),
+            _E.FAIL: (_S.FAILING, _A.CANCEL_HANDLER),
+            _E.FINISH: (_S.ANSWERING, _A.DO),
+            _E.CLOSE: (_S.CLOSED, _A.DO),
+        },
+        _S.KEPT_OPEN: {
+            _E.CANCEL: (_S.CANCELLED, _A.CLOSE_NOW),
+            _E.FAIL: (_S.CANCELLED, _A.CLOSE_NOW),
+            _E.FINISH: (_S.ANSWERING, _A.DO),
+            _E.CLOSE: (_S.CLOSED, _A.DO),
+        },
+        _S.FAILING: {
+            _E.BEGIN: (_S.FAILING, _A.NONE),
+            _E.KEEP_OPEN: (_S.FAILING, _A.NONE),
+            _E.CANCEL: (_S.CANCELLED, _A.NONE),
+            _E.FAIL: (_S.FAILING, _A.NONE),
+            _E.FINISH: (_S.ANSWERING, _A.DO),
+            _E.CLOSE: (_S.CLOSED, _A.DO),
+        },
+        _S.CANCELLED: {
+            _E.BEGIN: (_S.CANCELLED, _A.NONE),
+            _E.KEEP_OPEN: (_S.CANCELLED, _A.NONE),
+            _E.CANCEL: (_S.CANCELLED, _A.NONE),
+            _E.FAIL: (_S.CANCELLED, _A.NONE),
+            _E.FINISH: (_S.CANCELLED, _A.NONE),
+            _E.CLOSE: (_S.CLOSED, _A.DO),
+        },
+        _S.ANSWERING: {
+            _E.CANCEL: (_S.ANSWERING, _A.NONE),
+            _E.FAIL: (_S.ANSWERING, _A.NONE),
+            _E.FINISH: (_S.ANSWERING, _A.NONE),
+            _E.CLOSE: (_S.CLOSED, _A.DO),
+        },
+        # Its session may have ended while the handler, shielded, went on.
+        _S.CLOSED: dict.fromkeys(RequestEvent, (_S.CLOSED, _A.NONE)),
+    }
+)
