@@ -1,7 +1,7 @@
-"""Author's code is called here, so that its exceptions come back as values.
+"""Calls of author's code that return its exceptions as values.
 
 Used wherever a function of a plugin, or a callback of a client or host, is called. ``trio.Cancelled`` belongs to Trio
-alone: an exception that left a cancel scope beside it would end the nursery around, with all other requests in it.
+alone: an exception that left a cancel scope together with it would end the nursery, and all other requests in it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("mcptrio.guarded")
 
 @frozen
 class Failure:
-    """What the code raised, unwrapped from groups of one."""
+    """The exception that the code raised, unwrapped from groups of one."""
 
     error: BaseException
 
@@ -62,7 +62,7 @@ def _plugin_error(error: BaseException) -> BaseException:
     """Return the part that the author's code has raised itself, unwrapped from groups of one.
 
     Raises:
-        trio.Cancelled, KeyboardInterrupt: those parts of it, which go on.
+        trio.Cancelled, KeyboardInterrupt: those parts of it.
     """
     if isinstance(error, BaseExceptionGroup):
         passing, failed = error.split(_passes)

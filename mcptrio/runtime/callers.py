@@ -1,4 +1,4 @@
-"""Who calls: one text for each caller, and what the parent of an isolated plugin says of the caller.
+"""Callers as texts, and the caller that the parent of an isolated plugin names.
 
 Read by requests. A plugin that runs in a process of its own is asked by its parent for everybody, so the parent names
 the caller in ``_meta``; that is believed on this one pipe alone. A caller is no credential: access is decided by the
@@ -73,7 +73,7 @@ def caller_of_principal(principal: Principal) -> str:
 
 
 def caller_of_session_id(id: str) -> str:
-    """The text for a session or connection whose client has not signed in. Nobody can make the id of it."""
+    """The text for a session or connection whose client has not signed in. It does not reveal the id."""
     return f"session:{_digest(id)}"
 
 

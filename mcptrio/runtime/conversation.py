@@ -1,4 +1,4 @@
-"""One peer as its requests see it: what was agreed on, and where messages go that belong to none of them.
+"""One peer as its requests see it: the result of the handshake, and streams for messages outside of requests.
 
 Requests, subscriptions and listeners of notifications hold it. :class:`mcptrio.runtime.session.Session` is one, and
 adds the requests in flight.
@@ -129,7 +129,7 @@ class Conversation:
         if self.outlet is not None and self.connection.peer is not None:
             self.outlet.offer(Notification(method, params), object())
 
-    # What the client has asked for
+    # Settings of the client
 
     @property
     def log_level(self) -> str | None:

@@ -32,12 +32,12 @@ class Gate:
         self.in_flight = 0
         self.is_closed = False
         self.stop_by = inf
-        """Trio time until which requests in flight may go on, once the gate is closed."""
+        """Trio time at which requests in flight are cancelled, once the gate is closed."""
         self._limits = settings.limits
         self._timeouts = settings.timeouts
         self._deadlines = deadlines
         self._works = works
-        self._memory = Places(settings.limits.held_bytes)
+        self.memory = Places(settings.limits.held_bytes)
         self._idle = trio.Event()
 
     def open(
@@ -93,7 +93,7 @@ class Gate:
             await self._idle.wait()
 
     def _take_memory(self, session: Conversation, request: RequestReceived) -> SharedPlace:
-        places = self._memory
+        places = self.memory
         place = places.take(session if request.owner is None else request.owner, request.weight)
         if place is None:
             raise Overloaded(

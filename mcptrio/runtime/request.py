@@ -127,10 +127,10 @@ class RequestScope:
 
     @property
     def caller(self) -> str:
-        """Who asks: the same text for one principal (issuer and subject) in all sessions and processes; without one,
-        for one session or connection; and :data:`mcptrio.ANYONE` where there is none of these.
+        """The caller as a text: the same for one principal (issuer and subject) in all sessions and processes.
 
-        It says nothing of who that is, and nobody can make a session's id or a name of it.
+        Without a principal it is the same for one session or connection, and :data:`mcptrio.ANYONE` for a request that
+        has neither. Neither a name nor the id of a session can be read from it.
         """
         if self.principal is not None:
             return caller_of_principal(self.principal)

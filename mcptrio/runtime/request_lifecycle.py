@@ -1,4 +1,4 @@
-"""The states of a request, as a table: state and event to the next state and what is to be done.
+"""The states of a request, as a table: state and event lead to the next state and an action.
 
 Every change of a request's state is one entry of :data:`TRANSITIONS`; :class:`mcptrio.runtime.request.RequestScope`
 looks it up and does what it says.

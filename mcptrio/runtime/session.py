@@ -48,7 +48,7 @@ GOODBYE = 1.0
 
 
 class SessionOwner(Protocol):
-    """What a session needs of the server that it belongs to."""
+    """The server, as its sessions use it."""
 
     settings: ServerSettings
     gate: Gate
@@ -102,7 +102,7 @@ class Session(Conversation):
             self.keep_alive()
             await self.run(partial(self._read, channel, outbox))
             outbox.close()
-            # What is queued still goes out, to a peer that reads.
+            # A peer that reads still gets the queued messages.
             nursery.cancel_scope.deadline = trio.current_time() + GOODBYE
 
     async def run(self, body: Callable[[], Awaitable[None]] = trio.sleep_forever) -> None:
@@ -156,7 +156,7 @@ class Session(Conversation):
         return bool(self.in_flight or self.outlets)
 
     def _close(self) -> None:
-        """Nothing more is sent, and tasks that wait for answers are told."""
+        """Send nothing more, and end the waits for answers of the peer."""
         self._over = True
         self.outgoing.close(self.reason or "the session ended")
         if self.is_shared:
@@ -174,7 +174,7 @@ class Session(Conversation):
                 for incoming in await channel.receive():
                     self.receive(incoming, outbox)
                     if self._negotiating is not None:
-                        # What is pipelined behind initialize is read in the revision that it settles.
+                        # Messages that are pipelined behind initialize are read in the revision that it settles.
                         await self._negotiating.wait()
                 # A peer that floods the server waits for the answers, so memory is bounded.
                 await outbox.wait_for_room()
@@ -335,7 +335,7 @@ class Session(Conversation):
             scope.reply = self.connection.error(scope.request, error)
 
     async def finish(self, scope: RequestScope) -> None:
-        """Send the answer, where there is one to be sent, and let go of the request."""
+        """Send the answer, if it has one, and let go of the request."""
         try:
             reply = scope.finish()
             if reply is not None:

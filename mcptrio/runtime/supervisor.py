@@ -260,7 +260,7 @@ class Supervisor:
         return session
 
     async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
-        """Run a task of a transport; what it raises is logged and ends nothing."""
+        """Run a task of a transport. Its exceptions are logged, and end nothing."""
         outcome = await run_guarded(task)
         if isinstance(outcome, Failure):
             _log.error("%s failed", what, exc_info=outcome.error)
