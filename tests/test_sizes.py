@@ -8,11 +8,16 @@ from pathlib import Path
 
 __all__: list[str] = []
 
-PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "mcptrio"
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if "templates" not in path.parts]
+
+TESTS = sorted([*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")])
 
 LINES = 450
 """Lines of a file."""
+TEST_LINES = 600
+"""Lines of a file of tests."""
 STATEMENT_LINES = 60
 """Lines of a function, without its docstring."""
 
@@ -44,3 +49,9 @@ def test_nothing_is_too_long() -> None:
     }
 
     assert not found
+
+
+def test_no_file_of_tests_is_too_long() -> None:
+    lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in TESTS}
+
+    assert not {name: length for name, length in lengths.items() if length > TEST_LINES}

@@ -21,11 +21,6 @@ from .client_parts import Issuer, Kept, World, answer, refused
 __all__: list[str] = []
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
 # --- attacks
 
 

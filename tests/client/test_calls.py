@@ -1,10 +1,8 @@
-"""Requests under way: deadlines and what moves them, progress, cancellation, and who notices the end of a call."""
+"""Requests under way: progress, cancellation, and who notices the end of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,313 +10,21 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from mcptrio import Client, ConnectionClosed, Context, MCPError, MCPTrioError, RequestTimeout, Server, connect, tool
-from mcptrio.client import ClientTimeouts, Form, Handlers, Progress
-from mcptrio.errors import Code, LocalProtocolError, RemoteProtocolError
-from mcptrio.protocol.messages import Incoming, Message, Request, Response
+from mcptrio import Client, ConnectionClosed, MCPError, MCPTrioError, RequestTimeout, Server, connect, tool
+from mcptrio.client import Progress
+from mcptrio.errors import LocalProtocolError, RemoteProtocolError
 from mcptrio.serve.stream import serve_stream
 from mcptrio.serving import (
     ServerLimits,
     ServerSettings,
-    memory_channel_pair,
 )
-from mcptrio.transports.memory import MemoryChannel
-from mcptrio.types import CallToolResult, TextContent
-from tests.client.scripted import FORM, lives, play, text
+from tests.client.scripted import lives, play, text
+from tests.client.slow import Slow, answer_with, never_called, said
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 
 __all__: list[str] = []
 
 OLD, NEW = HANDSHAKE[-1], REVISIONS[-1]
-
-
-def said(result: CallToolResult) -> str:
-    [block] = result.content
-    assert isinstance(block, TextContent)
-    return block.text
-
-
-class Slow:
-    """A plugin whose tools take their time."""
-
-    def __init__(self) -> None:
-        self.started = trio.Event()
-        self.ended: list[str] = []
-
-    @tool
-    async def wait(self) -> str:
-        """Wait for ever."""
-        self.started.set()
-        try:
-            await trio.sleep_forever()
-        except trio.Cancelled:
-            self.ended.append("cancelled")
-            raise
-
-    @tool
-    async def count(self, ctx: Context, to: int) -> str:
-        """Count, and tell."""
-        for number in range(1, to + 1):
-            await ctx.report_progress(number, to, f"number {number}")
-            await trio.sleep(1)
-        return f"counted to {to}"
-
-
-# --- deadlines
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-async def test_call_is_given_up_and_the_server_told(revision: str, autojump_clock: object) -> None:
-    async with play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script):
-        began = trio.current_time()
-        with pytest.raises(RequestTimeout, match=r"tools/call: no answer from memory within 30 s") as caught:
-            await client.call_tool("work")
-
-        assert trio.current_time() - began == pytest.approx(30)
-        assert caught.value.seconds == pytest.approx(30)
-        request = await script.asked("tools/call")
-        cancelled = await script.told("notifications/cancelled")
-        assert cancelled.params is not None
-        assert cancelled.params["requestId"] == request.id
-
-
-class Valve:
-    """A channel to a server that takes a message only when a test lets it."""
-
-    name = "valve"
-
-    def __init__(self, inner: MemoryChannel) -> None:
-        self._inner = inner
-        self.is_shut = False
-        self.passes = trio.Semaphore(0)
-
-    async def receive(self) -> list[Incoming]:
-        return await self._inner.receive()
-
-    async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        if self.is_shut:
-            await self.passes.acquire()
-        await self._inner.send(messages)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-async def test_calls_that_wait_for_room_are_given_up_too(autojump_clock: object) -> None:
-    """Whoever was overtaken when there was room for some is not forgotten."""
-    late: list[RequestTimeout] = []
-    server = Server(plugins=[Slow()])
-    async with server.open() as running, trio.open_nursery() as nursery:
-        ours, theirs = memory_channel_pair()
-        nursery.start_soon(running.serve, theirs)
-        valve = Valve(ours)
-        async with connect(valve, revision=OLD, ping_interval=0) as client, trio.open_nursery() as calls:
-
-            async def call() -> None:
-                with pytest.raises(RequestTimeout) as raised:
-                    await client.call_tool("wait", timeout=5)
-                late.append(raised.value)
-
-            valve.is_shut = True
-            # One is being written, a thousand are queued, and the rest waits for room.
-            for count in (1, 1000, 1100):
-                for _ in range(count):
-                    calls.start_soon(call)
-                await wait_all_tasks_blocked()
-            valve.passes.release()
-            await wait_all_tasks_blocked()
-            with trio.fail_after(10):
-                while len(late) < 2101:  # noqa: ASYNC110 - as many as there are calls
-                    await trio.sleep(1)
-            valve.is_shut = False
-            for _ in range(3):
-                valve.passes.release()
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_late_answer_is_nobodys(autojump_clock: object) -> None:
-    async with play(OLD) as (client, script), trio.open_nursery() as nursery:
-        with pytest.raises(RequestTimeout):
-            await client.call_tool("work", timeout=1)
-        late = await script.asked("tools/call")
-        await script.told("notifications/cancelled")
-        await script.answer(late, text("too late"))
-
-        nursery.start_soon(_answer, script.asked, script.answer, "in time")
-        assert said(await client.call_tool("work")) == "in time"
-
-
-async def _answer(
-    asked: Callable[[str], Awaitable[Request]], answer: Callable[[Request, Any], Awaitable[None]], words: str
-) -> None:
-    await answer(await asked("tools/call"), text(words))
-
-
-async def test_call_may_state_its_own_deadline(autojump_clock: object) -> None:
-    async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
-        began = trio.current_time()
-        with pytest.raises(RequestTimeout):
-            await client.call_tool("work", timeout=5)
-        assert trio.current_time() - began == pytest.approx(5)
-        await script.asked("tools/call")
-        await script.told("notifications/cancelled")
-
-        async def answer_after_a_week() -> None:
-            request = await script.asked("tools/call")
-            await trio.sleep(7 * 24 * 3600)
-            await script.answer(request, text("at last"))
-
-        nursery.start_soon(answer_after_a_week)
-        assert said(await client.call_tool("work", timeout=inf)) == "at last"
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object) -> None:
-    """Nobody need listen for that."""
-    async with (
-        play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script),
-        trio.open_nursery() as nursery,
-    ):
-
-        async def work() -> None:
-            request = await script.asked("tools/call")
-            for step in range(1, 6):
-                await trio.sleep(29)
-                await script.progress(request, step)
-            await trio.sleep(29)
-            await script.answer(request, text("done"))
-
-        nursery.start_soon(work)
-        assert said(await client.call_tool("work")) == "done"
-
-
-async def test_progress_keeps_a_call_alive_only_so_long(autojump_clock: object) -> None:
-    timeouts = ClientTimeouts(idle=30, request=100)
-    async with play(OLD, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
-
-        async def work() -> None:
-            request = await script.asked("tools/call")
-            for step in range(20):
-                await script.progress(request, step)
-                await trio.sleep(20)
-
-        nursery.start_soon(work)
-        began = trio.current_time()
-        with pytest.raises(RequestTimeout, match="within 100 s"):
-            await client.call_tool("work")
-        assert trio.current_time() - began == pytest.approx(100)
-        nursery.cancel_scope.cancel()
-
-
-async def test_progress_of_another_request_keeps_nothing_alive(autojump_clock: object) -> None:
-    async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
-
-        async def work() -> None:
-            request = await script.asked("tools/call")
-            for step in range(20):
-                for token in (request.id + 1000, str(request.id), "unknown"):  # type: ignore[operator]
-                    await script.tell("notifications/progress", {"progressToken": token, "progress": step})
-                await trio.sleep(20)
-
-        nursery.start_soon(work)
-        began = trio.current_time()
-        with pytest.raises(RequestTimeout):
-            await client.call_tool("work", progress=_never)
-        assert trio.current_time() - began == pytest.approx(30)
-        nursery.cancel_scope.cancel()
-
-
-def _never(progress: Progress) -> None:
-    raise AssertionError(progress)
-
-
-async def test_clock_stands_still_while_a_handler_is_asked(autojump_clock: object) -> None:
-    """The server waits for the user, not we for the server; afterwards it has its whole time again."""
-
-    async def elicit(form: Form) -> dict[str, Any]:
-        await trio.sleep(500)
-        return {"name": "Ada"}
-
-    async with (
-        play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(idle=30)) as (client, script),
-        trio.open_nursery() as nursery,
-    ):
-
-        async def work() -> None:
-            request = await script.asked("tools/call")
-            await trio.sleep(20)
-            await script.send(Request("question", "elicitation/create", FORM))
-            answer = await script.take(Response)
-            assert answer.result["content"] == {"name": "Ada"}
-            await trio.sleep(29)
-            await script.answer(request, text("hello Ada"))
-
-        nursery.start_soon(work)
-        assert said(await client.call_tool("work")) == "hello Ada"
-        assert trio.current_time() - 549 == pytest.approx(0, abs=1)
-
-
-async def test_server_that_goes_silent_after_its_question_is_given_up(autojump_clock: object) -> None:
-    async def elicit(form: Form) -> dict[str, Any]:
-        await trio.sleep(500)
-        return {"name": "Ada"}
-
-    async with (
-        play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(idle=30)) as (client, script),
-        trio.open_nursery() as nursery,
-    ):
-
-        async def work() -> None:
-            await script.asked("tools/call")
-            await script.send(Request("question", "elicitation/create", FORM))
-
-        nursery.start_soon(work)
-        began = trio.current_time()
-        with pytest.raises(RequestTimeout):
-            await client.call_tool("work")
-        assert trio.current_time() - began == pytest.approx(530)
-
-
-async def test_deadlines_of_all_calls_stand_still_and_of_new_ones_too(autojump_clock: object) -> None:
-    """Which call the question belongs to cannot be told."""
-
-    async def elicit(form: Form) -> None:
-        await trio.sleep(100)
-
-    given_up: dict[str, float] = {}
-    async with play(OLD, handlers=Handlers(elicit=elicit), timeouts=ClientTimeouts(idle=30)) as (client, script):
-
-        async def call(name: str, after: float) -> None:
-            await trio.sleep(after)
-            with pytest.raises(RequestTimeout):
-                await client.call_tool(name)
-            given_up[name] = trio.current_time()
-
-        began = trio.current_time()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(call, "before", 0)
-            nursery.start_soon(call, "meanwhile", 50)
-            await trio.sleep(10)
-            await script.send(Request("question", "elicitation/create", FORM))
-
-    assert {name: round(when - began) for name, when in given_up.items()} == {"before": 140, "meanwhile": 140}
-
-
-async def test_time_a_callback_takes_is_not_the_servers(autojump_clock: object) -> None:
-    """The answer came in time; who listens to progress may take longer."""
-
-    async def listen(progress: Progress) -> None:
-        await trio.sleep(100)
-
-    async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
-
-        async def work() -> None:
-            request = await script.asked("tools/call")
-            await script.progress(request, 1)
-            await script.answer(request, text("done"))
-
-        nursery.start_soon(work)
-        assert said(await client.call_tool("work", progress=listen)) == "done"
 
 
 # --- progress
@@ -400,7 +106,7 @@ async def test_callback_that_fails_ends_its_call_and_no_other(waits: bool) -> No
             assert cancelled.params is not None
             assert cancelled.params["requestId"] == request.id
             told.set()
-            await _answer(script.asked, script.answer, "still here")
+            await answer_with(script.asked, script.answer, "still here")
 
         told = trio.Event()
         nursery.start_soon(work)
@@ -436,7 +142,7 @@ async def test_cancelling_reaches_the_handler_of_a_server_of_ours(revision: str)
 async def test_server_is_told_once_of_a_cancelled_call(revision: str, listens: bool) -> None:
     async with play(revision) as (client, script):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(lambda: client.call_tool("work", progress=_never if listens else None))
+            nursery.start_soon(lambda: client.call_tool("work", progress=never_called if listens else None))
             request = await script.asked("tools/call")
             nursery.cancel_scope.cancel()
 
@@ -588,65 +294,6 @@ async def test_what_is_raised_in_the_body_of_a_followed_call_comes_out_alone() -
         with pytest.raises(ValueError, match="mine"):
             await fail()
         await script.told("notifications/cancelled")
-
-
-# --- signs of life
-
-
-@pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_silent_server_is_pinged_and_left_when_it_does_not_answer(revision: str, autojump_clock: object) -> None:
-    timeouts = ClientTimeouts(ping=5)
-    async with play(revision, ping_interval=10, timeouts=timeouts) as (client, script):
-        began = trio.current_time()
-        await script.answer(await script.asked("ping"))
-        assert trio.current_time() - began == pytest.approx(10)
-        await script.asked("ping")
-        assert trio.current_time() - began == pytest.approx(20)
-
-        with pytest.raises(ConnectionClosed, match="the server did not answer a ping within 5 s"):
-            await client.call_tool("work")
-
-
-async def test_server_that_wakes_up_too_late_breaks_nothing(autojump_clock: object) -> None:
-    """It takes no more messages, so the last ones keep the link open for a while after it was given up."""
-    timeouts = ClientTimeouts(ping=5)
-    async with play(OLD, ping_interval=10, timeouts=timeouts) as (client, script):
-        for _ in range(40):
-            await client.notify("notifications/roots/list_changed")
-            await wait_all_tasks_blocked()
-        await trio.sleep(15.5)
-        await script.send(Request("question", "elicitation/create", FORM), Request("life", "ping"))
-        await trio.sleep(0.1)
-
-        with pytest.raises(ConnectionClosed, match="the server did not answer a ping within 5 s"):
-            await client.call_tool("work")
-
-
-async def test_server_that_answers_something_is_not_pinged(autojump_clock: object) -> None:
-    async with play(OLD, ping_interval=10) as (client, script), trio.open_nursery() as nursery:
-        for _ in range(10):
-            nursery.start_soon(_answer, script.asked, script.answer, "here")
-            await client.call_tool("work")
-            await trio.sleep(8)
-
-    assert [message for message in script.received if getattr(message, "method", "") == "ping"] == []
-
-
-async def test_server_that_refuses_pings_is_alive(autojump_clock: object) -> None:
-    async with play(OLD, ping_interval=10) as (client, script), trio.open_nursery() as nursery:
-        for _ in range(3):
-            await script.refuse(await script.asked("ping"), Code.METHOD_NOT_FOUND)
-        nursery.start_soon(_answer, script.asked, script.answer, "here")
-        assert said(await client.call_tool("work")) == "here"
-
-
-@pytest.mark.parametrize(("revision", "interval"), [(OLD, 0), (NEW, 10)])
-async def test_nothing_is_pinged_where_it_was_not_asked_for_or_cannot_be(
-    revision: str, interval: float, autojump_clock: object
-) -> None:
-    async with play(revision, ping_interval=interval) as (_, script):
-        await trio.sleep(1000)
-        await script.silent()
 
 
 # --- an answer and a cancellation at the same time

@@ -19,6 +19,7 @@ from tests.clients.behaviours import Run, behaviours_of
 __all__ = ["HERE", "Reports", "complaints", "run_script", "serve_command", "sse_url"]
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 
 Reports: TypeAlias = dict[str, dict[str, dict[str, Any]]]
 """By run and behaviour: ``{"saw": …}`` or ``{"failed": …}``."""
@@ -60,6 +61,7 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
     with log.open("wb") as errors:
         done = subprocess.run(
             [*command, json.dumps(plan)],
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,

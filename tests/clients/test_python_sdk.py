@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.behaviours import HANDSHAKE, MODERN, REVISIONS, SSE, Run, behaviours_of, expected, runs_of
 from tests.clients.python_sdk import Target, look
-from tests.clients.running import HERE, Reports, complaints, run_script, serve_command
+from tests.clients.running import Reports, complaints, run_script, serve_command
 
 __all__: list[str] = []
 
@@ -24,7 +24,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reports(url: str, log: Path) -> Reports:
-    return run_script([sys.executable, HERE / "python_sdk.py"], RUNS, url, log)
+    return run_script([sys.executable, "-m", "tests.clients.python_sdk"], RUNS, url, log)
 
 
 @pytest.mark.parametrize("run", RUNS, ids=str)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextvars
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import MutableMapping
+from contextlib import AsyncExitStack
 from functools import partial
-from time import time
 from typing import Any
 
-import h11
 import pytest
 import trio
 import trio.testing
@@ -20,90 +18,9 @@ from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.http.engine.server import serve
 from mcptrio.http.extension import EXTENSION
+from tests.http.engine.served import POST, UPGRADE, Receive, Send, answering, connected, serving
 
 __all__: list[str] = []
-
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-
-UPGRADE = (
-    b"GET %b HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
-    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-)
-POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b"
-
-
-@asynccontextmanager
-async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
-    """The port; requests only, the lifespan is refused."""
-
-    async def requests(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            raise NotImplementedError
-        await app(scope, receive, send)
-
-    shutdown = trio.Event()
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            serving = partial(
-                serve, requests, bind="127.0.0.1:0", shutdown=shutdown, access_log=access_log, limits=limits
-            )
-            (url,) = await nursery.start(serving)
-            yield int(url.rpartition(":")[2])
-            shutdown.set()
-
-
-class Client:
-    """One connection that answers are read off one by one."""
-
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self._h11 = h11.Connection(h11.CLIENT)
-
-    async def ask(self, method: str = "GET", target: str = "/", body: bytes = b"", **headers: str) -> Any:
-        """Status, headers and body of the answer."""
-        fields = {"host": "a", **({"content-length": str(len(body))} if body else {}), **headers}
-        send = self._h11.send
-        data = send(h11.Request(method=method, target=target, headers=list(fields.items()))) or b""
-        data += (send(h11.Data(data=body)) or b"") if body else b""
-        await self.stream.send_all(data + (send(h11.EndOfMessage()) or b""))
-        return await self.answer()
-
-    async def answer(self) -> tuple[int, dict[bytes, bytes], bytes]:
-        body = b""
-        head: h11.Response | None = None
-        while True:
-            event = self._h11.next_event()
-            if event is h11.NEED_DATA:
-                self._h11.receive_data(await self.stream.receive_some())
-            elif isinstance(event, h11.Response):
-                head = event
-            elif isinstance(event, h11.Data):
-                body += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                assert head is not None
-                if self._h11.their_state is h11.DONE and self._h11.our_state is h11.DONE:
-                    self._h11.start_next_cycle()
-                return head.status_code, dict(head.headers), body
-            else:
-                raise AssertionError(f"expected an answer, got {event!r}")
-
-
-@asynccontextmanager
-async def connected(port: int) -> AsyncIterator[Client]:
-    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-        yield Client(stream)
-
-
-def answering(*events: dict[str, Any]) -> App:
-    """An application that sends these, whatever is asked."""
-
-    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        for event in events:
-            await send({"type": f"http.response.{'start' if 'status' in event else 'body'}", **event})
-
-    return app
 
 
 async def test_scope_tells_what_was_asked() -> None:
@@ -324,17 +241,6 @@ async def test_application_that_breaks_the_rules_is_an_error(
     assert caplog.records[-1].name == "mcptrio.http.server"
 
 
-async def test_faults_of_the_application_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with serving(answering()) as port:
-        for _ in range(30):
-            async with connected(port) as client:
-                assert (await client.ask())[0] == 500
-
-    said = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.server"]
-    assert said.count("the application has ended without completing its response") == 10
-    assert said[-1] == "20 more lines like these were not logged"
-
-
 @pytest.mark.parametrize("body", [b"ab", b"abcde"])
 async def test_response_of_another_length_than_promised_ends_the_connection(body: bytes) -> None:
     app = answering({"status": 200, "headers": [(b"content-length", b"3")]}, {"body": body})
@@ -423,67 +329,6 @@ async def test_body_that_is_not_here_yet_is_received() -> None:
             await trio.sleep(0.02)
             await stream.send_all(b"def")
             assert (await stream.receive_some()).endswith(b"abcdef")
-
-
-async def test_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "mcptrio.http.access")
-    async with serving(answering({"status": 404}, {}), access_log=True) as port, connected(port) as client:
-        await client.ask("GET", "/a%0Ab?token=secret", authorization="Bearer secret")
-
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.access"]
-    assert '"GET /a\\nb" 404 ' in line
-    assert line.endswith(" ms")
-    assert "secret" not in line
-
-
-async def test_access_log_has_a_line_for_each_end(caplog: pytest.LogCaptureFixture) -> None:
-    """A client that leaves before its answer, and WebSockets that are accepted or refused."""
-    caplog.set_level(logging.INFO)
-    asked = trio.Event()
-
-    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await receive()
-            await send({"type": f"websocket.{'accept' if scope['path'] == '/ws' else 'close'}"})
-        else:
-            asked.set()
-        while not (await receive())["type"].endswith(".disconnect"):
-            pass
-
-    async with serving(app, access_log=True) as port:
-        async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-            await stream.send_all(b"GET /left HTTP/1.1\r\nhost: a\r\n\r\n")
-            await asked.wait()
-        for path in (b"/ws", b"/refused"):
-            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-                await stream.send_all(UPGRADE % path)
-                await stream.receive_some()
-
-    records = [record for record in caplog.records if record.name == "mcptrio.http.access"]
-    lines = sorted(record.getMessage().partition(" ")[2].rpartition(" ")[0] for record in records)
-    assert [line.rpartition(" ")[0] for line in lines] == ['"GET /left" 499', '"GET /refused" 403', '"GET /ws" 101']
-    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
-
-
-async def test_access_log_names_the_client_the_end_and_what_the_application_says(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "mcptrio.http.access")
-
-    async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        scope["extensions"][EXTENSION].note = "tools/call a\nb"
-        await answering({"status": 200}, {})(scope, receive, send)
-
-    async with serving(app, access_log=True) as port, connected(port) as client:
-        host, local = client.stream.socket.getsockname()
-        await client.ask()
-        ended = time()
-        await client.ask()
-
-    first, second = [record for record in caplog.records if record.name == "mcptrio.http.access"]
-    assert first.getMessage().startswith(f'{host}:{local} "GET /" 200 ')
-    assert first.getMessage().endswith(" ms tools/call a\\nb")
-    assert first.created <= ended <= second.created
 
 
 async def test_continue_is_not_said_within_a_response() -> None:
@@ -617,14 +462,6 @@ async def test_one_address_takes_no_more_than_its_share(trusted: tuple[str, ...]
                 assert (await refused.receive_some()).startswith(b"HTTP/1.1 503 ")
             await stack.aclose()
             shutdown.set()
-
-
-async def test_there_is_no_access_log_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "mcptrio.http.access")
-    async with serving(answering({"status": 200}, {})) as port, connected(port) as client:
-        await client.ask()
-
-    assert not [record for record in caplog.records if record.name == "mcptrio.http.access"]
 
 
 async def test_stream_that_nobody_reads_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,14 @@
+"""The world of a client that logs in: its issuer, its store and its user."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.auth.client_parts import World
+
+__all__: list[str] = []
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
