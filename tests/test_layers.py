@@ -65,7 +65,7 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.cli.running", "mcptrio.cli.credentials"),
         ("mcptrio.cli.running", "mcptrio.cli.signing_in"),
         # Help, and a command without an error.
-        ("mcptrio.cli.help_pages", "mcptrio.cli.layout"),
+        ("mcptrio.cli.help_pages", "mcptrio.cli.terminal.layout"),
         # Where no token is signed or verified.
         ("mcptrio.auth.jose", "cryptography.exceptions"),
         ("mcptrio.auth.jose", "joserfc"),

@@ -21,16 +21,16 @@ from mcptrio.auth.client.oauth import OAuth, OAuthClient
 from mcptrio.auth.client.registration import PreRegistered, Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.cli.client_settings import VARIABLES, client_settings
-from mcptrio.cli.console import Console
 from mcptrio.cli.credentials import http_url, store_of
 from mcptrio.cli.exits import EXIT_CODES, ExitCode
 from mcptrio.cli.help_pages import Command, Group
-from mcptrio.cli.interrupts import Interrupts
-from mcptrio.cli.json_output import json_option
 from mcptrio.cli.running import run_at_console
 from mcptrio.cli.signing_in import sign_in
 from mcptrio.cli.targets import TargetOptions, find_target, read_value
-from mcptrio.cli.terminal import Terminal
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.json_output import json_option
+from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import AuthorizationError, ConfigError, RequestFailed
 from mcptrio.ground.quoting import printable

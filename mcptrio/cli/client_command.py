@@ -18,10 +18,10 @@ import click
 from mcptrio.cli.client_settings import VARIABLES, client_settings
 from mcptrio.cli.exits import EXIT_CODES
 from mcptrio.cli.help_pages import Command
-from mcptrio.cli.json_output import HELP, NAMES
 from mcptrio.cli.plugin_server import plugin_names
 from mcptrio.cli.running import Action, ClientOptions, run_action
 from mcptrio.cli.targets import FILES, TargetOptions
+from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["ClientCommand"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import trio
 
-from mcptrio.cli.console import Console
 from mcptrio.cli.saving import Folder, decode, file_name
+from mcptrio.cli.terminal.console import Console
 from mcptrio.protocol.model.content import (
     AudioContent,
     ContentBlock,

@@ -20,9 +20,9 @@ from attrs import define, field
 
 from mcptrio.cli.examination import question
 from mcptrio.cli.help_pages import Command
-from mcptrio.cli.json_output import json_option, print_json
-from mcptrio.cli.layout import Look, Style, counted
 from mcptrio.cli.plugin_server import Chosen, Wanted, plugin_options
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look, Style, counted
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.finding import check_offered, distribution_of, offered

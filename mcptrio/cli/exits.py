@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from textwrap import indent
 
-from mcptrio.cli.console import Console
+from mcptrio.cli.terminal.console import Console
 from mcptrio.errors import (
     AuthorizationError,
     ConfigError,

@@ -164,7 +164,7 @@ class Group(_Base, click.Group):
 
 def complain(label: str, text: str, file: TextIO | None = None) -> None:
     """Say what is wrong, on standard error."""
-    from mcptrio.cli.layout import Look
+    from mcptrio.cli.terminal.layout import Look
 
     look = Look.of(sys.stderr if file is None else file)
     click.echo(look.wrap(text, "red", "bold", label=label), file=file, err=True, color=look.is_coloured)

@@ -27,8 +27,8 @@ from mcptrio.cli.install import (
     plan_uninstall,
     snippet,
 )
-from mcptrio.cli.json_output import json_option, print_json
-from mcptrio.cli.layout import Look
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable

@@ -19,7 +19,7 @@ from attrs import field, frozen
 from mcptrio.cli.exits import line_of, only
 from mcptrio.cli.install import FileStatus, HostKind, Installed, Machine, Scope, look
 from mcptrio.cli.install.entries import is_ours
-from mcptrio.cli.layout import Look, counted
+from mcptrio.cli.terminal.layout import Look, counted
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json.places import Place

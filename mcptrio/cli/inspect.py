@@ -13,9 +13,7 @@ import click
 from attrs import Factory, asdict, define
 
 from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.console import readable
 from mcptrio.cli.exits import ExitCode
-from mcptrio.cli.layout import Style, counted
 from mcptrio.cli.oddities import (
     SEVERITIES,
     Oddity,
@@ -26,6 +24,8 @@ from mcptrio.cli.oddities import (
     odd_tools,
 )
 from mcptrio.cli.schema_words import describe, properties, required
+from mcptrio.cli.terminal.console import readable
+from mcptrio.cli.terminal.layout import Style, counted
 from mcptrio.cli.visit import Visit
 from mcptrio.errors import MCPError, MethodNotFound, RemoteProtocolError
 from mcptrio.ground.quoting import printable

@@ -14,13 +14,13 @@ from pathlib import Path
 import click
 
 from mcptrio.cli.help_pages import Group
-from mcptrio.cli.json_output import json_option, print_json
 from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.plugin_server import Wanted, make_server, prints_on_stderr
 from mcptrio.cli.publish.described import Described, describe
 from mcptrio.cli.publish.mcpb import Bundle, bundle
 from mcptrio.cli.publish.server_json import Listing, advice, server_json
 from mcptrio.cli.saving import write_file
+from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.ground.version import __version__
 from mcptrio.serve.config import Config
 

@@ -12,10 +12,10 @@ import click
 from attrs import asdict
 
 from mcptrio.cli.help_pages import Command
-from mcptrio.cli.json_output import json_option, print_json
-from mcptrio.cli.layout import Look, Style, counted
 from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look, Style, counted
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server

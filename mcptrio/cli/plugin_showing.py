@@ -12,10 +12,10 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.cli.help_pages import Command
-from mcptrio.cli.json_output import json_option, print_json
-from mcptrio.cli.layout import Look
 from mcptrio.cli.log_output import log_to_stderr
 from mcptrio.cli.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look
 from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
 from mcptrio.plugins.finding import check_offered

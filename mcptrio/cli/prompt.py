@@ -9,7 +9,7 @@ import click
 from mcptrio.cli.arguments import read_file, split_word
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.contents import Contents
-from mcptrio.cli.progress import progress_line
+from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.visit import Visit
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name

@@ -11,9 +11,9 @@ import trio
 
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.contents import Contents
-from mcptrio.cli.progress import progress_line
 from mcptrio.cli.saving import decode, write_file
-from mcptrio.cli.terminal import Interrupted
+from mcptrio.cli.terminal.progress import progress_line
+from mcptrio.cli.terminal.terminal import Interrupted
 from mcptrio.cli.visit import Visit
 from mcptrio.errors import ConfigError
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents

@@ -20,15 +20,15 @@ import click
 import trio
 from attrs import frozen
 
-from mcptrio.cli.console import Console
 from mcptrio.cli.exits import ExitCode, only, report
-from mcptrio.cli.interrupts import Interrupts
 from mcptrio.cli.log_output import log_warnings
-from mcptrio.cli.messages import ConsoleHandler
-from mcptrio.cli.progress import progress_line
-from mcptrio.cli.prompting import Person, handlers_for
 from mcptrio.cli.targets import Found, TargetOptions, find_target
-from mcptrio.cli.terminal import Terminal, open_terminal
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.messages import ConsoleHandler
+from mcptrio.cli.terminal.progress import progress_line
+from mcptrio.cli.terminal.prompting import Person, handlers_for
+from mcptrio.cli.terminal.terminal import Terminal, open_terminal
 from mcptrio.cli.url_hints import hint_of, usual_endpoint
 from mcptrio.cli.visit import Visit
 from mcptrio.client.timeouts import ClientTimeouts

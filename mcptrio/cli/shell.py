@@ -21,15 +21,15 @@ from mcptrio.cli.call import command as call_command
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.complete import command as complete_command
 from mcptrio.cli.exits import ExitCode, only, report
-from mcptrio.cli.history import History, history_path
-from mcptrio.cli.input_lines import InputLines, open_input
 from mcptrio.cli.inspect import command as inspect_command
 from mcptrio.cli.list import command as list_command
 from mcptrio.cli.ping import command as ping_command
 from mcptrio.cli.prompt import command as prompt_command
 from mcptrio.cli.read import command as read_command
 from mcptrio.cli.shell_completion import Completer
-from mcptrio.cli.terminal import Interrupted, Terminal
+from mcptrio.cli.terminal.history import History, history_path
+from mcptrio.cli.terminal.input_lines import InputLines, open_input
+from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.cli.visit import Visit
 from mcptrio.client.subscriptions import Changes
 from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import trio
 
 from mcptrio.cli.arguments import read_arguments
-from mcptrio.cli.line_editor import Completions
 from mcptrio.cli.list import KINDS, fetch
 from mcptrio.cli.schema_words import choices, properties, required, word, words_of
 from mcptrio.cli.shell_words import Typed, quoted, typed_words
+from mcptrio.cli.terminal.line_editor import Completions
 from mcptrio.cli.visit import Visit
 from mcptrio.cli.watch import LISTS
 from mcptrio.errors import ConfigError, MCPTrioError

@@ -16,9 +16,9 @@ import trio
 from attrs import frozen
 
 from mcptrio.auth.client.loopback import LoopbackRedirects
-from mcptrio.cli.console import Console
-from mcptrio.cli.interrupts import Interrupts
-from mcptrio.cli.terminal import Interrupted, Terminal
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.errors import AuthorizationError
 from mcptrio.ground.quoting import printable
 

@@ -20,8 +20,8 @@ from mcptrio.cli.config_options import configured
 from mcptrio.cli.help_pages import Group
 from mcptrio.cli.install.files import Original
 from mcptrio.cli.install.files import read as read_file
-from mcptrio.cli.json_output import json_option, print_json
-from mcptrio.cli.layout import Look
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.cli.console import Console
-from mcptrio.cli.interrupts import Interrupts
-from mcptrio.cli.terminal import Terminal
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.client.client import Client
 from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
 from mcptrio.ground.quoting import quote_name

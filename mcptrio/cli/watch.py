@@ -11,9 +11,9 @@ from attrs import frozen
 
 from mcptrio.cli.client_command import ClientCommand
 from mcptrio.cli.exits import line_of
-from mcptrio.cli.layout import Style
 from mcptrio.cli.list import fetch
 from mcptrio.cli.schema_words import properties
+from mcptrio.cli.terminal.layout import Style
 from mcptrio.cli.visit import Visit
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.errors import ConfigError, MCPError

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio.cli.console import Console
-from mcptrio.cli.progress import progress_line
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.client.calls import Progress
 from tests.commands.plugin import HOSTILE, PNG
 from tests.commands.processes import PLUGIN, at_terminal, run, with_plugin

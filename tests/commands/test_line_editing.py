@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.cli.keys import Key, KeyDecoder
-from mcptrio.cli.line_editor import Completions, LineEditor
 from mcptrio.cli.shell_words import quoted, typed_words
-from mcptrio.cli.text_width import columns, cut
+from mcptrio.cli.terminal.keys import Key, KeyDecoder
+from mcptrio.cli.terminal.line_editor import Completions, LineEditor
+from mcptrio.cli.terminal.text_width import columns, cut
 
 __all__: list[str] = []
 

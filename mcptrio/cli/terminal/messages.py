@@ -9,8 +9,8 @@ from contextlib import suppress
 from textwrap import indent
 from typing import Any
 
-from mcptrio.cli.console import Console
-from mcptrio.cli.layout import Style
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.layout import Style
 from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
 from mcptrio.protocol.model.logging import LoggingMessageParams

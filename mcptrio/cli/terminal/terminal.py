@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 
 import trio
 
-from mcptrio.cli.console import Console, Nothing, readable
-from mcptrio.cli.input_lines import InputLines
-from mcptrio.cli.interrupts import Interrupts
-from mcptrio.cli.keys import PASTES_OFF, PASTES_ON, Key, KeyDecoder
-from mcptrio.cli.line_editor import Completions, LineEditor
-from mcptrio.cli.text_width import columns
+from mcptrio.cli.terminal.console import Console, Nothing, readable
+from mcptrio.cli.terminal.input_lines import InputLines
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, Key, KeyDecoder
+from mcptrio.cli.terminal.line_editor import Completions, LineEditor
+from mcptrio.cli.terminal.text_width import columns
 from mcptrio.transports.fd_streams import Reader, open_reader
 
 if sys.platform != "win32":

@@ -1,6 +1,6 @@
 """A form as a conversation of lines: one field after the other, then all of it for review.
 
-Run by :func:`mcptrio.client.terminal_form.ask`. The one rule: it does no I/O; each line that is fed gives what to show
+Run by :mod:`mcptrio.cli.terminal.terminal_form`. The one rule: it does no I/O; each line that is fed gives what to show
 next. Nothing is accepted before the user has seen all of it and said so.
 
 Source: MCP 2026-07-28, client/elicitation, "User Interaction Model" (who asks, decline and cancel, review and modify).
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mcptrio.client.dialog_text import (
+from mcptrio.cli.terminal.dialog_text import (
     COMMANDS,
     WIDTH,
     Reply,

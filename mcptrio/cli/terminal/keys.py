@@ -1,7 +1,7 @@
 """Bytes of a terminal as keys.
 
-Fed by :mod:`mcptrio.cli.terminal`. The one rule: no I/O; whatever bytes come, each is a key, a part of a text, or
-ignored, and what is not complete waits for the rest.
+Fed by :mod:`mcptrio.cli.terminal.terminal`. The one rule: no I/O; whatever bytes come, each is a key, a part of a text,
+or ignored, and what is not complete waits for the rest.
 
 Source: ECMA-48, section 5.4 (control sequences); xterm, "ctlseqs", "PC-Style Function Keys" and "Bracketed Paste Mode".
 """

@@ -1,7 +1,7 @@
 """A page to open, as a conversation of lines: who asks, where it leads, what is odd about it; then a yes or a no.
 
-Run by :func:`mcptrio.client.terminal_form.ask`. The one rule: it does no I/O, and opens nothing; a yes is the consent,
-and it takes a whole word for it.
+Run by :mod:`mcptrio.cli.terminal.terminal_form`. The one rule: it does no I/O, and opens nothing; a yes is the
+consent, and it takes a whole word for it.
 
 Source: MCP 2026-07-28, client/elicitation, "Safe URL Handling" (the full URL, its host, warnings, consent).
 """
@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcptrio.client.dialog_text import COMMANDS, WIDTH, Reply, explain, read_command, refuse_command, wrap, wrap_quoted
+from mcptrio.cli.terminal.dialog_text import (
+    COMMANDS,
+    WIDTH,
+    Reply,
+    explain,
+    read_command,
+    refuse_command,
+    wrap,
+    wrap_quoted,
+)
 from mcptrio.client.forms import OpenURL
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.elicitation import ElicitResult

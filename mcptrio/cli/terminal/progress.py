@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import trio
 
-from mcptrio.cli.console import Console
-from mcptrio.cli.text_width import columns, cut
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.text_width import columns, cut
 from mcptrio.client.calls import Progress
 from mcptrio.ground.quoting import printable
 

@@ -1,6 +1,6 @@
 """``--json``: one object on standard output, described in docs/commands.md.
 
-The commands that talk to a server print theirs through :class:`mcptrio.cli.console.Console`, in the same form.
+The commands that talk to a server print theirs through :class:`mcptrio.cli.terminal.console.Console`, in the same form.
 """
 
 from __future__ import annotations

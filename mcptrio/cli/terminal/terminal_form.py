@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from mcptrio.client.dialog_text import WIDTH
-from mcptrio.client.form_dialog import FormDialog
+from mcptrio.cli.terminal.dialog_text import WIDTH
+from mcptrio.cli.terminal.form_dialog import FormDialog
+from mcptrio.cli.terminal.url_dialog import URLDialog, in_brackets
 from mcptrio.client.forms import Form, OpenURL
-from mcptrio.client.url_dialog import URLDialog, in_brackets
 from mcptrio.protocol.model.elicitation import ElicitResult
 
 __all__ = ["ask"]

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Protocol, TextIO
 
-from mcptrio.cli.json_output import json_text
-from mcptrio.cli.layout import Look, Style, terminal_width
+from mcptrio.cli.terminal.json_output import json_text
+from mcptrio.cli.terminal.layout import Look, Style, terminal_width
 from mcptrio.ground.quoting import printable
 
 __all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]

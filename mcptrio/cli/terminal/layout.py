@@ -15,7 +15,7 @@ from typing import Literal, TextIO, TypeAlias
 
 from attrs import frozen
 
-from mcptrio.cli.text_width import columns
+from mcptrio.cli.terminal.text_width import columns
 
 __all__ = ["Look", "Style", "counted", "terminal_width"]
 

@@ -14,14 +14,14 @@ from functools import partial
 
 import trio
 
-from mcptrio.cli.console import Console
-from mcptrio.cli.interrupts import Interrupts
-from mcptrio.cli.messages import show_message
-from mcptrio.cli.terminal import Interrupted, Terminal
-from mcptrio.client.dialog_text import wrap, wrap_quoted
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.dialog_text import wrap, wrap_quoted
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.messages import show_message
+from mcptrio.cli.terminal.terminal import Interrupted, Terminal
+from mcptrio.cli.terminal.terminal_form import ask
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers, Roots
-from mcptrio.client.terminal_form import ask
 from mcptrio.errors import NotApproved
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolUseContent, UnknownContent

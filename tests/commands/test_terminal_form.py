@@ -10,11 +10,11 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcptrio.client.dialog_text import Reply
-from mcptrio.client.form_dialog import FormDialog
+from mcptrio.cli.terminal.dialog_text import Reply
+from mcptrio.cli.terminal.form_dialog import FormDialog
+from mcptrio.cli.terminal.terminal_form import ask
+from mcptrio.cli.terminal.url_dialog import URLDialog
 from mcptrio.client.forms import Form, OpenURL, read_form, read_url
-from mcptrio.client.terminal_form import ask
-from mcptrio.client.url_dialog import URLDialog
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 
 __all__: list[str] = []

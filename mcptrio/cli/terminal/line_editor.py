@@ -1,6 +1,6 @@
 """One line of input while it is typed: a text, a cursor, the lines entered before.
 
-Fed with keys by :mod:`mcptrio.cli.terminal`, which draws it. The one rule: no I/O; what is drawn is always one
+Fed with keys by :mod:`mcptrio.cli.terminal.terminal`, which draws it. The one rule: no I/O; what is drawn is always one
 row, a window on the text where that is longer, so that nothing around it has to move.
 """
 
@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from mcptrio.cli.keys import Key, KeyName
-from mcptrio.cli.text_width import columns, cut, fitting
+from mcptrio.cli.terminal.keys import Key, KeyName
+from mcptrio.cli.terminal.text_width import columns, cut, fitting
 from mcptrio.ground.quoting import printable
 
 __all__ = ["Completions", "Did", "LineEditor"]
