@@ -363,11 +363,11 @@ def test_a_page_that_may_not_be_opened_takes_no_consent() -> None:
 # --- the driver
 
 
-def typing(lines: list[str], screen: list[str]) -> tuple[Callable[[str], Awaitable[str]], Callable[[str], None]]:
+def typing(lines: list[str], screen: list[str]) -> tuple[Callable[[str, Any], Awaitable[str]], Callable[[str], None]]:
     """A terminal at which these lines are typed and then nothing more."""
     left = iter(lines)
 
-    async def read_line(prompt: str) -> str:
+    async def read_line(prompt: str, _: Any) -> str:
         await trio.lowlevel.checkpoint()
         if (line := next(left, None)) is None:
             raise EOFError
@@ -419,7 +419,7 @@ async def test_the_end_of_input_is_a_cancel(question: Form | OpenURL) -> None:
 
 
 async def test_a_deadline_ends_the_question(autojump_clock: trio.testing.MockClock) -> None:
-    async def read_line(prompt: str) -> str:
+    async def read_line(prompt: str, _: Any) -> str:
         await trio.sleep_forever()
         raise AssertionError(prompt)
 

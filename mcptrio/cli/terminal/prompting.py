@@ -20,6 +20,7 @@ from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.messages import show_message
 from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.cli.terminal.terminal_form import ask
+from mcptrio.cli.terminal.url_dialog import in_brackets
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers, Roots
 from mcptrio.errors import NotApproved
@@ -94,18 +95,17 @@ class Person:
         return await ask(
             question,
             read_line=self._read_line,
-            read_checked=self._read_line,
             write=self._console.note_painted,
             width=self._console.width - 1,
             emphasise=self._emphasise,
         )
 
-    async def _read_line(self, prompt: str, hint: Callable[[str], str | None] | None = None) -> str:
+    async def _read_line(self, prompt: str, hint: Callable[[str], str | None] | None) -> str:
         return await self._terminal.read_line(self._console.paint(prompt, "bold"), hint=hint)
 
     def _emphasise(self, text: str) -> str:
         painted = self._console.paint(text, "reverse")
-        return painted if painted != text else f"[ {text} ]"
+        return painted if painted != text else in_brackets(text)
 
     async def _open(self, url: str) -> None:
         opened = False

@@ -5,7 +5,8 @@ The one rule: the terminal is in raw mode only while a line is read, and whateve
 
 Why not readline or prompt_toolkit: reading here is one wait in Trio. It can be cancelled, what a server says meanwhile
 is written above the line, a question of a server takes the terminal over and gives it back, and suggestions are asked
-for in the same task. readline blocks a thread that nothing can stop, and prompt_toolkit is an asyncio program.
+for in the same task. readline blocks a thread that nothing can stop. prompt_toolkit works in a worker thread, but adds
+150 to 170 ms to the start of ``mcptrio shell``.
 
 Source: termios(3).
 """

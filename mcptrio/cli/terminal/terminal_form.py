@@ -1,6 +1,6 @@
 """A server's question asked on a terminal.
 
-For a command line, which brings the terminal: how a line is read, and how text is written. The one rule: whatever the
+The caller brings the terminal: how a line is read, and how text is written. The one rule: whatever the
 terminal does, there is an answer: the end of input is a cancel.
 
 Source: MCP 2026-07-28, client/elicitation, "Response Actions".
@@ -22,8 +22,7 @@ __all__ = ["ask"]
 async def ask(
     question: Form | OpenURL,
     *,
-    read_line: Callable[[str], Awaitable[str]],
-    read_checked: Callable[[str, Callable[[str], str | None]], Awaitable[str]] | None = None,
+    read_line: Callable[[str, Callable[[str], str | None] | None], Awaitable[str]],
     write: Callable[[str], None],
     width: int = WIDTH,
     emphasise: Callable[[str], str] = in_brackets,
@@ -31,10 +30,9 @@ async def ask(
     """Ask until there is an answer. The caller sets the deadline, and opens an accepted page.
 
     Args:
-        read_line: shows a prompt and gives the line that was entered, with or without its end. An EOFError from it is
-            a cancel; any other exception passes through.
-        read_checked: the same for the lines of a form, with a function that gives what would be said against a text so
-            far; for a reader that shows it while one types. By default ``read_line``.
+        read_line: shows a prompt and gives the line that was entered, with or without its end. Its second argument
+            returns the complaint about a text so far, to be shown while the user types; ``None`` for a page. An
+            EOFError from it is a cancel; any other exception passes through.
         write: shows text, whole lines.
         width: columns to wrap the text at.
         emphasise: makes the host of a page stand out, e.g. bold.
@@ -42,18 +40,17 @@ async def ask(
     Returns:
         The answer: accepted only when the user has said so after seeing all of it, and checked.
     """
+    dialog: FormDialog | URLDialog
     if isinstance(question, Form):
-        dialog: FormDialog | URLDialog = FormDialog(question, width=width)
+        dialog = FormDialog(question, width=width)
     else:
         dialog = URLDialog(question, width=width, emphasise=emphasise)
+    complaint = dialog.complaint if isinstance(dialog, FormDialog) else None
     reply = dialog.begin()
     while reply.result is None:
         write(reply.text)
         try:
-            if read_checked is not None and isinstance(dialog, FormDialog):
-                line = await read_checked(reply.prompt, dialog.complaint)
-            else:
-                line = await read_line(reply.prompt)
+            line = await read_line(reply.prompt, complaint)
         except EOFError:
             return question.cancel()
         reply = dialog.feed(line)
