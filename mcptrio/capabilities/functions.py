@@ -45,15 +45,12 @@ class Function:
         inner = _innermost(function)
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
+        self.in_thread = not (self._is_async or self._is_async_stream)
+        """Whether it is sync, so each call of it needs a thread."""
 
     @property
     def parameters(self) -> frozenset[str]:
         return frozenset(inspect.signature(self.function).parameters) - bound_keywords(self.function)
-
-    @property
-    def in_thread(self) -> bool:
-        """Whether it is sync, so each call of it needs a thread."""
-        return not (self._is_async or self._is_async_stream)
 
     async def __call__(self, values: dict[str, Any], context: Context | None, work: Work) -> Any:
         """Call it with keyword arguments, already converted.

@@ -55,8 +55,9 @@ class Lifecycle:
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.extensions: dict[str, dict[str, Any]] = {}
         self._capabilities: ServerCapabilities | None = None
-        self._served: dict[str, bool] = {}
-        """By capability. Every request asks, so the answers are kept until something changes."""
+        self._served = _Served(self._is_served)
+        self.serves: Callable[[str], bool] = self._served.__getitem__
+        """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
         for registry in registries.values():
             # Threads register as well, and only the event loop may change what requests read.
             registry.on_change(partial(loop.hand_over, self._renew))
@@ -97,13 +98,6 @@ class Lifecycle:
             )
         return self._capabilities
 
-    def serves(self, capability: str) -> bool:
-        """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
-        served = self._served.get(capability)
-        if served is None:
-            served = self._served[capability] = capability in self.extensions or self._declares(capability)
-        return served
-
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
         """Advertise an extension.
 
@@ -123,9 +117,11 @@ class Lifecycle:
 
     def _renew(self) -> None:
         self._capabilities = None
-        self._served = {}
+        self._served.clear()
 
-    def _declares(self, capability: str) -> bool:
+    def _is_served(self, capability: str) -> bool:
+        if capability in self.extensions:
+            return True
         value: Any = self.capabilities
         for part in capability.split("."):
             value = getattr(value, part, None)
@@ -151,3 +147,15 @@ class Lifecycle:
             instructions=self.instructions,
             ttl_ms=self._settings.list_ttl_ms,
         )
+
+
+class _Served(dict[str, bool]):
+    """Whether each capability is advertised. Every request asks, so the answers are kept until something changes."""
+
+    def __init__(self, find: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, capability: str) -> bool:
+        served = self[capability] = self._find(capability)
+        return served

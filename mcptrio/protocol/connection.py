@@ -157,9 +157,11 @@ class Connection:
         try:
             if message.id in self.in_flight:
                 raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
-            event = (
-                self._modern_request(message) if Envelope.present(message.params) else self._handshake_request(message)
-            )
+            params = message.params
+            if params is not None and "_meta" in params and Envelope.present(params):
+                event = self._modern_request(message)
+            else:
+                event = self._handshake_request(message)
         except MCPError as error:
             return Refused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
         event.weight, event.owner = message.weight, message.owner
@@ -180,7 +182,7 @@ class Connection:
     def _handshake_request(self, message: Request) -> RequestReceived:
         if not self._handshake:
             Envelope.read(message.params)  # says what is missing
-        if not may_receive(self.phase, message.method):
+        if self.phase is not Phase.READY and not may_receive(self.phase, message.method):
             raise InvalidRequest(
                 f"expected initialize first, or a request with its own envelope in params._meta, got {message.method}"
                 if self.peer is None

@@ -113,10 +113,13 @@ class Session(Conversation):
                 for function, args in self._early:
                     nursery.start_soon(function, *args)
                 self._early.clear()
-                await body()
-                self._workers.close()
+                nursery.start_soon(self._run_body, body)
         self._nursery = None
         self._close()
+
+    async def _run_body(self, body: Callable[[], Awaitable[None]]) -> None:
+        await body()
+        self._workers.close()
 
     def keep_alive(self) -> None:
         """Ping the peer from now on, if the settings say so."""

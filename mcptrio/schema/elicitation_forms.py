@@ -138,7 +138,7 @@ def _of_scalar(annotation: Any) -> Form:
     document = description.stand_alone()
     field, is_optional = _field("value", annotation, document, document)
     whole = types.GenericAlias(dict, (Literal["value"], description.wires[0]))
-    exact = ExactValues(document)
+    exact = ExactValues.of(document)
 
     def made(content: dict[str, Any]) -> Any:
         if "value" not in content:
@@ -146,7 +146,8 @@ def _of_scalar(annotation: Any) -> Form:
         schema = {"properties": {"value": document}}
         given = {"value": content["value"]}
         converted = convert(given, whole, schema)
-        exact.check(given["value"])
+        if exact is not None:
+            exact.check(given["value"])
         return restore(description.shapes, converted, given, schema)["value"]
 
     return _form({"value": field}, [] if is_optional else ["value"], made)
@@ -157,7 +158,7 @@ def _of_class(cls: Any) -> Form:
     (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
     fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())
     document = description.stand_alone()
-    exact = ExactValues(document)
+    exact = ExactValues.of(document)
     is_row = "prefixItems" in document
     shown = document.get("properties", {})
     required = list(document.get("required", ()))
@@ -183,7 +184,8 @@ def _of_class(cls: Any) -> Form:
                 given[field.key] if field.key in given or field.default is None else field.default() for field in fields
             ]
         converted = convert(given, description.wires[0], document)
-        exact.check(given)
+        if exact is not None:
+            exact.check(given)
         return restore(description.shapes, converted, given, document)
 
     return _form(properties, required, made)

@@ -43,15 +43,17 @@ class ExactValues:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._root = schema
-        self._is_needed = _mentions(schema)
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any]) -> ExactValues | None:
+        """The checks for a schema; ``None`` if it needs none."""
+        return cls(schema) if _mentions(schema) else None
 
     def check(self, value: Any) -> None:
         """
         Raises:
             InvalidParams: an array for a set has an item twice, or a decimal number is not the text of a finite one.
         """
-        if not self._is_needed:
-            return
         try:
             self._check(value, self._root, ())
         except RecursionError:

@@ -65,7 +65,7 @@ class Arguments:
     required: frozenset[str]
     _struct: type[msgspec.Struct] = field(alias="struct")
     _shapes: Shapes = field(alias="shapes")
-    _exact: ExactValues = field(alias="exact")
+    _exact: ExactValues | None = field(alias="exact")
 
     @classmethod
     def of(cls, function: Callable[..., Any], *, skip: frozenset[str] = frozenset()) -> Arguments:
@@ -129,7 +129,7 @@ class Arguments:
                 kw_only=True,
             ),
             shapes=description.shapes,
-            exact=ExactValues(schema),
+            exact=ExactValues.of(schema),
         )
 
     def convert(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +144,8 @@ class Arguments:
         except (msgspec.ValidationError, TypeError, RecursionError):
             # Once more, at leisure: 1.0 for an integer, dict[int, ...], pydantic models, and the message.
             values = convert(arguments, self._struct, self.schema)
-        self._exact.check(arguments)
+        if self._exact is not None:
+            self._exact.check(arguments)
         if len(arguments) == len(self.names):
             given = msgspec.structs.asdict(values)
         else:
@@ -164,6 +165,8 @@ class OutputSchema:
     _wire: Any = field(alias="wire")
     _is_checked: bool = field(alias="is_checked")
     _exact: ExactValues | None = field(alias="exact", default=None)
+    _plain: type | None = field(alias="plain", default=None)
+    """A type whose own values, without those of subclasses, are sent as they are."""
 
     @classmethod
     def of(cls, annotation: Any, *, content: tuple[type, ...] = ()) -> OutputSchema:
@@ -183,7 +186,13 @@ class OutputSchema:
         schema = description.stand_alone()
         schema.pop("title", None)
         # A pydantic model has been validated when it was made, and may be sent under other names than it takes.
-        return cls(schema=schema, wire=wire, is_checked=not description.has_models, exact=ExactValues(schema))
+        return cls(
+            schema=schema,
+            wire=wire,
+            is_checked=not description.has_models,
+            exact=ExactValues.of(schema),
+            plain=next((kind for kind in (str, int, bool) if annotation is kind), None),
+        )
 
     @classmethod
     def of_function(cls, function: Callable[..., Any], *, content: tuple[type, ...] = ()) -> OutputSchema:
@@ -216,6 +225,8 @@ class OutputSchema:
         Raises:
             TypeError: the function returned something else than it promised; its bug, not the caller's.
         """
+        if type(value) is self._plain:
+            return value
         encoded = encode_value(value)
         if self._is_checked:
             assert self.schema is not None  # only structured results are checked
