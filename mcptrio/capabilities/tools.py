@@ -191,8 +191,9 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
             return CallToolResult(content=(TextContent(text=json_text(value)),), structured_content=value)
         if entry.output.is_structured:
             encoded = entry.output.encode(value)
-            return CallToolResult(content=(TextContent(text=json_text(encoded)),), structured_content=encoded)
-        return CallToolResult(content=blocks_of(value))
+            text = encoded if type(encoded) is str else json_text(encoded)
+            return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
+        return CallToolResult(content=(TextContent(text=value),) if type(value) is str else blocks_of(value))
     except TypeError as error:
         return _broken(entry, error)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from mcptrio.errors import Code, LocalProtocolError
 from mcptrio.protocol.model.content import ToolResultContent
 from mcptrio.protocol.model.elicitation import ElicitURLParams
-from mcptrio.protocol.model.fields import evolve
+from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.tools import CallToolResult, Tool
 from mcptrio.protocol.revisions.converter import Lowering
 from mcptrio.protocol.revisions.output_schemas import lower_output_schema, lower_structured_content
@@ -39,6 +39,8 @@ def _lower_tool(tool: Tool) -> Tool:
 
 
 def _lower_structured_content(holder: Any) -> Any:
+    if holder.structured_content is ABSENT:
+        return holder
     lowered = lower_structured_content(holder.structured_content)
     return holder if lowered is holder.structured_content else evolve(holder, structured_content=lowered)
 
