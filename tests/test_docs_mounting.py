@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 from attrs import evolve
 
-from mcptrio.cli.plugin_server import tables_of
+from mcptrio.cli.server.plugin_server import tables_of
 from mcptrio.mounting.tables import MountTable, MountTables
 from mcptrio.serve.config import Config, load_config
 from mcptrio.serving import MountOptions

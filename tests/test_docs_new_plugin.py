@@ -49,7 +49,7 @@ def test_there_are_examples_of_both() -> None:
 
 
 def test_the_tables_name_every_file_that_is_written() -> None:
-    templates = Path(__file__).resolve().parents[1] / "mcptrio" / "cli" / "templates" / "plugin"
+    templates = Path(__file__).resolve().parents[1] / "mcptrio" / "cli" / "new" / "templates" / "plugin"
     part = TEXT.split("## Start with a package")[1].split("\n## ")[0]
     for file in templates.rglob("*.in"):
         name = file.name.removesuffix(".in").replace("dot-", ".")

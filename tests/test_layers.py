@@ -62,8 +62,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
         # Where the server has no URL, and nobody logs in.
-        ("mcptrio.cli.running", "mcptrio.cli.credentials"),
-        ("mcptrio.cli.running", "mcptrio.cli.signing_in"),
+        ("mcptrio.cli.client.running", "mcptrio.cli.client.credentials"),
+        ("mcptrio.cli.client.running", "mcptrio.cli.client.signing_in"),
         # Help, and a command without an error.
         ("mcptrio.cli.help_pages", "mcptrio.cli.terminal.layout"),
         # Where no token is signed or verified.
@@ -86,9 +86,9 @@ EDGES = (
     "mcptrio.serve.http_options",
     "mcptrio.connecting.connect",
     "mcptrio.cli.serve",
-    "mcptrio.cli.serving_auth",
-    "mcptrio.cli.config_options",
-    "mcptrio.cli.plugin_server",
+    "mcptrio.cli.server.auth",
+    "mcptrio.cli.server.config_options",
+    "mcptrio.cli.server.plugin_server",
     "mcptrio.cli.dev",
 )
 """What a command or a transport needs is imported when it runs: stdio loads no HTTP stack."""
@@ -97,7 +97,7 @@ DATED = (
     "mcptrio.protocol.model",
     "mcptrio.protocol.revisions",
     "mcptrio.extensions",
-    "mcptrio.cli.publish.server_json",  # that of the registry's schema
+    "mcptrio.cli.package.server_json",  # that of the registry's schema
 )
 """Where the date of a revision may stand in a string."""
 

@@ -66,7 +66,7 @@ def users() -> str:
     patterns = (
         "plugins/*/mcptrio_*/**/*.py",
         "examples/**/*.py",
-        "mcptrio/cli/templates/**/*.in",
+        "mcptrio/cli/new/templates/**/*.in",
         "docs/*.md",
         "README.md",
     )

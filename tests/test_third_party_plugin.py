@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 PATIENCE = 120.0
 """Seconds; only a test that fails waits so long."""
-TEMPLATES = ROOT / "mcptrio" / "cli" / "templates"
+TEMPLATES = ROOT / "mcptrio" / "cli" / "new" / "templates"
 
 
 @pytest.fixture(scope="module")

@@ -20,13 +20,13 @@ from mcptrio.auth.client.credentials import Binding, Credentials, Granted
 from mcptrio.auth.client.oauth import OAuth, OAuthClient
 from mcptrio.auth.client.registration import PreRegistered, Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
-from mcptrio.cli.client_settings import VARIABLES, client_settings
-from mcptrio.cli.credentials import http_url, store_of
-from mcptrio.cli.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.client.client_settings import VARIABLES, client_settings
+from mcptrio.cli.client.credentials import http_url, store_of
+from mcptrio.cli.client.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.client.running import run_at_console
+from mcptrio.cli.client.signing_in import sign_in
+from mcptrio.cli.client.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.help_pages import Command, Group
-from mcptrio.cli.running import run_at_console
-from mcptrio.cli.signing_in import sign_in
-from mcptrio.cli.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.json_output import json_option

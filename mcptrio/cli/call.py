@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from mcptrio.cli.arguments import check_arguments, read_arguments, read_file, read_json
-from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.contents import Contents, says_the_same
-from mcptrio.cli.exits import ExitCode
+from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.contents import Contents, says_the_same
+from mcptrio.cli.client.exits import ExitCode
+from mcptrio.cli.client.tool_options import as_words, help_of
+from mcptrio.cli.client.visit import Visit
 from mcptrio.cli.terminal.console import refers_to_log
 from mcptrio.cli.terminal.input_lines import read_input
 from mcptrio.cli.terminal.progress import progress_line
-from mcptrio.cli.tool_options import as_words, help_of
-from mcptrio.cli.visit import Visit
 from mcptrio.errors import ConfigError
 from mcptrio.ground.printable import printable
 from mcptrio.ground.quoting import quote

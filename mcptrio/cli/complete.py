@@ -6,9 +6,9 @@ from typing import Literal
 
 import click
 
-from mcptrio.cli.client_command import ClientCommand
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.visit import Visit
 from mcptrio.cli.prompt import read_texts
-from mcptrio.cli.visit import Visit
 from mcptrio.ground.quoting import printable
 
 __all__ = ["command"]

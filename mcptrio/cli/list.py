@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.schema_words import signature
-from mcptrio.cli.visit import Visit
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.schema_words import signature
+from mcptrio.cli.client.visit import Visit
 from mcptrio.client.listings import Listing
 from mcptrio.errors import MethodNotFound
 from mcptrio.ground.quoting import printable

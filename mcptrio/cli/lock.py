@@ -14,9 +14,9 @@ from attrs import asdict, evolve
 from mcptrio.cli.help_pages import Command
 from mcptrio.cli.install.files import encoded
 from mcptrio.cli.install.files import read as read_file
-from mcptrio.cli.lock_file import lock_text, read_lock
-from mcptrio.cli.log_output import log_to_stderr
-from mcptrio.cli.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
+from mcptrio.cli.server.lock_file import lock_text, read_lock
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Look, counted
 from mcptrio.errors import ConfigError

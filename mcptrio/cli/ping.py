@@ -8,9 +8,9 @@ from statistics import median
 import click
 import trio
 
-from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.exits import ExitCode, line_of
-from mcptrio.cli.visit import Visit
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.exits import ExitCode, line_of
+from mcptrio.cli.client.visit import Visit
 from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
 __all__ = ["command"]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from mcptrio.cli.arguments import read_file, split_word
-from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.contents import Contents
+from mcptrio.cli.client.arguments import read_file, split_word
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.contents import Contents
+from mcptrio.cli.client.visit import Visit
 from mcptrio.cli.terminal.progress import progress_line
-from mcptrio.cli.visit import Visit
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name
 from mcptrio.protocol.model.prompts import Prompt

@@ -9,12 +9,12 @@ from typing import Literal
 import click
 import trio
 
-from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.contents import Contents
-from mcptrio.cli.saving import decode, write_file
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.contents import Contents
+from mcptrio.cli.client.saving import decode, write_file
+from mcptrio.cli.client.visit import Visit
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.terminal.terminal import Interrupted
-from mcptrio.cli.visit import Visit
 from mcptrio.errors import ConfigError
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 

@@ -12,11 +12,11 @@ from typing import NoReturn
 
 import click
 
-from mcptrio.cli.config_options import config_option, profile_option
 from mcptrio.cli.group import end
 from mcptrio.cli.help_pages import Command
-from mcptrio.cli.plugin_server import Chosen, plugin_names
 from mcptrio.cli.serve import serve
+from mcptrio.cli.server.config_options import config_option, profile_option
+from mcptrio.cli.server.plugin_server import Chosen, plugin_names
 from mcptrio.serve.config import LOG_LEVELS
 
 __all__ = ["command", "run"]

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from mcptrio.cli.asked import Asked
 from mcptrio.cli.help_pages import Command
-from mcptrio.cli.log_output import log_to_stderr
-from mcptrio.cli.plugin_server import (
+from mcptrio.cli.server.auth import identify_by, refuse_streams
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import (
     Chosen,
     Wanted,
     make_server,
@@ -29,8 +29,8 @@ from mcptrio.cli.plugin_server import (
     report_opened,
     tables_of,
 )
-from mcptrio.cli.serving_auth import identify_by, refuse_streams
-from mcptrio.cli.serving_values import addresses
+from mcptrio.cli.server.serve_request import Asked
+from mcptrio.cli.server.values import addresses
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import LOG_LEVELS, Config
 
@@ -156,7 +156,7 @@ def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker 
 
         report_access(server)
     if os.environ.pop(RELOADED, None):
-        from mcptrio.cli.reload.worker import FILES
+        from mcptrio.cli.dev.worker import FILES
 
         # The client stays when the first resource is written, and was told long before what there is.
         server.announce_lists()
@@ -167,7 +167,7 @@ def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker 
 
 
 async def _imported() -> dict[str, list[str]]:
-    from mcptrio.cli.reload.sources import imported_files
+    from mcptrio.cli.dev.sources import imported_files
 
     return {"files": imported_files()}
 
@@ -201,7 +201,7 @@ def _over_stdio(asked: Asked) -> None:
     believes = asked.options["isolated"]
     identify = None if believes else identify_by(asked.read)
     if sys.stdin is not None and sys.stdin.isatty():
-        from mcptrio.cli.introducing import introduce_stdio
+        from mcptrio.cli.server.introducing import introduce_stdio
 
         introduce_stdio(asked.read.server.name)
     made: list[Server] = []
@@ -226,18 +226,18 @@ def _over_stdio(asked: Asked) -> None:
 def _over_http(asked: Asked, worker: Worker | None) -> None:
     # The parent of workers needs no HTTP, and a worker no parent.
     if worker is None:
-        from mcptrio.cli.supervising import supervise, worker_count
+        from mcptrio.cli.server.supervising import supervise, worker_count
 
         if (count := worker_count(asked)) > 1:
             supervise(asked, count)
             return
-    from mcptrio.cli.serving_http import over_http
+    from mcptrio.cli.server.http import over_http
 
     over_http(asked, worker)
 
 
 def _over_streams(asked: Asked) -> None:
-    from mcptrio.cli.renewing import renewal
+    from mcptrio.cli.server.renewing import renewal
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import serve_stream
 
@@ -256,7 +256,7 @@ def _over_streams(asked: Asked) -> None:
 
 def _over(name: str, asked: Asked) -> None:
     """Serve over the transport of a plugin."""
-    from mcptrio.cli.renewing import renewal
+    from mcptrio.cli.server.renewing import renewal
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run

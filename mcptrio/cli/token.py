@@ -16,10 +16,10 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.auth.server.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
-from mcptrio.cli.config_options import configured
 from mcptrio.cli.help_pages import Group
 from mcptrio.cli.install.files import Original
 from mcptrio.cli.install.files import read as read_file
+from mcptrio.cli.server.config_options import configured
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Look
 from mcptrio.errors import ConfigError

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import click
 from attrs import frozen
 
-from mcptrio.cli.client_command import ClientCommand
-from mcptrio.cli.exits import line_of
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.exits import line_of
+from mcptrio.cli.client.schema_words import properties
+from mcptrio.cli.client.visit import Visit
 from mcptrio.cli.list import fetch
-from mcptrio.cli.schema_words import properties
 from mcptrio.cli.terminal.layout import Style
-from mcptrio.cli.visit import Visit
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.errors import ConfigError, MCPError
 from mcptrio.ground.quoting import printable, quote

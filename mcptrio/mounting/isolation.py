@@ -107,4 +107,4 @@ class _Said:
 
 
 _RECORD = re.compile(r"\d{4}-\d\d-\d\d [\d:,]+ (DEBUG|INFO|WARNING|ERROR|CRITICAL) +([\w.-]+): (.*)", re.DOTALL)
-"""As :mod:`mcptrio.cli.log_output` writes it."""
+"""As :mod:`mcptrio.cli.server.log_output` writes it."""

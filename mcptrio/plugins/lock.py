@@ -1,6 +1,6 @@
 """What plugins offered when the operator locked them, as fingerprints.
 
-``mcptrio lock`` writes it to a file (:mod:`mcptrio.cli.lock_file`), and the policy compares each tool with it. A
+``mcptrio lock`` writes it to a file (:mod:`mcptrio.cli.server.lock_file`), and the policy compares each tool with it. A
 description is an instruction to a model, and nobody reads one that changes with an upgrade.
 The same definition has the same fingerprint on every machine, with every Python and in every revision.
 """

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from mcptrio import Client, ConfigError, ConnectionClosed, MCPError, Server, Socket, connect
-from mcptrio.cli.targets import TargetOptions, find_target
+from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.connecting.mcp_json import load_mcp_json
 from mcptrio.errors import RequestFailed
 from mcptrio.serve.stream import serve_stream

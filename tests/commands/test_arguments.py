@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio.cli.arguments import check_arguments, read_arguments
-from mcptrio.cli.schema_words import describe, signature
+from mcptrio.cli.client.arguments import check_arguments, read_arguments
+from mcptrio.cli.client.schema_words import describe, signature
 from mcptrio.errors import ConfigError
 
 __all__: list[str] = []

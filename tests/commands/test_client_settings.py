@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mcptrio import Command, Endpoint
-from mcptrio.cli.client_settings import VARIABLES, ClientSettings, client_settings
-from mcptrio.cli.targets import TargetOptions, find_target
+from mcptrio.cli.client.client_settings import VARIABLES, ClientSettings, client_settings
+from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import run
 from tests.distributions import one_tool

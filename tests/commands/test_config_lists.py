@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from mcptrio.cli.config_lists import Inline, with_name, without_name
+from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
 
 __all__: list[str] = []
 

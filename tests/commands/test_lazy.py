@@ -77,12 +77,13 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
         "mcptrio.cli.group",
         "mcptrio.cli.help_pages",
         "mcptrio.cli.serve",
-        "mcptrio.cli.serving_auth",
-        "mcptrio.cli.serving_values",
-        "mcptrio.cli.asked",
-        "mcptrio.cli.config_options",
-        "mcptrio.cli.plugin_server",
-        "mcptrio.cli.log_output",
+        "mcptrio.cli.server",
+        "mcptrio.cli.server.auth",
+        "mcptrio.cli.server.values",
+        "mcptrio.cli.server.serve_request",
+        "mcptrio.cli.server.config_options",
+        "mcptrio.cli.server.plugin_server",
+        "mcptrio.cli.server.log_output",
     }
     assert not [
         name

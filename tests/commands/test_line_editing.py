@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.cli.shell_words import quoted, typed_words
+from mcptrio.cli.shell.words import quoted, typed_words
 from mcptrio.cli.terminal.keys import Key, KeyDecoder
 from mcptrio.cli.terminal.line_editor import Completions, LineEditor
 from mcptrio.cli.terminal.text_width import columns, cut

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcptrio import Server, tool
-from mcptrio.cli.lock_file import lock_text, read_lock
+from mcptrio.cli.server.lock_file import lock_text, read_lock
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.lock_changes import changes_since, lock_of
 from mcptrio.plugins.policy import ToolPolicy

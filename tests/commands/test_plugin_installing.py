@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.cli.plugin_installing import _requirement
+from mcptrio.cli.plugins.install import _requirement
 from tests.commands.processes import run_text
 from tests.distributions import one_tool
 from tests.processes import environment

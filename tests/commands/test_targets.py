@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mcptrio import Command, Endpoint
-from mcptrio.cli.client_settings import ClientSettings
-from mcptrio.cli.targets import Found, TargetOptions, find_target
+from mcptrio.cli.client.client_settings import ClientSettings
+from mcptrio.cli.client.targets import Found, TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import PLUGIN, run, with_plugin
 from tests.processes import serving

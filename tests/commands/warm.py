@@ -30,7 +30,7 @@ from attrs import field, frozen
 __all__ = ["Started", "Warm", "fits", "warm"]
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("cli.group", "connecting.connect", "server", "host", "serve.config", "cli.plugin_server")
+COMMANDS = ("cli.group", "connecting.connect", "server", "host", "serve.config", "cli.server.plugin_server")
 """What the commands load, some of it late; the commands themselves are listed by ``mcptrio.cli``."""
 START_SECONDS = 60.0
 PROGRAM = """\

@@ -16,8 +16,8 @@ import attrs
 import pytest
 
 from mcptrio import Command, Secret, connect
-from mcptrio.cli.publish.settings import settings_of
-from mcptrio.cli.publish.start import started
+from mcptrio.cli.package.settings import settings_of
+from mcptrio.cli.server.bundle_start import started
 from tests.commands.processes import run_text as run
 from tests.distributions import install
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mcptrio.cli.reload.sources import MOST, POLL, Sources, Watch, shown
+from mcptrio.cli.dev.sources import MOST, POLL, Sources, Watch, shown
 from tests.distributions import install, one_tool
 
 __all__: list[str] = []

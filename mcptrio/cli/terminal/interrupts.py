@@ -1,6 +1,6 @@
 """Ctrl-C: the first takes back what is being done, the second leaves.
 
-Installed by :mod:`mcptrio.cli.running`; the shell adds each of its calls.
+Installed by :mod:`mcptrio.cli.client.running`; the shell adds each of its calls.
 The one rule: what was begun ends in order for the first one, within the bounds that each part states for its end; the
 second one is the end, whatever it leaves open.
 """

@@ -1,6 +1,6 @@
 """A person who answers the server's questions at the terminal: forms, pages, what a model would be asked.
 
-Made by :mod:`mcptrio.cli.running` where there is a terminal; otherwise nothing of it is declared to the server.
+Made by :mod:`mcptrio.cli.client.running` where there is a terminal; otherwise nothing of it is declared to the server.
 The one rule: one question at a time, each with an answer: Ctrl-C cancels the question and the call it belongs to.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling, "User Interaction Model".

@@ -1,6 +1,6 @@
 """The person at the terminal: lines read key by key, without a thread.
 
-Opened by :mod:`mcptrio.cli.running` where standard input and standard error are a terminal.
+Opened by :mod:`mcptrio.cli.client.running` where standard input and standard error are a terminal.
 The one rule: the terminal is in raw mode only while a line is read, and whatever ends that gives it back as it was.
 
 Why not readline or prompt_toolkit: reading here is one wait in Trio. It can be cancelled, what a server says meanwhile

@@ -1,0 +1,336 @@
+"""``key=value`` words made into arguments, typed by the schema of the tool.
+
+Used by ``call`` and by the shell, before anything is sent.
+The one rule: where a string may stand, the text is the string; otherwise it is what it says as JSON. Whoever wants
+something else says ``key:=JSON``.
+
+- ``key=value``; ``key=@FILE`` is the contents of a file, ``key=@@x`` a text that begins with ``@``
+- ``key:=JSON`` and ``key:=@FILE``: as it is, also for keys that the schema does not have
+- ``a.b=value`` is within the object ``a``; ``a.0=value`` within the array ``a``
+- the same key again, where an array is taken: one more item
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.cli.client.schema_words import alternatives, choices, describe, items_of, kinds, properties, required
+from mcptrio.errors import ConfigError, InvalidParams
+from mcptrio.ground.quoting import quote, quote_name
+from mcptrio.schema.validation import Validator
+from mcptrio.schema.validation_messages import suggest
+
+__all__ = ["MOST_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Of a file that is an argument."""
+_YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no"})
+
+
+@frozen
+class Word:
+    """``key=value`` or ``key:=JSON``, split."""
+
+    key: str
+    value: str
+    is_raw: bool
+
+
+def split_word(word: str) -> Word:
+    """
+    Raises:
+        ConfigError: it is no such word.
+    """
+    key, equals, value = word.partition("=")
+    if not equals or not key.rstrip(":"):
+        raise ConfigError(f"argument {quote(word)}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
+    return Word(key.removesuffix(":"), value, key.endswith(":"))
+
+
+def read_arguments(
+    words: Sequence[str], schema: Mapping[str, Any], *, base: Mapping[str, Any] | None = None, checked: bool = True
+) -> dict[str, Any]:
+    """Make arguments of words.
+
+    Args:
+        words: see the module.
+        schema: of the tool's input.
+        base: arguments that the words are added to, or replace.
+        checked: whether each word has to fit the schema; otherwise one that does not is read as if there were none.
+
+    Raises:
+        ConfigError: a word does not fit; which one, and what was expected.
+    """
+    arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}
+    seen: set[str] = set()
+    for text in words:
+        word = split_word(text)
+        try:
+            path, there, value = _read(word, schema, checked=checked)
+            _put(arguments, path, value, there, schema, is_first=word.key not in seen)
+        except ValueError as error:
+            raise ConfigError(f"argument {quote_name(word.key)}: {error}") from error
+        seen.add(word.key)
+    return arguments
+
+
+def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list[str], Any, Any]:
+    """The path of a word's key, the schema there, and the word's value.
+
+    Raises:
+        ValueError: the word does not fit the schema, and is checked.
+    """
+    try:
+        path, there = _find(word.key, schema, schema, is_raw=word.is_raw)
+        return path, there, _value(word, there, schema)
+    except ValueError:
+        if checked:
+            raise
+        path, there = _find(word.key, {}, {}, is_raw=word.is_raw)
+        return path, there, _value(word, there, {})
+
+
+def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Compare arguments with the schema of the tool; a schema that cannot be used lets them pass.
+
+    Raises:
+        ConfigError: what is missing, or what was expected where.
+    """
+    known = properties(schema, schema)
+    missing = [name for name in required(schema, schema) if name not in arguments]
+    if missing:
+        wanted = ", ".join(f"{quote_name(name)} ({describe(known.get(name, {}), schema)})" for name in missing)
+        raise ConfigError(f"missing argument{'s' if len(missing) > 1 else ''}: {wanted}")
+    try:
+        validator = Validator(dict(schema))
+    except ValueError:
+        return
+    try:
+        validator.validate(dict(arguments))
+    except InvalidParams as error:
+        raise ConfigError(f"arguments: {error.message}") from error
+
+
+def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any:
+    """
+    Args:
+        form: what is expected, for the error.
+        advice: what to do, for the end of the error.
+
+    Raises:
+        ConfigError: it is no JSON; what, and where.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        end = f"; {advice}" if advice else ""
+        raise ConfigError(f"{what}: expected {form}, got {quote(text)}{_where(error)}{end}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{what}: expected JSON, got one that is nested too deeply") from error
+
+
+def _where(error: ValueError) -> str:
+    """Say where a text is no JSON, and why."""
+    if not isinstance(error, json.JSONDecodeError):
+        return f": {error}"
+    problem = error.msg[:1].lower() + error.msg[1:]
+    return f"; line {error.lineno}, column {error.colno}: {problem}"
+
+
+def read_file(name: str, what: str) -> bytes:
+    """
+    Raises:
+        ConfigError: it cannot be read, or is too large.
+    """
+    try:
+        with Path(name).expanduser().open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{what}: {name} cannot be read: {error.strerror}") from error
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{what}: {name}: expected at most {MOST_BYTES} bytes, got more")
+    return data
+
+
+# Where a key leads
+
+
+def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
+    """The path of a key, and the schema there. A property with a dot in its name wins over a path.
+
+    Raises:
+        ValueError: there is none.
+    """
+    known = properties(schema, root)
+    if key in known:
+        return [key], known[key]
+    parts = key.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        first, rest = ".".join(parts[:count]), ".".join(parts[count:])
+        if first in known:
+            path, there = _find(rest, known[first], root, is_raw=is_raw)
+            return [first, *path], there
+    types = kinds(schema, root)
+    if "array" in types and parts[0].isdecimal():
+        return _step(parts, items_of(schema, root), root, is_raw=is_raw)
+    if types and "object" not in types:
+        raise ValueError(f"expected {describe(schema, root)}, which has no members, got {quote('.'.join(parts))}")
+    more = [each.get("additionalProperties") for each in alternatives(schema, root)]
+    open_to = next((each for each in more if isinstance(each, Mapping)), None)
+    if open_to is not None:
+        return _step(parts, open_to, root, is_raw=is_raw)
+    is_open = True in more or any("patternProperties" in each for each in alternatives(schema, root))
+    if is_raw or is_open or (not known and False not in more):
+        return _step(parts, {}, root, is_raw=is_raw)
+    raise ValueError(f"there is none of this name{suggest(parts[0], list(known))}")
+
+
+def _step(parts: list[str], schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
+    if len(parts) == 1:
+        return parts, schema
+    path, there = _find(".".join(parts[1:]), schema, root, is_raw=is_raw)
+    return [parts[0], *path], there
+
+
+def _put(
+    arguments: dict[str, Any],
+    path: Sequence[str],
+    value: Any,
+    schema: Any,
+    root: Mapping[str, Any],
+    *,
+    is_first: bool,
+) -> None:
+    """
+    Raises:
+        ValueError: the place is taken, or there is none.
+    """
+    container: Any = arguments
+    for at, step in enumerate(path):
+        is_last = at + 1 == len(path)
+        following: Any = [] if not is_last and path[at + 1].isdecimal() else {}
+        if isinstance(container, list):
+            index = int(step) if step.isdecimal() else -1
+            if not 0 <= index <= len(container):
+                raise ValueError(f"expected the next item, {len(container)}, or one before it, got {quote(step)}")
+            if index == len(container):
+                container.append(value if is_last else following)
+            elif is_last:
+                container[index] = value
+            container = container[index]
+        elif isinstance(container, dict):
+            if is_last:
+                _assign(container, step, value, schema, root, is_first=is_first)
+            container = container.setdefault(step, following)
+        else:
+            raise ValueError(f"expected an object or an array to put it into, got {json.dumps(container)[:60]}")
+
+
+def _assign(
+    container: dict[str, Any], name: str, value: Any, schema: Any, root: Mapping[str, Any], *, is_first: bool
+) -> None:
+    if is_first:
+        container[name] = value
+    elif "array" in kinds(schema, root) and isinstance(value, list) and isinstance(container[name], list):
+        container[name].extend(value)
+    else:
+        raise ValueError(f"given twice; expected {describe(schema, root)}")
+
+
+# What a value says
+
+
+def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
+    text = word.value
+    if word.is_raw:
+        text = read_file(text[1:], word.key).decode("utf-8", "replace") if text.startswith("@") else text
+        return read_json(text, f"argument {quote_name(word.key)}")
+    if text.startswith("@@"):
+        text = text[1:]
+    elif text.startswith("@"):
+        data = read_file(text[1:], f"argument {quote_name(word.key)}")
+        if _is_base64(schema, root):
+            return base64.b64encode(data).decode("ascii")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(f"expected UTF-8 in {word.value[1:]}, got something else") from error
+        text = text if "string" in kinds(schema, root) else text.strip()
+    return _typed(text, schema, root)
+
+
+def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """
+    Raises:
+        ValueError: the text is nothing that the schema takes.
+    """
+    values = choices(schema, root)
+    if values is not None:
+        return _chosen(text, values, schema, root)
+    types = kinds(schema, root)
+    if "string" in types:
+        return text
+    parsed = _parsed(text)
+    if not types:
+        return text if parsed is _NOTHING else parsed
+    kind = _type_of(parsed)
+    if kind in types or (kind == "integer" and "number" in types):
+        return parsed
+    if kind == "number" and "integer" in types and parsed.is_integer():
+        return int(parsed)
+    if "boolean" in types and text.strip().lower() in _YES | _NO:
+        return text.strip().lower() in _YES
+    items = items_of(schema, root)
+    if "array" in types and "array" not in kinds(items, root):
+        return [_typed(text, items, root)]
+    raise ValueError(f"expected {describe(schema, root)}, got {quote(text)}")
+
+
+def _chosen(text: str, values: list[Any], schema: Any, root: Mapping[str, Any]) -> Any:
+    if text in [value for value in values if isinstance(value, str)]:
+        return text
+    parsed = _parsed(text.strip())
+    for value in values:
+        if not isinstance(value, str) and type(value) is type(parsed) and value == parsed:
+            return value
+    if any(isinstance(value, bool) for value in values) and text.strip().lower() in _YES | _NO:
+        return text.strip().lower() in _YES
+    raise ValueError(f"expected {describe(schema, root)}, got {quote(text)}")
+
+
+_NOTHING: Any = object()
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _type_of(value: Any) -> str:
+    if value is _NOTHING:
+        return ""
+    if value is None:
+        return "null"
+    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array")):
+        if isinstance(value, kind):
+            return name
+    return "object"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _is_base64(schema: Any, root: Mapping[str, Any]) -> bool:
+    return any(
+        each.get("contentEncoding") == "base64" or each.get("format") in ("byte", "base64", "binary")
+        for each in alternatives(schema, root)
+    )

@@ -1,0 +1,167 @@
+"""The kind of click command that talks to one server: TARGET, the options for reaching it, and a function.
+
+Each module of this package that is a command of the client has one of these as ``command``; the shell runs the same
+functions without TARGET. The one rule: the function takes a :class:`~mcptrio.cli.client.visit.Visit` and its own
+parameters, and knows nothing of how the server was reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import isnan
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from mcptrio.cli.client.client_settings import VARIABLES, client_settings
+from mcptrio.cli.client.exits import EXIT_CODES
+from mcptrio.cli.client.running import Action, ClientOptions, run_action
+from mcptrio.cli.client.targets import FILES, TargetOptions
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.server.plugin_server import plugin_names
+from mcptrio.cli.terminal.json_output import HELP, NAMES
+from mcptrio.protocol.revisions.registry import REVISIONS
+
+__all__ = ["ClientCommand"]
+
+_COMMAND = "mcptrio.cli.command"
+"""The key in click's context of what stands behind ``--``."""
+_SERVER = (
+    "A URL, a command in one argument, FILE.json#NAME, or the name of a server in"
+    f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command behind -- at the end."
+)
+
+
+class ClientCommand(Command):
+    """Made by ``@click.command(name, cls=ClientCommand)`` of an async function."""
+
+    arguments = (("TARGET", _SERVER),)
+    sections = MappingProxyType(
+        {"Connection": ("plugins", "headers", "env", "revision", "timeout"), "General": ("as_json", "verbose")}
+    )
+    environment = tuple(VARIABLES.items())
+
+    def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
+        self.own_params = list(params or ())
+        """Without TARGET and what goes with it."""
+        options.setdefault("epilog", EXIT_CODES)
+        super().__init__(name, params=[_target(), *self.own_params, *_common()], **options)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take off what stands behind ``--``; TARGET is not expected then, nor with ``--plugin``."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
+            if not ctx.meta[_COMMAND]:
+                raise click.UsageError("expected a command behind --, got nothing", ctx)
+            args = args[:at]
+        elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
+            ctx.meta[_COMMAND] = ()
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            more = f"`{ctx.command_path} --help` lists the variables that set what has no option"
+            raise click.UsageError(f"{error.message} {more}.", ctx) from None
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        return [param for param in params if param.name != "target"] if _COMMAND in ctx.meta else params
+
+    def invoke(self, ctx: click.Context) -> Any:
+        own = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
+        given = {name: value for name, value in ctx.params.items() if name not in own}
+        ctx.exit(run_action(self.action(own), _options(given, ctx.meta.get(_COMMAND, ()))))
+
+    def action(self, own: dict[str, Any]) -> Action:
+        """The function with its own parameters."""
+        assert self.callback is not None
+        return partial(self.callback, **own)
+
+    def parse_own(self, words: Sequence[str]) -> dict[str, Any]:
+        """Read a line of the shell: the own parameters, and ``as_json``.
+
+        Raises:
+            click.ClickException: they are not right.
+            click.exceptions.Exit: help was asked for, and shown.
+        """
+        inner = Command(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
+        with inner.make_context(self.name, list(words)) as ctx:
+            return dict(ctx.params)
+
+
+def _options(given: dict[str, Any], command: tuple[str, ...]) -> ClientOptions:
+    target = TargetOptions(
+        target=given.get("target"),
+        command=command,
+        plugins=given["plugins"],
+        headers=given["headers"],
+        env=given["env"],
+        settings=client_settings(),
+    )
+    return ClientOptions(
+        target=target,
+        revision=given["revision"],
+        timeout=given["timeout"],
+        as_json=given["as_json"],
+        verbose=given["verbose"],
+    )
+
+
+def _target() -> click.Parameter:
+    return click.Argument(["target"], metavar="TARGET")
+
+
+def _seconds(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is not None and isnan(value):
+        raise click.BadParameter("expected a number of seconds, got nan", param=param)
+    return value
+
+
+def _json() -> click.Option:
+    return click.Option([*NAMES], is_flag=True, help=HELP)
+
+
+def _common() -> list[click.Parameter]:
+    """The options of all these commands, made anew: click keeps what belongs to one command in them."""
+    return [
+        click.Option(
+            ["--plugin", "plugins"],
+            multiple=True,
+            metavar="NAME|FILE.py",
+            shell_complete=plugin_names,
+            help="Serve this plugin, installed or a file, in this process, and talk to it; repeat for more.",
+        ),
+        click.Option(
+            ["--header", "headers"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, which no process list shows.",
+        ),
+        click.Option(
+            ["--env"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
+        ),
+        click.Option(
+            ["--revision"],
+            type=click.Choice(list(REVISIONS)),
+            metavar="REVISION",
+            help=f"Speak this revision, or fail: {', '.join(REVISIONS)}.",
+        ),
+        click.Option(
+            ["--timeout"],
+            type=click.FloatRange(min=0, min_open=True),
+            callback=_seconds,
+            metavar="SECONDS",
+            help="Wait so long for a connection, and for an answer or its next progress.  [default: 30, 60]",
+        ),
+        _json(),
+        click.Option(
+            ["--verbose"], is_flag=True, help="Show our log, the server's standard error, and all frames of exceptions."
+        ),
+    ]

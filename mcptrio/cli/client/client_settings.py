@@ -1,0 +1,92 @@
+"""The settings that the commands of the client share, from the environment: ``MCPTRIO_CLIENT_*``.
+
+The options of these commands are what people type; rare values are set here or in an entry of an ``mcp.json``. They are
+not read from a file: one in the current folder may belong to the project of a stranger, and must not decide which
+authorities are trusted. Read by :mod:`mcptrio.cli.client.client_command`, ``mcptrio auth`` and the store of
+credentials.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from attrs import Attribute, field, fields, frozen
+
+from mcptrio.protocol.model.logging import LoggingLevel
+from mcptrio.serve.config import check_variables
+from mcptrio.settings.reader import SettingsReader, variable_of
+
+__all__ = ["VARIABLES", "ClientSettings", "client_settings"]
+
+_TABLE: Final = "client"
+
+
+class CredentialsName(str):
+    """``keyring``, or the path of a file."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_setting(cls, value: object, folder: Path) -> CredentialsName:
+        if not isinstance(value, str) or not value:
+            raise ValueError("Expected keyring, or the path of a file")
+        return cls(value if value == "keyring" else folder / Path(value).expanduser())
+
+
+def _are_folders(_instance: object, attribute: Attribute[Any], value: tuple[Path, ...]) -> None:
+    if missing := [each for each in value if not each.is_dir()]:
+        raise ValueError(f"{attribute.name}: expected folders that exist, got {str(missing[0])!r}")
+
+
+@frozen(kw_only=True)
+class ClientSettings:
+    """See the table of variables in docs/commands.md."""
+
+    credentials: CredentialsName | None = field(
+        default=None, metadata={"help": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file."}
+    )
+    inherit_env: bool = field(
+        default=False, metadata={"help": "true: give a command all of our environment, secrets included."}
+    )
+    input: bool = field(default=True, metadata={"help": "false: do not let the server ask, even at a terminal."})
+    log_level: LoggingLevel | Literal["off"] = field(
+        default="info",
+        metadata={"help": "Show log messages of the server of this level and above, or off.  [default: info]"},
+    )
+    roots: tuple[Path, ...] = field(
+        default=(),
+        validator=_are_folders,
+        metadata={"help": f"Folders that the server may work in, separated by {os.pathsep!r} as in PATH."},
+    )
+    tls_ca: Path | None = field(
+        default=None, metadata={"help": "Trust the authorities in this file, instead of those of the system."}
+    )
+    tls_cert: Path | None = field(
+        default=None, metadata={"help": "Show the certificate in this file to a server that asks for one."}
+    )
+    tls_key: Path | None = field(
+        default=None, metadata={"help": "The key of that certificate, if it is not in the same file."}
+    )
+    transport: Literal["auto", "http", "sse"] = field(
+        default="auto", metadata={"help": "How to speak to a URL: http, sse or auto.  [default: auto]"}
+    )
+
+
+VARIABLES: Mapping[str, str] = MappingProxyType(
+    {variable_of((_TABLE, each.name)): each.metadata["help"] for each in fields(ClientSettings)}
+)
+"""All of them, with what each sets."""
+
+
+def client_settings(environ: Mapping[str, str] = os.environ) -> ClientSettings:
+    """Read the settings.
+
+    Raises:
+        ConfigError: a variable stands for no setting, or its value does not fit.
+    """
+    check_variables(environ, {*VARIABLES}, (_TABLE,), page="commands")
+    return SettingsReader(environ=environ).read(ClientSettings, {}, (_TABLE,), variables=(_TABLE,))

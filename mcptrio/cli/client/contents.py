@@ -1,0 +1,140 @@
+"""What a result holds, shown: text as text, and of the rest what and how much it is, or where it was saved.
+
+Used by the commands that call, read and fill in.
+The one rule: standard output gets what a person or a program asked for; a word about what is no text goes to standard
+error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from mcptrio.cli.client.saving import Folder, decode, file_name
+from mcptrio.cli.terminal.console import Console
+from mcptrio.protocol.model.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
+from mcptrio.protocol.model.fields import ABSENT
+from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+
+__all__ = ["Contents", "says_the_same"]
+
+
+class Contents:
+    """
+    Args:
+        folder: where bytes are saved; ``None``: they are only named.
+        name: of files whose content has none.
+    """
+
+    def __init__(self, console: Console, folder: Path | None, *, name: str) -> None:
+        self._console = console
+        self._folder = Folder(folder) if folder is not None else None
+        self._name = name
+
+    async def show(self, blocks: Sequence[ContentBlock], *, as_error: bool = False) -> None:
+        """Show blocks one after the other; bytes are saved where there is a folder.
+
+        Args:
+            as_error: on standard error.
+
+        Raises:
+            ConfigError: a file cannot be written.
+            RemoteProtocolError: bytes are not Base64.
+        """
+        for block in blocks:
+            text = _text(block)
+            if text is not None:
+                write = self._console.note if as_error else self._console.print
+                write(text)
+            await self._save(block)
+
+    async def save(self, blocks: Sequence[ContentBlock]) -> None:
+        """Save what is bytes, and show nothing of the rest."""
+        for block in blocks:
+            await self._save(block)
+
+    async def show_resource(self, contents: ResourceContents) -> None:
+        """Show what a resource holds."""
+        await self.show((EmbeddedResource(resource=contents),))
+
+    async def save_resource(self, contents: ResourceContents) -> None:
+        """Save what a resource holds, text as well."""
+        if isinstance(contents, TextResourceContents):
+            data = contents.text.encode("utf-8", "surrogatepass")
+            await self._write("resource", contents.uri, contents.mime_type or "text/plain", data)
+        else:
+            await self._take("resource", contents.uri, contents.mime_type, contents.blob)
+
+    def show_structured(self, value: Any) -> None:
+        """Show structured content as JSON."""
+        self._console.print_json(value)
+
+    async def _save(self, block: ContentBlock) -> None:
+        match block:
+            case ImageContent() | AudioContent():
+                await self._take(block.type, self._name, block.mime_type, block.data)
+            case EmbeddedResource(resource=BlobResourceContents() as contents):
+                await self._take("resource", contents.uri, contents.mime_type, contents.blob)
+
+    async def _take(self, what: str, suggested: str, mime_type: str | None, data: str) -> None:
+        kind = mime_type or "unknown type"
+        await self._write(what, suggested, kind, decode(data, f"{what} ({kind})"))
+
+    async def _write(self, what: str, suggested: str, kind: str, data: bytes) -> None:
+        told = f"{what}: {kind}, {len(data)} bytes"
+        if self._folder is None:
+            self._console.note(f"[{told}; --output saves it]", "dim")
+            return
+        path = await trio.to_thread.run_sync(self._folder.save, file_name(suggested, kind), data)
+        self._console.note(f"[{told}, saved as {path}]", "dim")
+
+
+def _text(block: ContentBlock) -> str | None:
+    """What is text of a block."""
+    match block:
+        case TextContent():
+            return block.text
+        case EmbeddedResource(resource=TextResourceContents() as contents):
+            return contents.text
+        case ResourceLink():
+            kind = f", {block.mime_type}" if block.mime_type else ""
+            return f"{_one_line(block.uri)}  ({_one_line(block.title or block.name)}{_one_line(kind)})"
+        case UnknownContent():
+            return json.dumps(block.raw, ensure_ascii=False)
+        case _:
+            return None
+
+
+def says_the_same(blocks: Sequence[ContentBlock], structured: Any) -> bool:
+    """Whether the text repeats the structured content, as servers do for clients that do not read that.
+
+    Source: MCP 2026-07-28, server/tools, "Structured Content".
+    """
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    if structured is ABSENT or len(texts) != len(blocks):
+        return False
+    parts = []
+    for text in texts:
+        try:
+            parts.append(json.loads(text))
+        except ValueError:
+            return False
+    alone = parts[0] if len(parts) == 1 else parts
+    # A value that is no object travels as the only member of one where the revision takes objects alone.
+    return structured in (alone, parts, {"result": alone})
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

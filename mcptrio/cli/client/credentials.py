@@ -1,0 +1,157 @@
+"""Where the commands keep what was granted to the user, and how they use it.
+
+Called by :mod:`mcptrio.cli.client.running` for every server that has a URL, and by ``mcptrio auth``.
+The one rule: credentials that the user gives for a server, in its URL, a header or an entry of a file, come first;
+nothing is looked up then. And without a person nobody is asked: a command in a script fails, and says how to log in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final, Literal
+
+import trio
+from attrs import evolve, frozen
+
+from mcptrio.abc import TokenStore
+from mcptrio.auth.challenges import PASS_A_TOKEN, parse_challenges
+from mcptrio.auth.client.credentials import Credentials
+from mcptrio.auth.client.oauth import OAuth
+from mcptrio.auth.client.redirects import Redirect, Redirects
+from mcptrio.auth.urls import canonical
+from mcptrio.cli.client.client_settings import client_settings
+from mcptrio.cli.install.machine import Machine
+from mcptrio.connecting.targets import Endpoint
+from mcptrio.errors import AuthorizationError, ConfigError
+from mcptrio.http.client.endpoint import Endpoint as URL
+from mcptrio.stores.tokens_file import FileTokenStore
+from mcptrio.stores.tokens_keyring import KeyringTokenStore
+
+__all__ = ["authorized", "hint_at_login", "http_url", "store_of", "store_path"]
+
+_KEYRING: Final = "keyring"
+_SCHEMES: Final = {"ws": "http", "wss": "https"}
+
+
+def store_path(machine: Machine) -> Path:
+    """The file that is used where none is named. Its folder is its own, so that nobody has reason to open it up."""
+    return machine.application_data / "mcptrio" / "credentials" / "tokens.json"
+
+
+def store_of() -> TokenStore:
+    """The store that is used: the one that the environment names, or a file.
+
+    Raises:
+        ConfigError: the user has no home folder, or a variable is wrong.
+    """
+    text = client_settings().credentials
+    if text == _KEYRING:
+        return KeyringTokenStore()
+    if text is not None:
+        return FileTokenStore(Path(text))
+    try:
+        return FileTokenStore(store_path(Machine.here()))
+    except RuntimeError as error:
+        raise ConfigError(
+            f"MCPTRIO_CLIENT_CREDENTIALS: expected the path of a file, since there is no home folder: {error}"
+        ) from error
+
+
+def http_url(endpoint: Endpoint) -> str:
+    """The URL that credentials of a server are kept under: canonical, and http also where it is a WebSocket's.
+
+    Raises:
+        ConfigError: it is no such URL.
+    """
+    try:
+        scheme = endpoint.url.partition(":")[0].lower()
+        url = URL.parse(endpoint.url, ("ws", "wss")) if scheme in _SCHEMES else URL.parse(endpoint.url)
+        return canonical(evolve(url, scheme=_SCHEMES.get(url.scheme, url.scheme)).url)
+    except (ValueError, AuthorizationError) as error:
+        raise ConfigError(f"TARGET: {error}") from error
+
+
+async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoint:
+    """The same, with what was granted for it; or with an offer to log in, where the server asks for that.
+
+    Args:
+        redirects: how the person is sent to the authorization server; ``None`` where nobody is there.
+
+    Raises:
+        ConfigError, StoreFailed: the store cannot be used.
+    """
+    has_header = any(name.lower() == "authorization" for name in endpoint.headers)
+    if endpoint.auth is not None or has_header or _has_user(endpoint):
+        return endpoint
+    url, store = http_url(endpoint), store_of()
+    binding = await Credentials(store).binding(url)
+    if binding is None and redirects is None:
+        return evolve(endpoint, auth=_Nowhere(url))
+    # Who was logged in to before was named by the person, who saw its address.
+    named = () if binding is None else (binding.issuer,)
+    return evolve(endpoint, auth=OAuth(redirects=redirects or _Nobody(url), store=store, private_servers=named))
+
+
+async def hint_at_login(endpoint: Endpoint) -> str:
+    """What to add to an error about a name that a server does not list.
+
+    A server may hide what needs another scope or another user. Returns an empty text if no credentials were sent.
+    """
+    hides = "; the server may hide what needs another scope or user, so pass a token that has more"
+    if isinstance(endpoint.auth, OAuth):
+        url = http_url(endpoint)
+        if await Credentials(store_of()).binding(url) is None:
+            return ""
+        return f"{hides}: {_advice(url)} --scope SCOPE"
+    has_header = any(name.lower() == "authorization" for name in endpoint.headers)
+    return hides if has_header or _has_user(endpoint) else ""
+
+
+def _has_user(endpoint: Endpoint) -> bool:
+    return "@" in endpoint.url.partition("://")[2].partition("/")[0]
+
+
+@frozen
+class _Nowhere:
+    """Nothing was granted, and nobody can be asked: all there is to say is how to log in."""
+
+    _url: str
+
+    async def headers(self, method: str, url: str) -> Mapping[str, str]:
+        await trio.lowlevel.checkpoint()
+        return {}
+
+    async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
+        await trio.lowlevel.checkpoint()
+        challenges = parse_challenges(headers.get("www-authenticate", ""))
+        asked = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
+        if status == 401 and asked:
+            if not any("resource_metadata" in challenge.parameters for challenge in asked):
+                # A server with tokens of its own; or one of 2025-03-26, which may have a login.
+                raise AuthorizationError(
+                    f"the server wants a token, HTTP 401, and names no login: {PASS_A_TOKEN}; "
+                    f"or try {_advice(self._url)}"
+                )
+            raise AuthorizationError(f"the server wants a login, HTTP 401: {_advice(self._url)}")
+        return False
+
+
+@frozen
+class _Nobody:
+    """No person: what would need one fails, before an authorization server is told of anything."""
+
+    _url: str
+
+    @property
+    def application_type(self) -> Literal["native", "web"]:
+        return "native"
+
+    def open(self, registered: Sequence[str], issuer: str | None) -> AbstractAsyncContextManager[Redirect]:
+        raise AuthorizationError(f"the server wants another login: {_advice(self._url)}")
+
+
+def _advice(url: str) -> str:
+    return f"mcptrio auth login {shlex.quote(url)}"

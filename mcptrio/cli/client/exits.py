@@ -1,0 +1,98 @@
+"""How a command that talks to a server ends: the exit code, and the line that says why.
+
+Used by :mod:`mcptrio.cli.client.running` and by the shell.
+The one rule: whoever reads the code alone can tell whose fault it was: the tool's, the user's, the server's, the way's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from textwrap import indent
+
+from mcptrio.cli.terminal.console import Console
+from mcptrio.errors import (
+    AuthorizationError,
+    ConfigError,
+    ConnectionClosed,
+    MCPError,
+    MCPTrioError,
+    PluginError,
+    RequestFailed,
+    RequestTimeout,
+)
+from mcptrio.ground.last_words import LAST_WORDS, split_last_words
+from mcptrio.ground.quoting import printable
+from mcptrio.ground.tracebacks import details_of
+
+__all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
+
+_LONGEST = 2_000
+"""Characters of an error that are shown."""
+_LAST_LINES = 10
+"""Last lines of a server's standard error that are shown on a terminal."""
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    FAILED = 1
+    """The tool reported an error, or what was checked did not pass."""
+    USAGE = 2
+    PROTOCOL = 3
+    CONNECTION = 4
+    TIMEOUT = 5
+    INTERRUPTED = 130
+
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 the tool reported an error; 2 wrong use or configuration; 3 the server"
+    " refused, or broke the protocol; 4 no connection, or it was lost; 5 no answer in time; 130 interrupted."
+)
+"""For the help of each command."""
+
+
+def only(error: BaseException) -> BaseException:
+    """The one error in nested groups of one; otherwise the first that a server or a user may have caused."""
+    while isinstance(error, BaseExceptionGroup):
+        known = error.subgroup((MCPTrioError, OSError))
+        error = (known or error).exceptions[0]
+    return error
+
+
+def code_of(error: MCPTrioError | OSError) -> int:
+    """The exit code that an error ends a command with."""
+    if isinstance(error, ConfigError | PluginError):
+        return ExitCode.USAGE
+    if isinstance(error, RequestTimeout):
+        return ExitCode.TIMEOUT
+    if isinstance(error, (ConnectionClosed, RequestFailed, AuthorizationError, OSError)):
+        return ExitCode.CONNECTION
+    return ExitCode.PROTOCOL
+
+
+def line_of(error: MCPTrioError | OSError) -> str:
+    """What to say about an error, on one line fit for a terminal."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, MCPError):
+        text = f"the server refused: {text} ({error.code:d})"
+    text = " ".join(text.split())
+    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+
+
+def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> int:
+    """Show why a command ends, with the frames of a plugin that is broken. Returns the exit code.
+
+    A failure of a plugin in this process that was shown already, with its frames, is not repeated.
+    """
+    line = line_of(error)
+    last_words: list[str] = []
+    if console.is_err_terminal:
+        line, last_words = split_last_words(line)
+    if hint:
+        line += f"; {printable(hint)}"
+    if not (isinstance(error, MCPError) and console.has_shown(line)):
+        console.complain(line + (LAST_WORDS.rstrip() if last_words else ""))
+    for each in last_words[-_LAST_LINES:]:
+        console.note(f"  {each}")
+    if isinstance(error, PluginError) and (details := details_of(error)):
+        console.note(indent(details, "  "))
+    return code_of(error)

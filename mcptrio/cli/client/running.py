@@ -1,0 +1,250 @@
+"""A command that talks to one server, run: connected, interrupted, ended with a code that says how.
+
+Called by :class:`mcptrio.cli.client.client_command.ClientCommand`.
+The one rule: whatever happens, there is one line on standard error that says what, and an exit code that says whose.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from functools import partial
+from io import TextIOWrapper
+from typing import TextIO, TypeAlias
+
+import click
+import trio
+from attrs import frozen
+
+from mcptrio.cli.client.exits import ExitCode, only, report
+from mcptrio.cli.client.targets import Found, TargetOptions, find_target
+from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
+from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.server.log_output import log_warnings
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.messages import ConsoleHandler
+from mcptrio.cli.terminal.progress import progress_line
+from mcptrio.cli.terminal.prompting import Person, handlers_for
+from mcptrio.cli.terminal.terminal import Terminal, open_terminal
+from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.connecting.connect import connect
+from mcptrio.connecting.mcp_json import AskInput, Input
+from mcptrio.connecting.targets import Command, Endpoint, Target
+from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
+from mcptrio.ground.quoting import printable
+from mcptrio.protocol.model.logging import LoggingLevel
+
+__all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]
+
+Action: TypeAlias = Callable[[Visit], Awaitable[int | None]]
+"""A command's own part; gives the exit code, where it is not 0."""
+Work: TypeAlias = Callable[[Console, Interrupts, Terminal | None], Awaitable[int]]
+"""What runs at a console; gives the exit code."""
+
+_log = logging.getLogger("mcptrio.commands")
+
+_TRIAL = 3.0
+"""Seconds that another path of a server has to answer, after the one that was given did not."""
+_PROBE = 10.0
+_LONGEST = 3600.0
+"""Seconds, by default, for the first question of a connection, and for a call whatever progress it reports."""
+
+
+@frozen(kw_only=True)
+class ClientOptions:
+    """What all these commands take. See the options of the same names."""
+
+    target: TargetOptions
+    revision: str | None = None
+    timeout: float | None = None
+    as_json: bool = False
+    verbose: bool = False
+
+
+def run_action(action: Action, options: ClientOptions) -> int:
+    """Connect, act, and leave; the exit code."""
+
+    def start(_: Console) -> Work:
+        return partial(_connected, action, options, find_target(options.target, ask=_asker(options)))
+
+    url = options.target.target or ""
+    return run_at_console(start, moved=bool(options.target.plugins), verbose=options.verbose, url=url)
+
+
+def run_at_console(
+    start: Callable[[Console], Work], *, moved: bool = False, verbose: bool = False, url: str = ""
+) -> int:
+    """Run something that talks to a person or a server; the exit code.
+
+    Args:
+        start: makes it, before Trio runs.
+        url: of the server, for hints; empty if it has none.
+        moved: keep standard output for us: what else is printed in this process goes to standard error.
+        verbose: show what our logs say.
+    """
+    with _streams(moved=moved) as (out, err):
+        console = Console(out, err)
+        _log_to(console, verbose=verbose)
+        try:
+            return _run(start, console, url)
+        except BrokenPipeError:
+            # Who reads our output has seen enough. What is buffered goes nowhere, or the interpreter would complain.
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, out.fileno())
+            os.close(null)
+            return ExitCode.DONE
+
+
+def _run(start: Callable[[Console], Work], console: Console, url: str) -> int:
+    try:
+        return trio.run(_visit, start(console), console)
+    except (MCPTrioError, OSError, BaseExceptionGroup) as error:
+        told = only(error)
+        if isinstance(told, BrokenPipeError):
+            raise told from None
+        if not isinstance(told, (MCPTrioError, OSError)):
+            raise
+        _log.debug("the whole of it:", exc_info=error)
+        hint = hint_of(told, url)
+        if (usual := usual_endpoint(told, url)) and trio.run(_answers, usual):
+            hint = f"the server answers at {usual}"
+        return report(console, told, hint)
+    except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
+        return ExitCode.INTERRUPTED
+
+
+async def _answers(url: str) -> bool:
+    """Whether an MCP server is at a URL; one that asks for a token is. No credentials are sent."""
+    try:
+        with trio.move_on_after(_TRIAL):
+            async with connect(url):
+                return True
+    except (MCPTrioError, OSError) as error:
+        return isinstance(error, RequestFailed | AuthorizationError) and error.status in (401, 403)
+    return False
+
+
+def _asker(options: ClientOptions) -> AskInput | None:
+    """Asks for what a file of servers leaves open, before anything is started."""
+
+    def ask(input: Input) -> str | None:
+        text = printable(input.description or input.id)
+        if input.options:
+            text += f" ({', '.join(map(printable, input.options))})"
+        if input.default is not None and not input.is_secret:
+            text += f" [{printable(input.default)}]"
+        answer: str = click.prompt(
+            text, default=input.default, show_default=False, hide_input=input.is_secret, type=str, err=True
+        )
+        return answer
+
+    is_there = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+    return ask if is_there and options.target.settings.input else None
+
+
+async def _visit(work: Work, console: Console) -> int:
+    interrupts = Interrupts()
+    with interrupts.listening(), trio.CancelScope() as scope, interrupts.taking_back(scope):
+        async with open_terminal(console, interrupts) as terminal:
+            return await work(console, interrupts, terminal)
+    number = interrupts.number or signal.SIGINT
+    console.complain("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
+    return 128 + number
+
+
+async def _connected(
+    action: Action,
+    options: ClientOptions,
+    found: Found,
+    console: Console,
+    interrupts: Interrupts,
+    terminal: Terminal | None,
+) -> int:
+    if found.told is not None:
+        console.note(found.told, "dim")
+    settings = options.target.settings
+    log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
+    person = Person(console, terminal, interrupts) if terminal is not None and settings.input else None
+    handlers = handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
+    target = await _authorized(found, console, interrupts, terminal if person is not None else None)
+    async with AsyncExitStack() as stack:
+        with progress_line(console, f"connecting to {found.name}"):
+            client = await stack.enter_async_context(
+                connect(
+                    target,
+                    handlers=handlers,
+                    timeouts=_timeouts(options.timeout),
+                    revision=options.revision,
+                    log_level=log_level,
+                )
+            )
+        visit = Visit(
+            client=client,
+            hint_at_login=partial(_hint_at_login, target),
+            console=console,
+            interrupts=interrupts,
+            terminal=terminal,
+            is_interactive=person is not None,
+            has_started_server=isinstance(target, Command),
+            as_json=options.as_json,
+            verbose=options.verbose,
+        )
+        return await action(visit) or ExitCode.DONE
+
+
+async def _authorized(found: Found, console: Console, interrupts: Interrupts, terminal: Terminal | None) -> Target:
+    """The target; one with a URL with what was granted for it, or with an offer to log in."""
+    if not isinstance(found.target, Endpoint):
+        return found.target
+    from mcptrio.cli.client.credentials import authorized
+    from mcptrio.cli.client.signing_in import sign_in
+
+    redirects = None if terminal is None else sign_in(console, terminal, interrupts, server=found.name)
+    return await authorized(found.target, redirects)
+
+
+async def _hint_at_login(target: Target) -> str:
+    if not isinstance(target, Endpoint):
+        return ""
+    from mcptrio.cli.client.credentials import hint_at_login
+
+    return await hint_at_login(target)
+
+
+def _timeouts(seconds: float | None) -> ClientTimeouts:
+    if seconds is None:
+        return ClientTimeouts()
+    return ClientTimeouts(connect=seconds, probe=min(_PROBE, seconds / 2), idle=seconds, request=max(_LONGEST, seconds))
+
+
+def _log_to(console: Console, *, verbose: bool) -> None:
+    root = logging.getLogger()
+    root.addHandler(ConsoleHandler(console, verbose=verbose))
+    root.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    log_warnings()
+
+
+@contextmanager
+def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
+    """Standard output and standard error, for text of any kind: what cannot be encoded is written out.
+
+    Args:
+        moved: keep standard output for us: what else is printed in this process, by plugins, goes to standard error.
+    """
+    with ExitStack() as stack:
+        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        if sys.stdout is None:
+            out_fd = os.open(os.devnull, os.O_WRONLY)
+        else:
+            sys.stdout.flush()
+            out_fd = os.dup(sys.stdout.fileno())
+        out = stack.enter_context(open(out_fd, "w", encoding=encoding, errors="backslashreplace"))
+        err = sys.stderr if sys.stderr is not None else stack.enter_context(open(os.devnull, "w"))
+        if moved and sys.stdout is not None and sys.stderr is not None:
+            os.dup2(2, 1)
+        yield out, err

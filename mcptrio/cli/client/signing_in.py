@@ -1,0 +1,88 @@
+"""A person at the terminal who is sent to an authorization server, and comes back.
+
+Made by :mod:`mcptrio.cli.client.running` and by ``mcptrio auth login``.
+The one rule: the address is shown before anything opens it, and nothing opens it without a yes.
+
+Source: MCP 2026-07-28, basic/authorization/security-considerations, "Open Redirection"; RFC 8252 section 8.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+import trio
+from attrs import frozen
+
+from mcptrio.auth.client.loopback import LoopbackRedirects
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.terminal import Interrupted, Terminal
+from mcptrio.errors import AuthorizationError
+from mcptrio.ground.quoting import printable
+
+__all__ = ["sign_in"]
+
+_YES: Final = frozenset({"", "y", "yes"})
+
+
+def sign_in(
+    console: Console,
+    terminal: Terminal | None,
+    interrupts: Interrupts,
+    *,
+    server: str,
+    port: int = 0,
+    browser: bool = True,
+) -> LoopbackRedirects:
+    """How the person is sent away.
+
+    Args:
+        terminal: asks whether a browser may be opened; ``None``: the address is only shown.
+        server: what wants the login, for the person.
+        port: that the browser comes back to; 0 for any.
+        browser: whether one may be offered.
+    """
+    asks = _Asker(console, terminal, interrupts) if terminal is not None and browser else None
+    return LoopbackRedirects(
+        show=partial(_show, console, server),
+        consent=None if asks is None else asks.consent,
+        port=port,
+        program="mcptrio",
+    )
+
+
+def _show(console: Console, server: str, url: str) -> None:
+    host = urlsplit(url).hostname or ""
+    console.note(f"{printable(server)} wants you to log in at {printable(host)}:", "bold")
+    console.note(f"\n  {printable(url)}\n")
+
+
+@frozen
+class _Asker:
+    _console: Console
+    _terminal: Terminal
+    _interrupts: Interrupts
+
+    async def consent(self, url: str) -> bool:
+        """Whether a browser may be opened. Not asked to the end where the person has opened it meanwhile.
+
+        Raises:
+            AuthorizationError: the end of the input.
+        """
+        answer = None
+        async with self._terminal.floor():
+            try:
+                answer = await self._terminal.read_line(self._console.paint("Open it in the browser? [Y/n] ", "bold"))
+            except Interrupted:
+                self._interrupts.interrupt()
+            except EOFError:
+                pass
+        if answer is None:
+            await trio.lowlevel.checkpoint()  # an interrupt has cancelled what this belongs to
+            raise AuthorizationError("the login was given up")
+        if answer.strip().lower() in _YES:
+            return True
+        self._console.note("Then open it yourself; Ctrl-C gives up.", "dim")
+        return False

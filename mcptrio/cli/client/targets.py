@@ -1,0 +1,217 @@
+"""TARGET of the command line, and the options for reaching it, made into what ``mcptrio.connect`` takes.
+
+Used by :mod:`mcptrio.cli.client.running`.
+The one rule: what a target is, is told by how it is written: a URL or a socket by its scheme, an entry of a file by
+``#``, plugins by ``--plugin``, a command by ``--``. Only a single word may be the name of an entry of a file that lies
+here, and then it is said which one is used, since such a file may come with somebody else's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import attrs
+from attrs import field, frozen
+
+from mcptrio.cli.client.client_settings import ClientSettings
+from mcptrio.cli.server.config_options import configured
+from mcptrio.cli.server.plugin_server import Wanted, make_server
+from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
+from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
+from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote
+from mcptrio.http.client.tls import client_context
+
+__all__ = ["FILES", "Found", "TargetOptions", "find_target", "read_value"]
+
+FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
+"""Where names of servers are looked up, in this order, when no file is named."""
+_HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?$")
+"""Begins a URL without its scheme."""
+_SECRET_BYTES = 64 * 1024
+"""Of a file that holds the value of a header or a variable."""
+
+
+@frozen(kw_only=True)
+class TargetOptions:
+    """What the command line says of the server. See the options of the same names."""
+
+    target: str | None = None
+    command: tuple[str, ...] = ()
+    """What stands behind ``--``."""
+    plugins: tuple[str, ...] = ()
+    headers: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[str, ...] = field(default=(), repr=False)
+    settings: ClientSettings = field(factory=ClientSettings)
+
+
+@frozen(kw_only=True)
+class Found:
+    """A server to connect to."""
+
+    target: Target
+    name: str
+    """For the user."""
+    told: str | None = None
+    """What the user should know of how it was found."""
+
+
+def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found:
+    """
+    Args:
+        ask: asks the person for what a file of servers leaves open; ``None``: nobody is there.
+
+    Raises:
+        ConfigError: there is no such target, or an option does not go with it.
+        PluginError: a plugin is broken.
+    """
+    if options.plugins:
+        _refuse(options, "plugins are served in this process", "headers", "env")
+        return _plugins(options)
+    if options.command:
+        return _started(options, options.command)
+    text = (options.target or "").strip()
+    if not text:
+        raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
+    if text.startswith(("http://", "https://", "ws://", "wss://")):
+        _refuse(options, "a URL has no process", "env")
+        settings = options.settings
+        endpoint = Endpoint(url=text, headers=_headers(options), tls=_tls(settings, text), transport=settings.transport)
+        # Neither a password nor a key of the query is shown.
+        return Found(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
+    if text.startswith(("tcp://", "unix:")):
+        _refuse(options, "a socket has no process", "env")
+        _refuse(options, "a socket has no HTTP", "headers")
+        return Found(target=Socket(address=text), name=text)
+    if _is_reference(text):
+        name, entry = read_reference(text, ask=ask)
+        return _adapted(options, entry, name)
+    if text == shlex.quote(text) and (found := _beside(options, text, ask)) is not None:
+        return found
+    if text.endswith(".py") and Path(text).is_file():
+        raise ConfigError(f"TARGET: {text} is a file: a plugin is served with --plugin, a program run with -- python")
+    if _HOST_AND_PORT.match(text) and not Path(text).exists():
+        raise ConfigError(
+            f"TARGET: expected a URL, a command or the name of a server, got {quote(text)}; did you mean http://{text}?"
+        )
+    try:
+        return _started(options, tuple(shlex.split(text)))
+    except ValueError as error:
+        raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
+
+
+def _plugins(options: TargetOptions) -> Found:
+    read = configured()
+    server = make_server(read, Wanted.of(read, options.plugins, (), strict=True), {})
+    return Found(target=server, name=", ".join(options.plugins))
+
+
+def _started(options: TargetOptions, args: tuple[str, ...]) -> Found:
+    _refuse(options, "a command has no HTTP", "headers")
+    command = Command(args=args, env=_env(options), inherit_env=options.settings.inherit_env)
+    return Found(target=command, name=shlex.join(args))
+
+
+def _is_reference(text: str) -> bool:
+    """Whether it is FILE.json#NAME, and not a command whose last argument looks so."""
+    file = Path(text.rpartition("#")[0] or text)
+    return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
+
+
+def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> Found | None:
+    """The server of this name in a file that lies here, if there is one."""
+    for path in map(Path, FILES):
+        if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
+            if shutil.which(name) is not None:
+                raise ConfigError(
+                    f"TARGET: {name} is a server of {path} and a program; say {path}#{name}, or -- {name}"
+                )
+            return _adapted(options, file.read(name), name, told=f"{name} is the server of this name in {path}")
+    return None
+
+
+def _adapted(
+    options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, told: str | None = None
+) -> Found:
+    """A server of a file, with what the options and the environment add to it."""
+    settings = options.settings
+    if isinstance(entry, Socket):
+        _refuse(options, f"{name} has a socket and no process", "env")
+        _refuse(options, f"{name} has a socket and no HTTP", "headers")
+        target: Target = entry
+    elif isinstance(entry, Endpoint):
+        _refuse(options, f"{name} has a URL and no process", "env")
+        target = attrs.evolve(
+            entry,
+            headers={**entry.headers, **_headers(options)},
+            tls=_tls(settings, entry.url),
+            transport=entry.transport if settings.transport == "auto" else settings.transport,
+        )
+    else:
+        _refuse(options, f"{name} is a command and has no HTTP", "headers")
+        target = attrs.evolve(entry, env={**entry.env, **_env(options)}, inherit_env=settings.inherit_env)
+    return Found(target=target, name=name, told=told)
+
+
+def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:
+    for name in names:
+        if getattr(options, name):
+            raise ConfigError(f"{'--header' if name == 'headers' else '--env'}: {why}")
+
+
+def _tls(settings: ClientSettings, url: str) -> ssl.SSLContext | None:
+    files = (settings.tls_ca, settings.tls_cert, settings.tls_key)
+    if not url.startswith(("https:", "wss:")) or files == (None, None, None):
+        return None
+    return client_context(ca_file=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key)
+
+
+def _headers(options: TargetOptions) -> Mapping[str, str]:
+    return dict(_pair("--header", text, ("=", ": ")) for text in options.headers)
+
+
+def _env(options: TargetOptions) -> Mapping[str, str]:
+    return dict(_pair("--env", text, ("=",)) for text in options.env)
+
+
+def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
+    """A name and its value, which may be in a file or a variable, so that no process list shows it.
+
+    The text is not repeated in an error: it may hold a secret.
+    """
+    places = [(text.find(sign), sign) for sign in signs if sign in text]
+    if not places or min(places)[0] == 0:
+        raise ConfigError(f"{option}: expected NAME=VALUE, got something else")
+    at, sign = min(places)
+    name, value = text[:at], text[at + len(sign) :]
+    return name, read_value(f"{option} {name}", value)
+
+
+def read_value(option: str, value: str) -> str:
+    """What is meant by a value: that in a file (``@FILE``) or a variable (``$NAME``), else itself.
+
+    Raises:
+        ConfigError: there is no such file or variable.
+    """
+    if value.startswith(("@@", "$$")):
+        return value[1:]
+    if value.startswith("@"):
+        try:
+            with Path(value[1:]).expanduser().open("rb") as file:
+                return file.read(_SECRET_BYTES).decode().rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError(f"{option}: {value[1:]} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{option}: {value[1:]}: expected UTF-8, got something else") from error
+    if value.startswith("$"):
+        if (found := os.environ.get(value[1:])) is None:
+            raise ConfigError(f"{option}: there is no variable {value[1:]} in the environment")
+        return found
+    return value

@@ -1,0 +1,95 @@
+"""The arguments of a tool as options of the command line: ``--count 3``, and the help that lists them.
+
+Used by ``mcptrio call``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from mcptrio.cli.client.schema_words import kinds, properties, required, word
+from mcptrio.cli.help_pages import Page
+from mcptrio.errors import ConfigError
+from mcptrio.ground.printable import printable
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = ["as_words", "help_of"]
+
+_LONGEST = 80
+"""Characters of a default that the help shows."""
+
+
+def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[str]) -> Iterator[str]:
+    """The words with each ``--key value`` as ``key=value``.
+
+    Args:
+        options: the names of the command's own options, for suggestions.
+
+    Raises:
+        ConfigError: the tool has no such argument, or a value is missing.
+    """
+    root = dict(schema)
+    names = {_option(name): name for name in properties(root, root)}
+    rest = iter(words)
+    for each in rest:
+        if not each.startswith("--"):
+            yield each
+            continue
+        option, sign, value = each.partition("=")
+        negated = option.replace("--no-", "--", 1)
+        if option not in names and negated not in names:
+            near = get_close_matches(option, [*names, *options], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"no option {printable(option)}{hint}")
+        name = names.get(option) or names[negated]
+        if not sign:
+            if kinds(properties(root, root)[name], root) == {"boolean"}:
+                value = "true" if option in names else "false"
+            else:
+                try:
+                    value = next(rest)
+                except StopIteration:
+                    raise ConfigError(f"{option}: expected a value, got nothing") from None
+        yield f"{name}={value}"
+
+
+def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
+    """The help of a tool: its description, and its arguments with types, defaults and descriptions."""
+    root = tool.input_schema
+    needed = required(root, root)
+    page = Page(is_coloured=is_coloured)
+    page.add_usage(command, "[OPTIONS]")
+    page.add_text(_paragraph((tool.description or "").split("\n\n")[0]))
+    rows = [
+        (f"{_option(printable(name))}{_type(schema, root)}", _told(schema, name in needed))
+        for name, schema in properties(root, root).items()
+    ]
+    page.add_sections({"Arguments": rows})
+    return str(page)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _type(schema: Any, root: dict[str, Any]) -> str:
+    return "" if kinds(schema, root) == {"boolean"} else f" {word(schema, root)}"
+
+
+def _told(schema: Any, is_required: bool) -> str:
+    said = schema if isinstance(schema, dict) else {}
+    text = _paragraph(str(said.get("description", "")))
+    if is_required:
+        return f"{text}  [required]".strip()
+    if "default" in said:
+        default = said["default"]
+        shown = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
+        return f"{text}  [default: {printable(shown)[:_LONGEST]}]".strip()
+    return text
+
+
+def _paragraph(text: str) -> str:
+    return printable(" ".join(text.split()))

@@ -1,0 +1,84 @@
+"""One command's visit to one server: the client, where to write, and what was asked for in general.
+
+Made by :mod:`mcptrio.cli.client.running`, handed to each command's function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.cli.terminal.console import Console
+from mcptrio.cli.terminal.interrupts import Interrupts
+from mcptrio.cli.terminal.terminal import Terminal
+from mcptrio.client.client import Client
+from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
+from mcptrio.ground.quoting import quote_name
+from mcptrio.protocol.model.fields import Absent
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.schema.validation_messages import suggest
+
+__all__ = ["Visit"]
+
+
+@frozen(kw_only=True)
+class Visit:
+    client: Client
+    hint_at_login: Callable[[], Awaitable[str]]
+    """Returns what to add to an error about a name that the server does not list: how to get more scopes, if the
+    client sent credentials; otherwise an empty text."""
+    console: Console
+    interrupts: Interrupts
+    terminal: Terminal | None
+    """``None`` where standard input or standard error is none."""
+    is_interactive: bool
+    """Whether there is a person who may be asked."""
+    may_read_input: bool = True
+    """Whether standard input is free; the shell reads its lines there."""
+    has_started_server: bool = False
+    """Whether the server is a command that was started for this visit, so that ``--verbose`` shows its log."""
+    as_json: bool = False
+    verbose: bool = False
+
+    async def unlisted(self, kind: str, name: str, names: Sequence[str]) -> ConfigError:
+        """Return the error about a name that the server does not list, if the server may hide it.
+
+        Args:
+            names: those that it lists.
+
+        Raises:
+            ConfigError: the same, of a server that hides nothing.
+        """
+        hint = await self.hint_at_login()
+        verb = "lists" if hint else "has"
+        error = ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}")
+        if not hint:
+            raise error
+        return error
+
+    @contextmanager
+    def asking_for(self, unlisted: ConfigError | None) -> Iterator[None]:
+        """Ask for a name that may be hidden: a server names the missing scope only if it is asked for it.
+
+        Raises:
+            ConfigError: ``unlisted``, if the server refuses for another reason.
+        """
+        try:
+            yield
+        except MCPError as error:
+            if unlisted is None or isinstance(error, InsufficientScope):
+                raise
+            raise unlisted from error
+
+    def wire(self, model: Any) -> Any:
+        """A model as the JSON value it came as."""
+        if isinstance(model, Absent):
+            return None
+        try:
+            return REVISIONS[self.client.revision].unstructure(model)
+        except LocalProtocolError:
+            # The server has said more than its revision has words for; whoever looks at it wants to see that.
+            return LATEST.unstructure(model)

@@ -1,0 +1,127 @@
+"""``mcptrio dev``: the server for whoever writes a plugin; what is changed is served as soon as it is saved.
+
+The process that the client knows serves nothing itself. It starts ``mcptrio serve`` with the same options, and starts
+it anew when a file changes. Over HTTP it is the same with one process more: what the client knows is a server in which
+``mcptrio dev --stdio`` is mounted, so sessions, streams and connections outlive every reload.
+The one rule: nothing of what somebody is working on is imported here, so nothing of it can end this process.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import trio
+from attrs import fields_dict
+
+from mcptrio.cli.dev.relay import Relay
+from mcptrio.cli.dev.sources import Sources, Watch
+from mcptrio.cli.dev.worker import Launch
+from mcptrio.cli.serve import RELOADED, ServeCommand
+from mcptrio.cli.serve import command as serve
+from mcptrio.cli.server.config_options import CONFIG
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import Chosen
+from mcptrio.errors import ConfigError
+from mcptrio.serve.config import Config
+from mcptrio.serve.process import run
+from mcptrio.transports.stdio import open_stdio
+
+__all__ = ["command"]
+
+_OF_TRANSPORT: Final = frozenset({"transport", "listen", "host", "port"})
+"""Options that say how the client is served, which is no business of the worker."""
+
+
+def _dev(**params: Any) -> None:
+    transport = params["transport"]
+    if transport not in ("stdio", "http"):
+        raise click.UsageError("expected --stdio or --http")
+    chosen = Chosen(**{name: params[name] for name in fields_dict(Chosen) if name in params})
+    read = chosen.read()
+    log_to_stderr(params["log_level"] or read.log.level, read.log.format)
+    sources = _Sources(chosen, read)
+    if transport == "http":
+        from mcptrio.cli.dev.http import over_http
+
+        over_http(params, read, _command("dev", "--stdio", *_arguments(params)))
+    else:
+        command = _command("serve", "--stdio", *_arguments({**params, "strict": True}))
+        _over_stdio(read, Watch(sources), Launch(command=command, env=dict(_environment(read))))
+
+
+def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
+    server = read.server
+
+    async def relay(stop: trio.Event) -> None:
+        async with open_stdio(limits=server.message, restore=False) as channel:
+            await Relay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
+
+    run(relay)
+
+
+class _Sources:
+    """Finds what is to be watched; as before, where the configuration is wrong at the moment."""
+
+    def __init__(self, chosen: Chosen, read: Config) -> None:
+        self._chosen = chosen
+        self._last = self._of(read)
+
+    def __call__(self) -> Sources:
+        try:
+            self._last = self._of(self._chosen.read())
+        except (ConfigError, click.UsageError):
+            pass  # the worker says so
+        return self._last
+
+    def _of(self, read: Config) -> Sources:
+        wanted = self._chosen.wanted(read)
+        return Sources.of(wanted.names, wanted.without, (*wanted.files, self._chosen.config or Path(CONFIG)))
+
+
+def _command(*arguments: str) -> list[str]:
+    """A command of ours in a fresh interpreter.
+
+    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
+    """
+    from_here = {"", os.getcwd()} & set(sys.path[:1])
+    return [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio", *arguments]
+
+
+def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments of the worker: those of our command line."""
+    for option in serve.params:
+        value = params.get(option.name or "")
+        if not isinstance(option, click.Option) or option.name in _OF_TRANSPORT or value in (None, False, ()):
+            continue
+        if option.is_flag:
+            yield option.opts[0]
+        else:
+            for each in value if option.multiple else (value,):
+                yield from (option.opts[0], str(each))
+
+
+def _environment(read: Config) -> Iterator[tuple[str, str]]:
+    """The whole environment of a worker."""
+    yield from os.environ.items()
+    yield RELOADED, "1"
+    # A module that is changed twice within a second would otherwise be taken from its compiled form.
+    yield "PYTHONDONTWRITEBYTECODE", "1"
+    if not os.environ.get("MCPTRIO_KEYS") and not read.server.key_files:
+        # What is sealed by one worker is opened by the next.
+        yield "MCPTRIO_KEYS", secrets.token_urlsafe(32)
+
+
+command = ServeCommand(
+    "dev",
+    params=serve.params,
+    callback=_dev,
+    help="Serve plugins while you write them: what changes is served anew, and clients stay connected.\n\n"
+    "Takes the options of serve. A plugin that fails is an error, as with --strict; what was served before still is.",
+)

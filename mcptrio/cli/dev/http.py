@@ -1,0 +1,59 @@
+"""``mcptrio dev --http``: a server in which the one that is reloaded is mounted.
+
+Called by :mod:`mcptrio.cli.dev` instead of relaying itself.
+The one rule: it has no plugin but the mount, so it never has to be reloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from mcptrio.cli.server.http import over_http as serve_over_http
+from mcptrio.cli.server.plugin_server import Wanted
+from mcptrio.cli.server.serve_request import Asked
+from mcptrio.connecting.targets import Command
+from mcptrio.ground.version import __version__
+from mcptrio.mounting.mount import Mount
+from mcptrio.mounting.options import MountOptions
+from mcptrio.serve.config import Config
+from mcptrio.server import Server
+
+__all__ = ["over_http"]
+
+_NAME: Final = "dev"
+_WAIT: Final = 60.0
+"""Seconds in which the first worker can get ready before we serve without what it has."""
+
+
+def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) -> None:
+    """Serve until a signal ends it.
+
+    Args:
+        command: starts what is mounted.
+    """
+    if read.http.workers != 1:
+        raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
+    asked = Asked(
+        make=partial(_make, read, command),
+        read_again=lambda: (read, Wanted(names=[], files=[], without=[], strict=False)),
+        read=read,
+        options=options,
+        addresses=options["listen"],
+        as_json=read.log.format == "json",
+    )
+    serve_over_http(asked, None)
+
+
+def _make(read: Config, command: Sequence[str]) -> Server:
+    target = Command(args=command, inherit_env=True, stderr="forward")
+    server = Server(
+        read.server.name,
+        version=__version__,
+        instructions=read.server.instructions,
+        plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_WAIT))],
+        settings=read.server,
+    )
+    server.announce_lists()
+    return server

@@ -1,0 +1,398 @@
+"""Between a client that stays and workers that are replaced: ``mcptrio dev --stdio``.
+
+Run by the command line. It imports no plugin. A file changes, a new worker is started beside the old one, and when it
+is ready everything goes there: the client is told that its lists have changed, and notices nothing else.
+The one rule: every request is answered, by a worker or by an error that says why it is not.
+
+Requests of a server to the client get new ids on the way: two workers would use the same ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from mcptrio.abc import MessageChannel
+from mcptrio.cli.dev.conversation import Conversation
+from mcptrio.cli.dev.sources import Watch, shown
+from mcptrio.cli.dev.worker import Launch, Worker
+from mcptrio.errors import Code, ConnectionClosed
+from mcptrio.outbox import Item, Outbox
+from mcptrio.protocol.messages import (
+    Batch,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Message,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+)
+
+__all__ = ["GRACE", "Relay"]
+
+_log = logging.getLogger("mcptrio.dev")
+
+GRACE: Final = 2.0
+"""Seconds that requests in flight have to finish in when another worker has taken over."""
+_READY: Final = 60.0
+"""Seconds for a worker to get ready."""
+_LIVED: Final = 5.0
+"""Seconds a worker has to have served for another one to be started when it ends by itself. One that has not, would
+only end again: it is tried when something has changed."""
+_TOLD: Final = 1.0
+"""Seconds for telling a worker that is replaced what is not wanted any more."""
+_GOODBYE: Final = 2.0
+"""Seconds for the last messages to the client."""
+_CANCELLED: Final = "notifications/cancelled"
+_OVERTAKEN: Final = ("/list_changed", "/updated")
+"""Ends of what an old worker still tells, and the new one tells better."""
+
+
+class Relay:
+    """One client's. Run once.
+
+    Args:
+        shutdown: seconds that requests in flight have when the client leaves, or a signal comes.
+    """
+
+    def __init__(self, channel: MessageChannel, watch: Watch, launch: Launch, *, shutdown: float) -> None:
+        self._channel = channel
+        self._watch = watch
+        self._launch = launch
+        self._shutdown = shutdown
+        self._outbox = Outbox()
+        self._talk: Conversation[Worker] = Conversation()
+        self._asked: dict[RequestId, tuple[Worker, RequestId]] = {}
+        """Requests to the client: by the id it knows, whose they are and by which id."""
+        self._numbers = count(1)
+        self._current: Worker | None = None
+        self._live: set[Worker] = set()
+        self._fault = ""
+        """Why there is no worker."""
+        self._settled = trio.Event()
+        """There is a worker, or a fault. Until then nothing of the client is passed on."""
+        self._routing = trio.Lock()
+        """Held while a message finds its worker, and while that is replaced."""
+        self._giving = trio.CancelScope()
+        """Of the one who holds it until a worker takes a message."""
+        self._switching = False
+        """Somebody waits for it who replaces the worker: no other waits for that one then."""
+        self._answered = trio.Event()
+        self._died = trio.Event()
+        self._gone = trio.Event()
+        """The client has left."""
+        self._nursery: trio.Nursery
+
+    async def run(self, shutdown: trio.Event) -> None:
+        """Serve the client until it leaves or ``shutdown`` is set."""
+        async with trio.open_nursery() as self._nursery:
+            async with trio.open_nursery() as nursery:
+                written = trio.Event()
+                nursery.start_soon(self._write, written)
+                keeping = trio.CancelScope()
+                nursery.start_soon(self._keep, keeping)
+                nursery.start_soon(self._hear)
+                nursery.start_soon(_set_after, shutdown, self._gone)
+                await self._gone.wait()
+                keeping.cancel()
+                with trio.move_on_after(self._shutdown):
+                    await self._until_answered(None)
+                for worker in tuple(self._live):
+                    await self._abandon(worker, "the server is ending")
+                self._outbox.close()
+                with trio.move_on_after(_GOODBYE):
+                    await written.wait()
+                nursery.cancel_scope.cancel()
+            self._current = None
+            for worker in self._live:
+                worker.leave()
+
+    # The workers
+
+    async def _keep(self, scope: trio.CancelScope) -> None:
+        with scope:
+            changed: list[Path] = []
+            while True:
+                changed = await self._replace(changed) or await self._next()
+
+    async def _replace(self, changed: Sequence[Path]) -> list[Path]:
+        """Have a new worker take over. Returns what has changed before it could, if anything has."""
+        began = trio.current_time()
+        self._watch.renew()
+        self._died = trio.Event()
+        if self._current is None and self._settled.is_set():
+            self._settled = trio.Event()
+        worker = Worker(self._launch, self._from_worker)
+        self._live.add(worker)
+        self._nursery.start_soon(self._own, worker)
+        meanwhile = await self._until_settled(worker)
+        if meanwhile:
+            worker.leave()
+            return sorted({*changed, *meanwhile})
+        if worker.ready_since is not None and not worker.ended.is_set():
+            self._watch.add(worker.files)
+            await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "started anew")
+            self._tell_switched(changed, (trio.current_time() - began) * 1000)
+        else:
+            fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY:g} seconds"
+            worker.leave()
+            # Once is enough: the worker writes to the same standard error.
+            why = "" if worker.has_said_why else f": {fault}"
+            if self._current is None:
+                self._fault = fault
+                _log.error("start failed, nothing is served until a file changes%s", why)
+            else:
+                _log.error("reload failed, the previous version keeps running%s", why)
+        self._settled.set()
+        return []
+
+    async def _until_settled(self, worker: Worker) -> list[Path]:
+        changed: list[Path] = []
+        async with trio.open_nursery() as nursery:
+
+            async def look() -> None:
+                changed.extend(await self._watch.changed())
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(look)
+            with trio.move_on_after(_READY):
+                await worker.settled.wait()
+            nursery.cancel_scope.cancel()
+        return changed
+
+    async def _next(self) -> list[Path]:
+        """Wait until there is reason for another worker. Returns what has changed; nothing where one has ended."""
+        changed: list[Path] = []
+        async with trio.open_nursery() as nursery:
+
+            async def look() -> None:
+                changed.extend(await self._watch.changed())
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(look)
+            await self._died.wait()
+            nursery.cancel_scope.cancel()
+        return changed
+
+    async def _switch(self, new: Worker, why: str) -> None:
+        # A worker that reads nothing must not keep its place by that.
+        self._switching = True
+        self._giving.cancel()
+        async with self._routing:
+            self._switching = False
+            old, self._current = self._current, new
+            for message in self._talk.replay(new):
+                await _give(new, message)
+        for news in self._talk.news():
+            await self._outbox.send(news)
+        if old is not None:
+            self._nursery.start_soon(self._retire, old, why)
+
+    def _tell_switched(self, changed: Sequence[Path], milliseconds: float) -> None:
+        if changed:
+            _log.info("reloaded in %.0f ms: %s", milliseconds, shown(changed))
+        else:
+            _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
+
+    async def _retire(self, old: Worker, why: str) -> None:
+        with trio.move_on_after(GRACE):
+            await self._until_answered(old)
+        lost = await self._abandon(old, f"the server was {why}; send the request again")
+        # So that it can end at once, if it reads at all.
+        with trio.move_on_after(_TOLD):
+            for id in lost:
+                await _give(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
+        await old.finish()
+
+    async def _own(self, worker: Worker) -> None:
+        """Run a worker to its end, however it comes."""
+        await worker.run()
+        self._live.discard(worker)
+        if self._current is worker:
+            self._current, self._fault = None, worker.fault
+            now = trio.current_time()
+            if now - (worker.ready_since or now) > _LIVED:
+                _log.error("the server has ended, another one is started: %s", worker.fault)
+                self._died.set()
+            else:
+                _log.error("the server has ended, nothing is served until a file changes: %s", worker.fault)
+        await self._abandon(worker, f"the server ended before it answered: {worker.fault}")
+
+    async def _abandon(self, worker: Worker, why: str) -> list[RequestId]:
+        """Answer in the place of a worker, and take back what it has asked. Returns what was answered."""
+        lost = self._talk.abandon(worker)
+        for id in lost:
+            await self._say(ErrorResponse(id, int(Code.INTERNAL_ERROR), why))
+        for id, (owner, _) in tuple(self._asked.items()):
+            if owner is worker:
+                del self._asked[id]
+                await self._say(Notification(_CANCELLED, {"requestId": id, "reason": why}))
+        self._tell_answered()
+        return lost
+
+    async def _until_answered(self, worker: Worker | None) -> None:
+        while self._talk.unanswered(worker):
+            await self._answered.wait()
+
+    def _tell_answered(self) -> None:
+        self._answered.set()
+        self._answered = trio.Event()
+
+    # From the client
+
+    async def _hear(self) -> None:
+        try:
+            while True:
+                for incoming in await self._channel.receive():
+                    await self._settled.wait()
+                    await self._from_client(incoming)
+                await self._outbox.wait_for_room()
+        except (trio.EndOfChannel, ConnectionClosed):
+            self._gone.set()
+
+    async def _from_client(self, incoming: Incoming) -> None:
+        if isinstance(incoming, Malformed):
+            await self._say(incoming.reply)
+        elif isinstance(incoming, Batch) and not self._talk.batches:
+            # Refused, as a whole and under no id.
+            text = "expected one JSON-RPC message, got an array: batches exist in another revision only"
+            await self._say(ErrorResponse(None, int(Code.INVALID_REQUEST), text))
+        elif isinstance(incoming, Batch):
+            for each in incoming.messages:
+                # One by one, and so are the answers: JSON-RPC has a client take them in any order.
+                await self._from_client(each)
+        else:
+            # A request that the old worker has not taken is the new one's.
+            while not await self._routed(incoming):
+                pass
+
+    async def _routed(self, message: Message) -> bool:
+        """Whether whom it is for has it, or there is nobody."""
+        async with self._routing:
+            if isinstance(message, Request):
+                return await self._ask(message)
+            if isinstance(message, Notification):
+                await self._notify(message)
+            else:
+                await self._answer(message)
+            return True
+
+    async def _ask(self, request: Request) -> bool:
+        """Whether the worker has been asked, or the client answered; not where that worker is about to be replaced."""
+        if request.id in self._talk.waiting:
+            text = f"expected a new id, got {request.id!r}: a request with this id is in flight"
+            await self._say(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
+        elif self._current is not None:
+            self._talk.asked(request, self._current)
+            if not await self._pass(self._current, request):
+                self._talk.not_asked(request)
+                return False
+        elif request.method == "ping":
+            await self._say(Response(request.id, {}))
+        else:
+            text = f"the server could not be started, and will be tried again when a file changes: {self._fault}"
+            await self._say(ErrorResponse(request.id, int(Code.INTERNAL_ERROR), text))
+        return True
+
+    async def _notify(self, notification: Notification) -> None:
+        self._talk.notified(notification)
+        if notification.method == _CANCELLED:
+            worker = self._talk.cancelled((notification.params or {}).get("requestId"))
+            if worker is not None:
+                await self._pass(worker, notification)
+                self._tell_answered()
+        else:
+            for worker in tuple(self._live):
+                # One that is not ready has met no client yet, and is told later what it has to know.
+                if worker is self._current or worker in {owner for owner, _ in self._asked.values()}:
+                    await self._pass(worker, notification)
+
+    async def _answer(self, answer: Response | ErrorResponse) -> None:
+        if answer.id is not None and answer.id in self._asked:
+            worker, answer.id = self._asked.pop(answer.id)
+            await self._pass(worker, answer)
+
+    async def _pass(self, worker: Worker, message: Message) -> bool:
+        """Give it to a worker, unless that is replaced before it takes it. Whether it has it."""
+        with trio.CancelScope() as giving:
+            self._giving = giving
+            if self._switching:
+                giving.cancel()
+            await _give(worker, message)
+        return not giving.cancelled_caught
+
+    # From the workers
+
+    async def _from_worker(self, worker: Worker, incoming: Incoming) -> None:
+        for each in incoming.messages if isinstance(incoming, Batch) else (incoming,):
+            message = self._passed(worker, each)
+            if message is not None:
+                await self._say(message)
+
+    def _passed(self, worker: Worker, message: Message | Malformed) -> Message | None:
+        """What the client gets of this."""
+        if isinstance(message, Malformed):
+            if message.answers is None:
+                _log.debug("ignored what is no message: %s", message.reply.message)
+                return None
+            reason = f"the answer cannot be read: {message.reply.message}"
+            message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)
+        if isinstance(message, Response | ErrorResponse):
+            if worker.hears(message) or not self._talk.answered(message, worker):
+                return None
+            self._tell_answered()
+            return message
+        if isinstance(message, Request):
+            id = next(self._numbers)
+            self._asked[id] = (worker, message.id)
+            return Request(id, message.method, message.params)
+        if message.method == _CANCELLED:
+            return self._cancelled(worker, message.params or {})
+        overtaken = worker is not self._current and message.method.endswith(_OVERTAKEN)
+        return None if overtaken or self._talk.is_repeated(message) else message
+
+    def _cancelled(self, worker: Worker, params: dict[str, Any]) -> Message | None:
+        for id, (owner, own) in self._asked.items():
+            if owner is worker and own == params.get("requestId"):
+                del self._asked[id]
+                return Notification(_CANCELLED, {**params, "requestId": id})
+        return None
+
+    # To the client
+
+    async def _say(self, item: Item) -> None:
+        try:
+            await self._outbox.send(item)
+        except ConnectionClosed:
+            pass  # it has left
+
+    async def _write(self, written: trio.Event) -> None:
+        try:
+            while True:
+                await self._channel.send(await self._outbox.take())
+        except trio.EndOfChannel:
+            pass
+        except ConnectionClosed:
+            self._outbox.abort()
+            self._gone.set()
+        finally:
+            written.set()
+
+
+async def _give(worker: Worker, message: Message) -> None:
+    try:
+        await worker.outbox.send(message)
+    except ConnectionClosed:
+        pass  # it has ended, and whoever owns it answers for it
+
+
+async def _set_after(first: trio.Event, second: trio.Event) -> None:
+    await first.wait()
+    second.set()

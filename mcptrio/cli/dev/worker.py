@@ -1,0 +1,159 @@
+"""One worker of ``mcptrio dev``: a child process that serves its standard input and output.
+
+Started by the relay, which owns its task.
+The one rule: it is ready when it has answered, not when it runs. By then its plugins are imported and registered and
+their lifespans are open; whatever was wrong with them has ended it instead.
+
+Source: MCP 2026-07-28, server/discover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from mcptrio.cli.dev.conversation import OWN
+from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.last_words import last_reason
+from mcptrio.outbox import Outbox
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcptrio.protocol.messages import ErrorResponse, Incoming, Request, Response
+from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
+from mcptrio.transports.child import ChildChannel, ChildTimeouts, open_child
+
+__all__ = ["FILES", "Launch", "Worker"]
+
+FILES: Final = "mcptrio/dev/files"
+"""The method by which a worker says which files it has imported; nobody but the relay needs it."""
+
+_QUEUED: Final = 1000
+"""Messages that wait for the worker to read; the client waits with the next one."""
+_PROBE: Final = f"{OWN}0"
+_ASKED: Final = f"{OWN}files"
+_LAST: Final = 1.0
+"""Seconds for what is queued at its end."""
+_LINES: Final = 5
+"""Of a fault that are told."""
+_LONGEST: Final = 600
+"""Characters of it."""
+
+
+@frozen(kw_only=True)
+class Launch:
+    """How a worker is started.
+
+    Args:
+        command: the program and its arguments.
+        env: its environment, the whole of it.
+        ended: seconds it has to end in when it is not needed any more; then it is killed.
+    """
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    ended: float = 5.0
+
+
+class Worker:
+    """
+    Args:
+        take: is given everything the worker says.
+    """
+
+    def __init__(self, launch: Launch, take: Callable[[Worker, Incoming], Awaitable[None]]) -> None:
+        self._launch = launch
+        self._take = take
+        self.outbox = Outbox(_QUEUED)
+        self.settled = trio.Event()
+        """It is ready, or has ended."""
+        self.ended = trio.Event()
+        self.ready_since: float | None = None
+        self.files: tuple[Path, ...] = ()
+        """What it has imported, once it is ready."""
+        self._awaited = {_PROBE, _ASKED}
+        self.fault = ""
+        """Why it has ended, in a few lines."""
+        self.has_said_why = False
+        """Whether it has written that to standard error, which is ours."""
+        self._leaving = trio.Event()
+
+    async def run(self) -> None:
+        """Run the process until it ends, or is to leave; nothing of it is left then."""
+        launch = self._launch
+        try:
+            async with open_child(
+                launch.command,
+                env=launch.env,
+                stderr="forward",
+                timeouts=ChildTimeouts(exit=launch.ended),
+            ) as channel:
+                await self.outbox.send(_own(_PROBE, "server/discover"))
+                await self.outbox.send(_own(_ASKED, FILES))
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write, channel)
+                    nursery.start_soon(self._read, channel)
+                    await self._leaving.wait()
+                    nursery.cancel_scope.cancel()
+            reason = last_reason(channel.last_words)
+            self.has_said_why = reason is not None
+            self.fault = reason[:_LONGEST] if reason is not None else _fault(channel)
+        except ConnectionClosed as error:
+            self.fault = str(error)
+        finally:
+            self.outbox.abort()
+            self.settled.set()
+            self.ended.set()
+
+    async def finish(self) -> None:
+        """End it when it has been told what is queued, or does not listen."""
+        self.outbox.close()
+        with trio.move_on_after(_LAST):
+            await self._leaving.wait()
+        self.leave()
+
+    def leave(self) -> None:
+        """End it."""
+        self._leaving.set()
+
+    def hears(self, answer: Response | ErrorResponse) -> bool:
+        """Whether this is the answer to a question of ours, which is nobody else's business."""
+        if not isinstance(answer.id, str) or not answer.id.startswith(OWN):
+            return False
+        if answer.id == _ASKED and isinstance(answer, Response):
+            self.files = tuple(Path(str(each)) for each in answer.result.get("files", ()))
+        if answer.id in self._awaited:
+            self._awaited.remove(answer.id)
+            if not self._awaited:
+                self.ready_since = trio.current_time()
+                self.settled.set()
+        return True
+
+    # Private
+
+    async def _read(self, channel: ChildChannel) -> None:
+        try:
+            while True:
+                for incoming in await channel.receive():
+                    await self._take(self, incoming)
+        except (trio.EndOfChannel, ConnectionClosed):
+            self.leave()
+
+    async def _write(self, channel: ChildChannel) -> None:
+        try:
+            while True:
+                await channel.send(await self.outbox.take())
+        except (trio.EndOfChannel, ConnectionClosed):
+            self.leave()
+
+
+def _own(id: str, method: str) -> Request:
+    meta = {PROTOCOL_VERSION: MODERN_VERSIONS[-1], CLIENT_CAPABILITIES: {}}
+    return Request(id, method, {"_meta": meta})
+
+
+def _fault(channel: ChildChannel) -> str:
+    text = "\n".join(channel.last_words[-_LINES:])[:_LONGEST]
+    return text or f"the server ended with {channel.returncode} and said nothing"

@@ -1,0 +1,208 @@
+"""``mcptrio host``: into the configuration of hosts, out of it again, and how things stand there.
+
+The one rule: each host is a matter of its own; where one is refused that is said, and the others go on.
+Exit codes: 0 done, 1 status has found something wrong, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcptrio.cli.help_pages import Group
+from mcptrio.cli.host.options import InstallCommand, hosts_and_scope, pairs
+from mcptrio.cli.host.status import Found, lines, look_at, values_of
+from mcptrio.cli.install import (
+    HOSTS,
+    HostKind,
+    Launch,
+    Machine,
+    Plan,
+    Scope,
+    find_host,
+    plan_install,
+    plan_uninstall,
+    snippet,
+)
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look
+from mcptrio.connecting.targets import Command, Endpoint
+from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import printable
+
+__all__ = ["command"]
+
+_ALL = "all"
+
+
+@click.group("host", cls=Group)
+def command() -> None:
+    """Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.
+
+    HOST is a name that `mcptrio host status` shows in brackets, the path of a file like mcp.json, or all: those that
+    are found here.
+    """
+
+
+@command.command("install", cls=InstallCommand)
+@hosts_and_scope
+@click.option("--plugin", "plugins", multiple=True, metavar="NAME|FILE.py", help="Serve this plugin; repeat for more.")
+@click.option("--no-plugin", "no_plugins", multiple=True, metavar="NAME", help="Leave this plugin out.")
+@click.option("--config", type=click.Path(path_type=Path), help="Serve with this file; by default ./mcptrio.toml.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set this variable for the server; repeat for more.")
+@click.option("--url", help="Reach a server at this URL, instead of starting one.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME=VALUE", help="With --url: send this header; repeat for more."
+)
+@click.option("--force", is_flag=True, help="Put it in the place of an entry of this name that is not mcptrio's.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
+@click.option("--print", "prints", is_flag=True, help="Only print the entry.")
+@click.pass_context
+def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Scope, **options: Any) -> None:
+    """Write the entry that starts mcptrio, or reaches it, into the configuration of hosts.
+
+    What stands behind -- at the end is passed on to `mcptrio serve`.
+    """
+    machine = Machine.here()
+    target = _target(options, InstallCommand.passed_on(ctx), machine)
+    if options["prints"]:
+        for host in _kinds(hosts, machine, scope):
+            click.echo(snippet(host, name, target), nl=False)
+        return
+    if (warning := Launch.warning()) is not None and isinstance(target, Command):
+        click.echo(f"mcptrio: {warning}", err=True)
+
+    def plan(host: HostKind, path: Path) -> Plan:
+        return plan_install(host, path, name, target, force=options["force"])
+
+    _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=options["dry_run"])
+
+
+@command.command("uninstall")
+@hosts_and_scope
+@click.option("--force", is_flag=True, help="Remove an entry of this name that is not mcptrio's, too.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
+@click.pass_context
+def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Scope, force: bool, dry_run: bool) -> None:
+    """Take the entry out of the configuration of hosts.
+
+    If nothing else has changed, the file is again what it was before, to the byte.
+    """
+    machine = Machine.here()
+
+    def plan(host: HostKind, path: Path) -> Plan:
+        return plan_uninstall(host, path, name, force=force)
+
+    _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=dry_run)
+
+
+@command.command("status")
+@click.argument("hosts", metavar="[HOST...]", nargs=-1)
+@click.option("--name", default="mcptrio", show_default=True, help="The entry to look at, beside those of mcptrio.")
+@click.option("--check", is_flag=True, help="Start what the user's files start, and ask it for its tools.")
+@click.option("--check-project", is_flag=True, help="The same with the files of the project in this folder.")
+@json_option
+@click.pass_context
+def _status(
+    ctx: click.Context, /, hosts: tuple[str, ...], name: str, check: bool, check_project: bool, as_json: bool
+) -> None:
+    """List the known hosts: where their files are, and where mcptrio is installed.
+
+    Also tells whether what the entries name is still there; exit code 1 if it is not.
+    """
+    machine = Machine.here()
+    kinds = [*HOSTS.values()] if not hosts else _kinds(hosts, machine, None)
+    wanted: dict[Scope, bool] = {"user": check, "project": check_project}
+    found = look_at(kinds, machine, name, checked=[scope for scope, is_wanted in wanted.items() if is_wanted])
+    if as_json:
+        print_json({"files": [values_of(each) for each in found]})
+    else:
+        for line in lines(found, Look.of_stdout()):
+            click.echo(line)
+    if any(_is_wrong(each) for each in found):
+        ctx.exit(1)
+
+
+def _is_wrong(found: Found) -> bool:
+    if found.status.problem is not None:
+        return True
+    return any(each.problems or found.answers.get(each.name, "").startswith("!") for each in found.status.entries)
+
+
+def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
+    """The hosts named, each once.
+
+    Raises:
+        ConfigError: one is not known.
+    """
+    kinds: dict[str, HostKind] = {}
+    for name in names:
+        if name != _ALL:
+            kinds[name] = find_host(name)
+            continue
+        for host in HOSTS.values():
+            if host.is_found(machine) and (scope is None or scope in host.files(machine)):
+                kinds[host.id] = host
+    if not kinds:
+        raise ConfigError("HOST: expected a host; none of those that are known is found here")
+    return list(kinds.values())
+
+
+def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machine) -> Command | Endpoint:
+    url = options["url"]
+    if url is None:
+        if options["headers"]:
+            raise click.UsageError("--header goes with --url")
+        launch = Launch(
+            plugins=options["plugins"],
+            no_plugins=options["no_plugins"],
+            config=options["config"],
+            arguments=arguments,
+            env=pairs("--env", options["env"]),
+        )
+        return launch.command(machine.project)
+    given = [name for name in ("plugins", "no_plugins", "config", "env") if options[name]]
+    if given or arguments:
+        raise click.UsageError("--url reaches a server that runs: it takes no plugins, configuration or variables")
+    if not url.startswith(("http://", "https://")):
+        raise click.UsageError("--url: expected an http or https URL, got something else")
+    return Endpoint(url=url, headers=pairs("--header", options["headers"]))
+
+
+def _carry_out(
+    ctx: click.Context,
+    hosts: Sequence[HostKind],
+    machine: Machine,
+    scope: Scope,
+    plan: Callable[[HostKind, Path], Plan],
+    name: str,
+    *,
+    dry_run: bool,
+) -> None:
+    is_refused = False
+    for host in hosts:
+        try:
+            planned = plan(host, host.file(machine, scope))
+            for line in _told(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
+                if line:
+                    click.echo(line)
+        except ConfigError as error:
+            is_refused = True
+            click.echo(f"mcptrio: {error}", err=True)
+    if is_refused:
+        ctx.exit(2)
+
+
+def _told(planned: Plan, name: str) -> Iterator[str]:
+    kept = planned.carry_out()
+    yield f"{planned.host.title}: {name} {planned.does}: {printable(str(planned.path))}"
+    if planned.others:
+        names = ", ".join(printable(each) for each in planned.others)
+        yield f"  it has mcptrio as {names}: mcptrio host uninstall {planned.host.id} --name {planned.others[0]}"
+    if kept is not None:
+        yield f"  as it was before: {printable(str(kept))}"
+    if planned.does in ("added", "changed") and planned.host.then:
+        yield f"  {planned.host.then}"

@@ -1,0 +1,56 @@
+"""``mcptrio new``: a plugin package of one's own, which works as it is.
+
+The one rule: a name that is somebody's is not given away a second time. Two plugins of one name would end in
+quarantine, and one with the name of a command would share its variables of the environment.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mcptrio.cli.group import COMMANDS
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.new.scaffold import SHIPPED, NewPlugin, write_plugin
+from mcptrio.errors import ConfigError
+from mcptrio.plugins.finding import distribution_of, offered
+
+__all__ = ["command"]
+
+
+@click.command("new", cls=Command)
+@click.argument("name")
+@click.option(
+    "--path",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Make the folder mcptrio-NAME in this one.  [default: the current one]",
+)
+@click.option("--author", metavar="NAME|NAME <EMAIL>", help="Who writes it; it is then under the MIT license.")
+@click.option("--description", help="What it is for, on one line.")
+def command(name: str, folder: Path, author: str | None, description: str | None) -> None:
+    """Write a plugin package of your own: one that works, with tests."""
+    new = NewPlugin(name=name, author=author, description=description)
+    _check_free(name)
+    written = write_plugin(new, folder)
+    place = written[0].parent
+    click.echo(f"wrote {place}: {len(written)} files")
+    click.echo(f'next: cd {place} && pip install -e ".[test]" && pytest')
+
+
+def _check_free(name: str) -> None:
+    """
+    Raises:
+        ConfigError: somebody has this name.
+    """
+    if name in SHIPPED:
+        raise ConfigError(f"{name} is a plugin that comes with mcptrio; take another name")
+    if name in COMMANDS:
+        raise ConfigError(f"{name} is a command of mcptrio, whose variables begin like a plugin's; take another name")
+    installed = offered()
+    if name in installed:
+        distribution, _ = distribution_of(installed[name][0])
+        raise ConfigError(f"a plugin {name} is installed already, by {distribution or 'somebody'}; take another name")

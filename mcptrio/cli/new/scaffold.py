@@ -1,0 +1,194 @@
+"""A new plugin package, written from templates that come with mcptrio.
+
+Called by ``mcptrio new``.
+The one rule: all of it or nothing. The package is written beside its place and moved there in one step, so that
+whatever goes wrong, nothing half-written is found; and nothing that was there before is touched.
+
+The templates are plain files below ``cli/new/templates/plugin``, whose names end in ``.in``, so that no tool takes
+them for modules or tests of ours. In a name ``MODULE`` stands for the module and ``dot-`` at its beginning for a dot;
+in a text ``@WORD@`` stands for a value, and a line that holds nothing but a word without a value is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import date
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from attrs import field, frozen
+
+from mcptrio.errors import ConfigError
+from mcptrio.ground.version import __version__
+from mcptrio.settings.reader import variable_of
+
+__all__ = ["SHIPPED", "NewPlugin", "write_plugin"]
+
+SHIPPED: Final = (
+    "authserver",
+    "everything",
+    "fetch",
+    "fs",
+    "git",
+    "memory",
+    "openapi",
+    "proxy",
+    "shell",
+    "skills",
+    "sqlite",
+    "thinking",
+    "time",
+)
+"""The plugins that come with mcptrio, installed here or not."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}")
+_AUTHOR: Final = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?:<(?P<email>[^<>\s@]+@[^<>\s@]+)>)?")
+_LONGEST: Final = 200
+"""Characters of an author and of a description."""
+_WORD: Final = re.compile(r"@([A-Z_]+)@")
+_LICENSE: Final = "LICENSE"
+
+
+def _is_name(_plugin: object, _field: object, name: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise ConfigError(
+            f"expected a name of 1 to 20 characters a-z, 0-9 and -, with a letter at the beginning, got {name!r}"
+        )
+    if name.endswith("-") or "--" in name:
+        # A package index takes no such end, and several hyphens for one.
+        raise ConfigError(f"expected a hyphen between letters or digits only, got {name!r}")
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+        raise ConfigError(f"expected another name than a keyword of Python, got {name!r}")
+
+
+def _is_line(_plugin: object, attribute: object, text: str | None) -> None:
+    if text is not None and (not text.strip() or len(text) > _LONGEST or not text.isprintable()):
+        what = getattr(attribute, "name", "text")
+        raise ConfigError(f"--{what}: expected one line of 1 to {_LONGEST} characters, got {text[:40]!r}")
+
+
+def _is_author(_plugin: object, _field: object, text: str | None) -> None:
+    if text is not None and _AUTHOR.fullmatch(text.strip()) is None:
+        raise ConfigError(f"--author: expected NAME or NAME <EMAIL>, got {text!r}")
+
+
+@frozen(kw_only=True)
+class NewPlugin:
+    """What is to be written.
+
+    Args:
+        name: ``notes`` for the distribution mcptrio-notes.
+        author: ``NAME`` or ``NAME <EMAIL>``; with one the package is under the MIT license, without one under none.
+        description: one line.
+
+    Raises:
+        ConfigError: one of them is not as it has to be.
+    """
+
+    name: str = field(validator=_is_name)
+    author: str | None = field(default=None, validator=[_is_line, _is_author])
+    description: str | None = field(default=None, validator=_is_line)
+
+    @property
+    def distribution(self) -> str:
+        """What it is called where it is installed from; also its folder."""
+        return f"mcptrio-{self.name}"
+
+    @property
+    def module(self) -> str:
+        return f"mcptrio_{self.name.replace('-', '_')}"
+
+
+def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
+    """Write the package into a folder of its own.
+
+    Args:
+        folder: where that folder is made.
+
+    Returns:
+        Its files. The first is its README.
+
+    Raises:
+        ConfigError: there is no such folder, or the one to be made is there and holds something.
+        OSError: it cannot be written.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"--path: no such folder: {folder}")
+    target = folder / new.distribution
+    if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"{target} is there already, and not an empty folder")
+    beside = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
+    try:
+        # Inside of the temporary folder, which is closed to others, since this one is to be like any other.
+        written = Path(beside) / new.distribution
+        paths = []
+        for path, text in _rendered(new):
+            file = written / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, "utf-8", newline="\n")
+            paths.append(target / path)
+        # Windows moves nothing onto a folder, and who fills it meanwhile is heard of here.
+        with suppress(FileNotFoundError):
+            target.rmdir()
+        written.rename(target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return sorted(paths, key=lambda path: (path.name != "README.md", path))
+
+
+def _rendered(new: NewPlugin) -> Iterator[tuple[PurePosixPath, str]]:
+    values = _values(new)
+    for path, template in _templates(files("mcptrio.cli.new").joinpath("templates", "plugin"), PurePosixPath()):
+        if new.author is not None or path.name != _LICENSE:
+            yield PurePosixPath(str(path).replace("MODULE", new.module)), _filled(template, values)
+
+
+def _templates(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+    for each in folder.iterdir():
+        name = re.sub(r"^dot-", ".", each.name)
+        if each.is_dir():
+            yield from _templates(each, below / name)
+        elif name.endswith(".in"):
+            yield below / name.removesuffix(".in"), each.read_text("utf-8")
+
+
+def _values(new: NewPlugin) -> Mapping[str, str]:
+    description = new.description or f"{new.name}: a plugin of mcptrio."
+    author = _AUTHOR.fullmatch(new.author.strip()) if new.author is not None else None
+    person = {key: _quoted(value) for key, value in author.groupdict().items() if value} if author is not None else {}
+    fields = ", ".join(f"{key} = {value}" for key, value in person.items())
+    return {
+        "NAME": new.name,
+        "MODULE": new.module,
+        "VARIABLE": variable_of((new.name, "greeting")),
+        "VERSION": __version__,
+        "DESCRIPTION": description,
+        "DESCRIPTION_QUOTED": _quoted(description),
+        "LICENSE_LINES": 'license = "MIT"\nlicense-files = ["LICENSE"]' if author is not None else "",
+        "AUTHORS_LINE": f"authors = [{{ {fields} }}]" if fields else "",
+        "AUTHOR": author["name"] if author is not None else "",
+        "YEAR": str(date.today().year),
+    }
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    lines = []
+    for line in template.splitlines(keepends=True):
+        alone = _WORD.fullmatch(line.strip())
+        if alone is None or values[alone[1]]:
+            lines.append(_WORD.sub(lambda found: values[found[1]], line))
+    return "".join(lines)
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML: JSON's, as long as there are no control characters."""
+    return json.dumps(text, ensure_ascii=False)

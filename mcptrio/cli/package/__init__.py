@@ -1,0 +1,165 @@
+"""``mcptrio package``: plugins as those who install servers want them: ``server.json`` of the registry, MCPB bundles.
+
+The one rule: nothing is sent anywhere. A file is written, and how to publish it is said on standard error.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import click
+
+from mcptrio.cli.client.saving import write_file
+from mcptrio.cli.help_pages import Group
+from mcptrio.cli.package.described import Described, describe
+from mcptrio.cli.package.mcpb import Bundle, bundle
+from mcptrio.cli.package.server_json import Listing, advice, server_json
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import Wanted, make_server, prints_on_stderr
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.ground.version import __version__
+from mcptrio.serve.config import Config
+
+__all__ = ["command"]
+
+
+@click.group("package", cls=Group)
+def command() -> None:
+    """Describe plugins for the MCP registry, or put them into an MCPB bundle."""
+
+
+_PLUGINS = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    required=True,
+    metavar="NAME|FILE.py",
+    help="The server has this plugin; repeat for more.",
+)
+_SETTINGS = click.option(
+    "--setting",
+    "settings",
+    multiple=True,
+    metavar="PLUGIN.FIELD",
+    help="Ask the user for this setting; repeat for more. By default for all that the plugins have.",
+)
+_FORCE = click.option("--force", is_flag=True, help="Write over a file that is there.")
+
+
+@command.command("server-json")
+@_PLUGINS
+@_SETTINGS
+@click.option("--name", metavar="NAMESPACE/NAME", help="By default what its README says behind mcp-name:.")
+@click.option("--title", help="For people.")
+@click.option("--description", help="By default that of the distribution.")
+@click.option("--version", help="By default that of the distribution.")
+@click.option("--package", metavar="DISTRIBUTION", help="Which of several is the server; the others come with it.")
+@click.option("--repository", metavar="URL", help="Where its source is.")
+@click.option("--url", help="Where it can be reached as well.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: standard output]")
+@_FORCE
+def _server_json(
+    plugins: tuple[str, ...],
+    settings: tuple[str, ...],
+    name: str | None,
+    title: str | None,
+    description: str | None,
+    version: str | None,
+    package: str | None,
+    repository: str | None,
+    url: str | None,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Make server.json, which the MCP registry takes (mcp-publisher publish)."""
+    listing = Listing(
+        name=name,
+        title=title,
+        description=description,
+        version=version,
+        package=package,
+        repository=repository,
+        url=url,
+    )
+    described = _described(plugins, settings)
+    text = json.dumps(server_json(described, listing), indent=2, ensure_ascii=False) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(output, text.encode(), overwrite=force)
+    for line in advice(described, listing):
+        click.echo(f"mcptrio: {line}", err=True)
+
+
+@command.command("mcpb")
+@_PLUGINS
+@_SETTINGS
+@click.option("--name", required=True, help="Of the extension: small letters, digits, '.', '_' and '-'.")
+@click.option("--version", default="0.1.0", show_default=True)
+@click.option("--display-name", help="For people.")
+@click.option("--description", help="By default that of the first distribution.")
+@click.option("--author", required=True, help="Who makes it.")
+@click.option("--license", help="As SPDX names it.")
+@click.option("--homepage", metavar="URL", help="Where more is said.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: NAME.mcpb]")
+@_FORCE
+@json_option
+def _mcpb(
+    plugins: tuple[str, ...],
+    settings: tuple[str, ...],
+    name: str,
+    version: str,
+    display_name: str | None,
+    description: str | None,
+    author: str,
+    license: str | None,
+    homepage: str | None,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Make a bundle that Claude Desktop and others install with a click; uv installs what it needs there.
+
+    The same plugins give the same bytes.
+    """
+    described = _described(plugins, settings)
+    data = bundle(
+        described,
+        Bundle(
+            name=name,
+            version=version,
+            description=description or _summary(described),
+            author=author,
+            mcptrio=__version__,
+            display_name=display_name,
+            license=license,
+            homepage=homepage,
+        ),
+    )
+    output = output if output is not None else Path(f"{name}.mcpb")
+    write_file(output, data, overwrite=force)
+    digest = sha256(data).hexdigest()
+    if as_json:
+        print_json({"file": str(output), "bytes": len(data), "sha256": digest})
+    else:
+        click.echo(f"{output}: {len(data)} bytes, SHA-256 {digest}")
+
+
+def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:
+    log_to_stderr("error", "text")
+    read = Config()
+    wanted = Wanted.of(read, plugins, (), strict=False)
+    with prints_on_stderr():
+        server = make_server(read, wanted, {})
+    return describe(server, wanted.files, settings)
+
+
+def _summary(plugins: Sequence[Described]) -> str:
+    told = [str(each.distribution.metadata["Summary"] or "") for each in plugins if each.distribution is not None]
+    return next(
+        (each for each in told if each), f"Tools: {', '.join(name for each in plugins for name in each.tools)}."
+    )

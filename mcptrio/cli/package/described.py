@@ -1,0 +1,89 @@
+"""Plugins as a publisher needs them: the distribution each is from, its tools, its settings.
+
+Made of a server that has loaded them.
+The one rule: nothing is told that would not be the same on another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+from attrs import field, frozen
+
+from mcptrio.capabilities.tools import ToolEntry
+from mcptrio.cli.package.settings import Setting, settings_of
+from mcptrio.errors import ConfigError, PluginError
+from mcptrio.server import Server
+
+__all__ = ["Described", "describe"]
+
+
+@frozen(kw_only=True)
+class Described:
+    """A plugin.
+
+    Args:
+        name: of the plugin.
+        distribution: what is installed to have it; ``None`` for a file.
+        file: the file, if it is one.
+        tools: name -> description.
+    """
+
+    name: str
+    distribution: Distribution | None = None
+    file: Path | None = None
+    tools: Mapping[str, str] = field(factory=dict)
+    settings: Sequence[Setting] = ()
+
+    @property
+    def requirement(self) -> str | None:
+        """What pip and uv take for exactly this."""
+        return None if self.distribution is None else f"{self.distribution.name}=={self.distribution.version}"
+
+
+def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -> list[Described]:
+    """The plugins of a server that are loaded, by name.
+
+    Args:
+        files: those that were loaded from files.
+        asked: the settings that matter, as ``plugin.field``; without any, all do.
+
+    Raises:
+        ConfigError: there is none, or one is neither installed nor a file.
+        PluginError: a plugin is broken.
+    """
+    by_stem = {file.stem: file for file in files}
+    found: list[Described] = []
+    known: list[str] = []
+    for name, plugin in sorted(server.plugins.plugins.items()):
+        if plugin.state == "disabled":
+            continue
+        if plugin.object is None:
+            raise PluginError(plugin.fault or "is not loaded", plugin=name, distribution=plugin.distribution)
+        if plugin.distribution is None and name not in by_stem:
+            raise ConfigError(f"--plugin: expected a plugin that is installed or a file, got {name}")
+        cls = plugin.config_class
+        settings = list(settings_of(name, cls)) if cls is not None else []
+        found.append(
+            Described(
+                name=name,
+                distribution=distribution(plugin.distribution) if plugin.distribution is not None else None,
+                file=by_stem.get(name) if plugin.distribution is None else None,
+                tools={each.key: _summary(each) for each in server.catalog.tools.registry if each.owner.name == name},
+                settings=tuple(each for each in settings if not asked or f"{name}.{each.field}" in asked),
+            )
+        )
+        known += [f"{name}.{each.field}" for each in settings]
+    if not found:
+        raise ConfigError("--plugin: expected a plugin to publish, got none")
+    for each in asked:
+        if each not in known:
+            raise ConfigError(f"--setting: expected one of {', '.join(known) or 'none'}, got {each}")
+    return found
+
+
+def _summary(tool: ToolEntry) -> str:
+    """The first paragraph, on one line."""
+    return " ".join((tool.tool.description or "").strip().partition("\n\n")[0].split())

@@ -1,0 +1,194 @@
+"""MCPB bundles: a zip with a manifest that a host installs, and whose dependencies uv installs there.
+
+The one rule: the same plugins give the same bytes: files in a fixed order, with a fixed time and fixed permissions.
+
+Source: MCPB, MANIFEST.md, "UV Runtime" and "User Configuration"; its schema for manifest version 0.4.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.cli.package.described import Described
+from mcptrio.cli.package.settings import Setting
+from mcptrio.errors import ConfigError
+
+__all__ = ["Bundle", "bundle", "files", "manifest"]
+
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""The earliest a zip can tell."""
+_MODE = 0o100644 << 16
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_PYTHON = ">=3.11"
+
+_START = '''\
+"""Starts the server of this bundle. Made by `mcptrio package mcpb`."""
+
+import os
+import sys
+
+from mcptrio.cli.server.bundle_start import start
+
+start(sys.argv[1:], os.environ, __file__)
+'''
+_IGNORED = ".venv/\n__pycache__/\nuv.lock\n"
+
+
+@frozen(kw_only=True)
+class Bundle:
+    """What the publisher says.
+
+    Args:
+        name: of the extension: small letters, digits, '.', '_' and '-'.
+        display_name: for people.
+        mcptrio: the version of mcptrio it is made with.
+    """
+
+    name: str
+    version: str
+    description: str
+    author: str
+    mcptrio: str
+    display_name: str | None = None
+    license: str | None = None
+    homepage: str | None = None
+
+
+def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
+    """The zip.
+
+    Raises:
+        ConfigError: something would be refused, or a plugin's file cannot be read.
+    """
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in sorted(files(plugins, about).items()):
+            info = zipfile.ZipInfo(name, _TIME)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.create_system = 3  # Unix, on whatever it is made
+            info.external_attr = _MODE
+            archive.writestr(info, content)
+    return data.getvalue()
+
+
+def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
+    """What is in it, by name.
+
+    Raises:
+        ConfigError: as above.
+    """
+    found = {
+        "manifest.json": _json(manifest(plugins, about)),
+        "pyproject.toml": _project(plugins, about).encode(),
+        "src/server.py": _START.encode(),
+        ".mcpbignore": _IGNORED.encode(),
+    }
+    for each in plugins:
+        if each.file is not None:
+            try:
+                found[f"src/{each.name}.py"] = each.file.read_bytes()
+            except OSError as error:
+                raise ConfigError(f"--plugin: {each.file} cannot be read: {error.strerror}") from error
+    return found
+
+
+def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
+    """
+    Raises:
+        ConfigError: something would be refused.
+    """
+    if not _NAME.fullmatch(about.name):
+        raise ConfigError(f"--name: expected small letters, digits, '.', '_' and '-', got {about.name!r}")
+    for option, text in (
+        ("--version", about.version),
+        ("--description", about.description),
+        ("--author", about.author),
+    ):
+        if not text.strip():
+            raise ConfigError(f"{option}: expected a text, got none")
+    if any(each.name == "server" for each in plugins if each.file is not None):
+        raise ConfigError("--plugin: a bundle has a server.py of its own; expected a file of another name")
+    settings = [setting for each in plugins for setting in each.settings]
+    told: dict[str, Any] = {"manifest_version": "0.4", "name": about.name}
+    if about.display_name is not None:
+        told["display_name"] = about.display_name
+    told |= {"version": about.version, "description": about.description, "author": {"name": about.author}}
+    if about.homepage is not None:
+        told["homepage"] = about.homepage
+    told["server"] = {"type": "uv", "entry_point": "src/server.py", "mcp_config": _start(plugins, settings)}
+    tools = {name: text for each in plugins for name, text in each.tools.items()}
+    told["tools"] = [
+        {"name": name, "description": text} if text else {"name": name} for name, text in sorted(tools.items())
+    ]
+    # Which there are may depend on the settings.
+    told["tools_generated"] = True
+    if about.license is not None:
+        told["license"] = about.license
+    told["compatibility"] = {"platforms": ["darwin", "linux", "win32"], "runtimes": {"python": _PYTHON}}
+    if settings:
+        told["user_config"] = {setting.key: _asked(setting) for setting in settings}
+    return told
+
+
+def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[str, Any]:
+    args = ["run", "--directory", "${__dirname}", "src/server.py"]
+    for each in plugins:
+        args += ["--plugin", each.name if each.file is None else f"{each.name}.py"]
+    # A host puts a list only into arguments, one for each item, and never into a variable.
+    for setting in settings:
+        if setting.is_multiple:
+            kind = "--paths" if setting.kind in ("directory", "file") else "--list"
+            args += [kind, setting.variable, f"${{user_config.{setting.key}}}"]
+    told: dict[str, Any] = {"command": "uv", "args": args}
+    env = {each.variable: f"${{user_config.{each.key}}}" for each in settings if not each.is_multiple}
+    if env:
+        told["env"] = env
+    return told
+
+
+def _asked(setting: Setting) -> Mapping[str, Any]:
+    description = setting.description
+    if setting.choices:
+        description = f"{description} ({', '.join(setting.choices)})"
+    told: dict[str, Any] = {
+        "type": setting.kind,
+        "title": setting.title,
+        "description": description,
+        "required": False,
+    }
+    if setting.default is not None:
+        told["default"] = setting.default
+    if setting.is_multiple:
+        told["multiple"] = True
+    if setting.is_secret:
+        told["sensitive"] = True
+    return told
+
+
+def _project(plugins: Sequence[Described], about: Bundle) -> str:
+    needed = sorted({f"mcptrio=={about.mcptrio}", *(each.requirement for each in plugins if each.requirement)})
+    lines = [
+        "[project]",
+        f"name = {json.dumps(about.name)}",
+        f"version = {json.dumps(about.version)}",
+        f"description = {json.dumps(about.description, ensure_ascii=False)}",
+        f'requires-python = "{_PYTHON}"',
+        "dependencies = [",
+        *(f"  {json.dumps(each)}," for each in needed),
+        "]",
+        "",
+        "[tool.uv]",
+        "package = false",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

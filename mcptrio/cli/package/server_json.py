@@ -1,0 +1,169 @@
+"""``server.json``: what the MCP registry is told of a server that PyPI has.
+
+The one rule: what the registry would refuse is refused here, with the reason.
+
+Source: the registry's schema for server.json, of the date in its URL; its documentation, "PyPI packages" (the README
+names the server) and "Versioning" (no ranges).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from mcptrio.cli.package.described import Described
+from mcptrio.cli.package.settings import Setting
+from mcptrio.errors import ConfigError
+
+__all__ = ["Listing", "advice", "server_json"]
+
+_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+_NAME = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
+_MOST_NAME, _MOST_TEXT, _MOST_VERSION = 200, 100, 255
+"""Characters."""
+_MCP_NAME = re.compile(r"mcp-name:\s*([a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+)")
+_SOURCES = {"github.com": "github", "gitlab.com": "gitlab"}
+
+
+@frozen(kw_only=True)
+class Listing:
+    """What the publisher says. What is ``None`` is taken from the distribution.
+
+    Args:
+        name: ``io.github.user/server``; by default what the README says behind ``mcp-name:``.
+        package: the distribution that is the server; by default that of the plugin, where there is one.
+        repository: its URL.
+        url: where the server can be reached as well.
+    """
+
+    name: str | None = None
+    title: str | None = None
+    description: str | None = None
+    version: str | None = None
+    package: str | None = None
+    repository: str | None = None
+    url: str | None = None
+
+
+def server_json(plugins: Sequence[Described], listing: Listing) -> dict[str, Any]:
+    """
+    Raises:
+        ConfigError: something is missing, or would be refused.
+    """
+    main = _main(plugins, listing.package)
+    assert main.distribution is not None
+    metadata = main.distribution.metadata
+    name = listing.name or _told_name(main)
+    if name is None:
+        raise ConfigError("--name: expected io.github.USER/SERVER, or a README with mcp-name: in it; got neither")
+    if not _NAME.fullmatch(name) or not 3 <= len(name) <= _MOST_NAME:
+        raise ConfigError(f"--name: expected NAMESPACE/NAME of letters, digits, '.' and '-', got {name!r}")
+    version = listing.version or main.distribution.version
+    if not version or len(version) > _MOST_VERSION or re.search(r"[\^~<>=*\s]", version):
+        raise ConfigError(f"--version: expected one version, got {version!r}")
+    told: dict[str, Any] = {"$schema": _SCHEMA, "name": name}
+    if listing.title is not None:
+        told["title"] = _text("--title", listing.title)
+    told["description"] = _text("--description", listing.description or str(metadata["Summary"] or ""))
+    if listing.repository is not None:
+        told["repository"] = {"url": listing.repository, "source": _source(listing.repository)}
+    told["version"] = version
+    told["packages"] = [_package(plugins, main)]
+    if listing.url is not None:
+        if not re.fullmatch(r"https?://\S+", listing.url):
+            raise ConfigError("--url: expected an http or https URL, got something else")
+        told["remotes"] = [{"type": "streamable-http", "url": listing.url}]
+    return told
+
+
+def advice(plugins: Sequence[Described], listing: Listing) -> Iterator[str]:
+    """What the publisher has to see to: without it the registry, or uvx, would refuse."""
+    main = _main(plugins, listing.package)
+    assert main.distribution is not None
+    package = main.distribution.name
+    told = _told_name(main)
+    if told is None or (listing.name is not None and told != listing.name):
+        yield f"the README of {package} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
+    scripts = {point.name for point in main.distribution.entry_points if point.group == "console_scripts"}
+    if package not in scripts:
+        yield f'uvx {package} needs a program of that name: [project.scripts] {package} = "mcptrio.cli:main"'
+
+
+def _main(plugins: Sequence[Described], package: str | None) -> Described:
+    installed = {each.distribution.name: each for each in plugins if each.distribution is not None}
+    files = [each.name for each in plugins if each.distribution is None]
+    if files:
+        raise ConfigError(f"--plugin: expected plugins from PyPI, got the file {files[0]}.py; a bundle may have files")
+    if package is None and len(installed) != 1:
+        raise ConfigError(f"--package: expected one of {', '.join(installed)}, got none")
+    if package is not None and package not in installed:
+        raise ConfigError(f"--package: expected one of {', '.join(installed)}, got {package}")
+    return installed[package] if package is not None else next(iter(installed.values()))
+
+
+def _package(plugins: Sequence[Described], main: Described) -> dict[str, Any]:
+    assert main.distribution is not None
+    others = sorted({each.requirement or "" for each in plugins} - {main.requirement})
+    package: dict[str, Any] = {
+        "registryType": "pypi",
+        "identifier": main.distribution.name,
+        "version": main.distribution.version,
+        "runtimeHint": "uvx",
+    }
+    if others:
+        package["runtimeArguments"] = [{"type": "named", "name": "--with", "value": each} for each in others]
+    package["transport"] = {"type": "stdio"}
+    package["packageArguments"] = [
+        {"type": "positional", "value": "serve"},
+        {"type": "named", "name": "--stdio"},
+        *({"type": "named", "name": "--plugin", "value": each.name} for each in plugins),
+    ]
+    variables = [_variable(setting) for each in plugins for setting in each.settings]
+    if variables:
+        package["environmentVariables"] = variables
+    return package
+
+
+def _variable(setting: Setting) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": setting.variable, "description": setting.description}
+    told["format"] = "string" if setting.is_multiple else _FORMATS[setting.kind]
+    if setting.is_secret:
+        told["isSecret"] = True
+    if setting.default is not None:
+        is_truth = isinstance(setting.default, bool)
+        told["default"] = str(setting.default).lower() if is_truth else str(setting.default)
+    if setting.choices:
+        told["choices"] = list(setting.choices)
+    return told
+
+
+_FORMATS = {
+    "string": "string",
+    "number": "number",
+    "boolean": "boolean",
+    "directory": "filepath",
+    "file": "filepath",
+}
+
+
+def _told_name(main: Described) -> str | None:
+    assert main.distribution is not None
+    readme = main.distribution.metadata.get_payload()  # type: ignore[attr-defined, unused-ignore]
+    found = _MCP_NAME.search(str(readme or ""))
+    return found[1] if found else None
+
+
+def _text(option: str, text: str) -> str:
+    if not 0 < len(text) <= _MOST_TEXT:
+        raise ConfigError(f"{option}: expected 1 to {_MOST_TEXT} characters, got {len(text)}")
+    return text
+
+
+def _source(url: str) -> str:
+    found = re.fullmatch(r"https?://(?:www\.)?([^/\s]+)/\S+", url)
+    if found is None:
+        raise ConfigError("--repository: expected the http or https URL of a repository, got something else")
+    return _SOURCES.get(found[1], found[1])

@@ -1,0 +1,52 @@
+"""``mcptrio plugins``: what is installed, what each plugin contributes, and what is wrong with it; and more of them.
+
+The one rule: without a subcommand it lists, with the options of ``list``.
+Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import click
+
+from mcptrio.cli.help_pages import Group
+from mcptrio.cli.plugins.doctor import command as doctor_command
+from mcptrio.cli.plugins.install import install as install_command
+from mcptrio.cli.plugins.install import uninstall as uninstall_command
+from mcptrio.cli.plugins.list import command as list_command
+from mcptrio.cli.plugins.show import command as show_command
+from mcptrio.cli.plugins.switch import disable as disable_command
+from mcptrio.cli.plugins.switch import enable as enable_command
+
+__all__ = ["command"]
+
+_HELP = ("-h", "--help")
+
+
+class _Group(Group):
+    """Lists where no subcommand is named."""
+
+    unnamed = list_command
+    """What is meant then."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # The completion of a shell wants to know of the others.
+        if not ctx.resilient_parsing and (not args or (args[0].startswith("-") and args[0] not in _HELP)):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("plugins", cls=_Group)
+def command() -> None:
+    """List the plugins, show all of one, switch them on and off, install them, or look for what is wrong."""
+
+
+for _each in (
+    list_command,
+    show_command,
+    enable_command,
+    disable_command,
+    install_command,
+    uninstall_command,
+    doctor_command,
+):
+    command.add_command(_each)

@@ -1,0 +1,259 @@
+"""``mcptrio plugins doctor``: what is wrong with the plugins, and what may become so.
+
+The one rule: no plugin is imported in this process. Each is looked at in one of its own, under a time limit, so one
+that hangs, ends its process or crashes is a finding like any other.
+Exit codes: 0 nothing is broken, 1 something is, 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from math import isnan
+from typing import Any
+
+import click
+import trio
+from attrs import define, field
+
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.server.doctor_child import question
+from mcptrio.cli.server.plugin_server import Chosen, Wanted, plugin_options
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look, Style, counted
+from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.quoting import printable
+from mcptrio.plugins.finding import check_offered, distribution_of, offered
+from mcptrio.plugins.portability import MOST_TOKENS
+from mcptrio.serve.config import Config
+from mcptrio.transports.child_process import signal_name, start_process
+from mcptrio.transports.child_stderr import ChildStderr
+from mcptrio.transports.fd_streams import open_reader
+
+__all__ = ["command"]
+
+_MOST_BYTES = 16 * 1024 * 1024
+"""Of one answer; more is not read, and the answer not understood."""
+_GOODBYE = 0.5
+"""Seconds for what a process has started, once it has ended itself."""
+_STYLES: dict[str, Style] = {"fine": "green", "odd": "yellow", "broken": "red"}
+_UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transports")
+"""Kinds of which a name belongs to one plugin."""
+
+
+@define(eq=False)
+class _Examined:
+    """
+    Attributes:
+        stage: what was being done when the process ended.
+        ended: its exit code; ``None`` where it was stopped.
+    """
+
+    name: str
+    stage: str = "starting Python"
+    reports: list[dict[str, Any]] | None = None
+    problem: str | None = None
+    ended: int | None = None
+    last_words: Sequence[str] = ()
+    seconds: float = 0.0
+    data: bytearray = field(factory=bytearray, repr=False)
+
+
+def _seconds(_ctx: click.Context, param: click.Parameter, value: float) -> float:
+    if isnan(value):
+        raise click.BadParameter("expected a number of seconds, got nan", param=param)
+    return value
+
+
+@click.command("doctor", cls=Command)
+@plugin_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    callback=_seconds,
+    metavar="SECONDS",
+    help="Time for each plugin.",
+)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -> None:
+    """Look for what is wrong with the plugins: each is imported in a process of its own, under a time limit."""
+    read = chosen.read()
+    wanted = chosen.wanted(read)
+    examined = trio.run(_examine_all, _names(wanted), chosen, timeout)
+    # What comes with mcptrio is in each of the processes.
+    plugins = list({report["name"]: report for each in examined for report in _reports(each, timeout)}.values())
+    found = _overall(plugins, read)
+    broken = sum(len(each["problems"]) for each in [*plugins, found])
+    warnings = sum(len(each["warnings"]) for each in [*plugins, found])
+    tokens = sum(sum(each["tokens"].values()) for each in plugins)
+    if as_json:
+        print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found})
+    else:
+        look = Look.of_stdout()
+        for line in _lines(plugins, found, look):
+            click.echo(line)
+        cost = f"{counted(len(plugins), 'plugins')}, about {counted(tokens, 'tokens')} (estimate)"
+        click.echo(look.wrap(f"{cost}: {broken} broken, {counted(warnings, 'warnings')}"))
+    ctx.exit(1 if broken else 0)
+
+
+def _names(wanted: Wanted) -> list[str]:
+    """The plugins to look at: installed ones by name, files by path."""
+    there = offered()
+    check_offered((*(wanted.names or ()), *wanted.without), there)
+    names = [name for name in there if wanted.names is None or name in wanted.names]
+    return [*(name for name in names if name not in wanted.without), *map(str, wanted.files)]
+
+
+async def _examine_all(names: Sequence[str], chosen: Chosen, timeout: float) -> list[_Examined]:
+    examined = [_Examined(name) for name in names]
+    at_once = trio.CapacityLimiter(max(1, os.cpu_count() or 1))
+    async with trio.open_nursery() as nursery:
+        for each in examined:
+            nursery.start_soon(_examine, each, question(each.name, chosen), timeout, at_once)
+    return examined
+
+
+async def _examine(examined: _Examined, asked: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
+    # As `python -m` alone would do it, what happens to lie in this folder is imported only if that is so here too.
+    from_here = {"", os.getcwd()} & set(sys.path[:1])
+    command = [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio.cli.server.doctor_child", asked]
+    async with at_once:
+        process = start_process(command, env=os.environ)
+        os.close(process.stdin)
+        said = ChildStderr(process.stderr, "drop", name=examined.name)
+        reader = open_reader(process.stdout)
+        started = trio.current_time()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(said.listen)
+                with trio.move_on_after(timeout):
+                    await _read_to_end(reader, examined)
+                    # It has closed its output, or somebody did for it; whether it ends is another matter.
+                    examined.ended = await process.wait()
+                examined.seconds = trio.current_time() - started
+                with trio.CancelScope(shield=True):
+                    # Bounded: _GOODBYE, and the time in which what is killed vanishes.
+                    await process.end(exit=0 if examined.ended is None else _GOODBYE, terminate=_GOODBYE)
+                said.close()
+        finally:
+            reader.close()
+        examined.last_words = said.last_words
+    _understand(examined)
+
+
+async def _read_to_end(reader: Any, examined: _Examined) -> None:
+    try:
+        while chunk := await reader.read():
+            examined.data += chunk
+            if len(examined.data) > _MOST_BYTES:
+                return
+    except (OSError, ConnectionClosed):
+        return
+
+
+def _understand(examined: _Examined) -> None:
+    for line in bytes(examined.data).splitlines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(told, dict):
+            continue  # printed before anything of ours had begun
+        examined.stage = told.get("stage", examined.stage)
+        examined.reports = told.get("report", examined.reports)
+        examined.problem = told.get("problem", examined.problem)
+    examined.data.clear()
+
+
+def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
+    """What the process has told of its plugin; where it could not, what became of it."""
+    if examined.reports is not None:
+        return examined.reports
+    if examined.problem is not None:
+        problem = examined.problem
+    elif examined.ended is None:
+        problem = f"{examined.stage} did not end within {timeout:g} s"
+    elif examined.ended < 0:
+        problem = f"{examined.stage} ended the process: {signal_name(-examined.ended)}"
+    else:
+        problem = f"{examined.stage} ended the process, with exit code {examined.ended}"
+    points = offered().get(examined.name)
+    distribution, version = distribution_of(points[0]) if points else (None, None)
+    return [
+        {
+            "name": examined.name,
+            "version": version,
+            "distribution": distribution,
+            "state": "unknown",
+            "import_seconds": None,
+            "offers": {},
+            "tokens": {},
+            "may_be_renamed": False,
+            "problems": [problem],
+            "warnings": [f"it said last: {line}" for line in examined.last_words[-1:]],
+        }
+    ]
+
+
+def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[str]]:
+    """What is wrong with all of them together."""
+    problems: list[str] = []
+    warnings: list[str] = []
+    owners: dict[tuple[str, str], str] = {}
+    for plugin in plugins:
+        for kind in _UNIQUE:
+            for name in plugin["offers"].get(kind, ()):
+                owner = owners.setdefault((kind, name), plugin["name"])
+                if owner == plugin["name"]:
+                    continue
+                if kind == "tools" and plugin["may_be_renamed"]:
+                    warnings.append(
+                        f"tool {name} is offered by {owner} and {plugin['name']}; that of {plugin['name']} is renamed"
+                    )
+                else:
+                    problems.append(
+                        f"{kind.removesuffix('s')} {name} is offered by {owner} and {plugin['name']};"
+                        f" {plugin['name']} would be left out"
+                    )
+    tokens = sum(sum(plugin["tokens"].values()) for plugin in plugins)
+    if tokens > MOST_TOKENS:
+        warnings.append(
+            f"all tools together take about {tokens} tokens of every conversation, more than {MOST_TOKENS}:"
+            " leave out what is not needed, with disable, include or exclude"
+        )
+    known = {*offered(), *(plugin["name"] for plugin in plugins)}
+    files = {
+        name.removesuffix(".py").rpartition("/")[2] for name in (*(read.server.enable or ()), *(read.server.only or ()))
+    }
+    warnings += [
+        str(read.error(("plugins", name), "no such plugin is installed"))
+        for name in read.plugins
+        if name not in known | files
+    ]
+    return {"problems": problems, "warnings": warnings}
+
+
+def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look: Look) -> Iterator[str]:
+    for plugin in plugins:
+        seconds = plugin["import_seconds"]
+        about = f"{counted(len(plugin['tokens']), 'tools')}, about {counted(sum(plugin['tokens'].values()), 'tokens')}"
+        about += f", imported in {seconds * 1000:.0f} ms" if seconds is not None else ""
+        verdict = "broken" if plugin["problems"] else "odd" if plugin["warnings"] else "fine"
+        label = f"{printable(plugin['name'])}: {verdict} "
+        yield look.wrap(f"({about})", _STYLES[verdict], label=label)
+        yield from _findings(plugin, look)
+    if found["problems"] or found["warnings"]:
+        yield "together:"
+        yield from _findings(found, look)
+
+
+def _findings(of: dict[str, Any], look: Look) -> Iterator[str]:
+    for label, kind in (("broken", "problems"), ("warning", "warnings")):
+        style = _STYLES["broken" if label == "broken" else "odd"]
+        yield from (look.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])

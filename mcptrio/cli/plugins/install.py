@@ -1,0 +1,135 @@
+"""``mcptrio plugins install`` and ``uninstall``: pip of this interpreter, and what became of it.
+
+The one rule: nothing is guessed about what pip does; which plugins there are is looked up before and after.
+
+Source: PyPA, "Names and normalization" and "Dependency specifiers".
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+
+import click
+
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.server.plugin_server import plugin_names
+from mcptrio.errors import ConfigError
+from mcptrio.plugins.finding import check_offered, distribution_of, offered
+
+__all__ = ["install", "uninstall"]
+
+_PREFIX = "mcptrio-"
+_NAME = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<rest>[ \t]*(?:[\[<>=!~;].*)?)", re.DOTALL)
+_FILES = (".whl", ".zip", ".tar.gz", ".tar.bz2")
+
+
+@click.command("install", cls=Command)
+@click.option("-U", "--upgrade", is_flag=True, help="Take the newest version, also if there is one already.")
+@click.option("--exact", is_flag=True, help="Take SPEC as it is: NAME is not mcptrio-NAME.")
+@click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
+def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
+    """Install plugins with pip, into the Python that mcptrio runs with.
+
+    SPEC is NAME for the distribution mcptrio-NAME, with a version if need be (git==1.2), or a path or URL as pip takes
+    it.
+    """
+    wanted = [each if exact else _requirement(each) for each in specs]
+    for spec in wanted:
+        if spec.startswith("-"):
+            raise click.UsageError(f"expected the name, path or URL of a distribution, got the option {spec!r}")
+    before = _installed()
+    _pip("install", [*(["--upgrade"] if upgrade else []), *wanted], shown=wanted)
+    _tell(before, _installed())
+
+
+@click.command("uninstall", cls=Command)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=plugin_names)
+def uninstall(names: tuple[str, ...]) -> None:
+    """Uninstall the distributions of plugins with pip. NAME is a plugin, or a distribution that has some."""
+    before = _installed()
+    wanted = list(dict.fromkeys(_distribution(name) for name in names))
+    _pip("uninstall", ["--yes", *wanted], shown=wanted)
+    _tell(before, _installed())
+
+
+def _requirement(spec: str) -> str:
+    found = _NAME.fullmatch(spec)
+    is_elsewhere = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
+    if found is None or is_elsewhere or (_normal(found["name"]) + "-").startswith(_PREFIX):
+        return spec
+    return f"{_PREFIX}{spec}"
+
+
+def _distribution(name: str) -> str:
+    """What pip knows a plugin as.
+
+    Raises:
+        ConfigError: there is no such plugin.
+    """
+    found = offered()
+    if name in found:
+        ours = distribution_of(found[name][0])[0]
+        if ours is None:
+            raise ConfigError(f"plugin {name} was not installed by an installer; remove it where it is")
+        return ours
+    known = {_normal(dist) for points in found.values() for point in points if (dist := distribution_of(point)[0])}
+    for each in (name, f"{_PREFIX}{name}"):
+        if _normal(each) in known:
+            try:
+                return str(distribution(each).name)
+            except PackageNotFoundError:
+                continue
+    check_offered([name], found)
+    return name
+
+
+def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None:
+    """
+    Raises:
+        click.ClickException: there is no pip here, or it has failed.
+    """
+    if find_spec("pip") is None:
+        words = " ".join(shown)
+        inject = f"pipx inject mcptrio {words}" if action == "install" else f"pipx uninject mcptrio {words}"
+        raise click.ClickException(
+            f"the Python of mcptrio, {sys.executable}, has no pip.\n"
+            f"Use uv: uv pip {action} --python {sys.executable} {words}\n"
+            f"or, where pipx has installed mcptrio: {inject}"
+        )
+    command = [sys.executable, "-m", "pip", action, *arguments]
+    sys.stdout.flush()
+    code = subprocess.run(command, check=False).returncode
+    if code:
+        raise click.ClickException(f"pip {action} ended with {code}")
+
+
+def _installed() -> dict[str, str]:
+    """Plugin to distribution and version."""
+    importlib.invalidate_caches()
+    return {
+        name: " ".join(part for part in distribution_of(points[0]) if part) or "-" for name, points in offered().items()
+    }
+
+
+def _tell(before: dict[str, str], after: dict[str, str]) -> None:
+    said = [f"added: {name} ({after[name]})" for name in after.keys() - before.keys()]
+    said += [f"removed: {name} ({before[name]})" for name in before.keys() - after.keys()]
+    said += [
+        f"changed: {name} ({before[name]} has become {after[name]})"
+        for name in after.keys() & before.keys()
+        if before[name] != after[name]
+    ]
+    for line in sorted(said):
+        click.echo(line)
+    if not said:
+        click.echo("the same plugins as before are installed; mcptrio plugins lists them")
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

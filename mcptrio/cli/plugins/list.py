@@ -1,0 +1,95 @@
+"""``mcptrio plugins list``: the plugins in a table, with what their tools cost.
+
+The one rule: nothing is opened; what fails only when a plugin is opened is not seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from attrs import asdict
+
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look, Style, counted
+from mcptrio.ground.quoting import printable
+from mcptrio.plugins.tokens import tokens_by_tool
+from mcptrio.server import Server
+
+__all__ = ["command", "state_of"]
+
+_HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
+_OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
+"""Left out of a table that is too wide for the terminal, in this order."""
+_STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "red"}
+
+
+@click.command("list", cls=Command)
+@plugin_options
+@json_option
+def command(chosen: Chosen, as_json: bool) -> None:
+    """List the plugins: version, distribution, what each contributes, state and fault."""
+    read = chosen.read()
+    log_to_stderr("error", "text")
+    with prints_on_stderr():
+        server = make_server(read, chosen.wanted(read), {})
+    listed = _listed(server)
+    tokens = sum(each["tokens"] for each in listed)
+    if as_json:
+        print_json({"plugins": listed, "tokens": tokens})
+        return
+    look = Look.of_stdout()
+    click.echo(_table(listed, look))
+    tools = sum(len(each["offers"].get("tools", ())) for each in listed)
+    if tools:
+        cost = f"{counted(tools, 'tools')}, about {counted(tokens, 'tokens')} in each conversation"
+        click.echo("\n" + look.wrap(f"{cost} (estimate: bytes / 4)"))
+    apart = [each["name"] for each in listed if each["isolated"] and not each["fault"]]
+    if apart:
+        click.echo(look.wrap(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}"))
+    for each in listed:
+        told = [each["fault"]] if each["fault"] else []
+        if each["isolated"] and not each["fault"]:
+            told.append("its process is not started here: mcptrio plugins show lists what it has")
+        told += each["warnings"]
+        told += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
+        style: Style = "red" if each["fault"] else "yellow"
+        for index, line in enumerate(told):
+            label = f"{printable(each['name'])}: "
+            click.echo(("\n" if index == 0 else "") + look.wrap(printable(line), style, label=label))
+
+
+def _listed(server: Server) -> list[dict[str, Any]]:
+    return [
+        {**asdict(each), "tokens": sum(tokens_by_tool(server.catalog, each.name).values())}
+        for each in server.status.plugins
+    ]
+
+
+def state_of(plugin: Mapping[str, Any]) -> str:
+    """The state of a plugin, in words."""
+    return "failed" if plugin["state"] == "quarantined" else str(plugin["state"])
+
+
+def _table(listed: list[dict[str, Any]], look: Look) -> str:
+    rows: list[list[str]] = []
+    for each in listed:
+        offers = ", ".join(counted(len(names), kind) for kind, names in each["offers"].items())
+        seconds = each["import_seconds"]
+        tools = len(each["offers"].get("tools", ()))
+        cells = (
+            each["name"],
+            each["version"] or "-",
+            each["distribution"] or "-",
+            f"{state_of(each)}, isolated" if each["isolated"] else state_of(each),
+            str(tools) if tools else "-",
+            str(each["tokens"]) if tools else "-",
+            f"{seconds * 1000:.0f} ms" if seconds is not None else "-",
+            offers or "-",
+        )
+        rows.append([printable(cell) for cell in cells])
+    return look.table(_HEAD, rows, optional=_OPTIONAL, styles=_STYLES)

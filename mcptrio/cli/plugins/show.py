@@ -1,0 +1,149 @@
+"""``mcptrio plugins show``: everything there is to know of one plugin.
+
+The one rule: no secret is shown; see :mod:`mcptrio.plugins.shown_settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from attrs import asdict, evolve
+
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Look
+from mcptrio.ground.quoting import printable
+from mcptrio.ground.tracebacks import render
+from mcptrio.plugins.finding import check_offered
+from mcptrio.plugins.plugin import Plugin
+from mcptrio.plugins.shown_settings import shown_settings
+from mcptrio.plugins.tokens import estimated_tokens
+from mcptrio.serve.config import Config
+from mcptrio.server import Server
+
+__all__ = ["command"]
+
+_HINTS = ("read_only", "destructive", "idempotent", "open_world")
+
+
+@click.command("show", cls=Command)
+@plugin_options
+@click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code it failed.")
+@json_option
+@click.argument("name", metavar="NAME", shell_complete=plugin_names)
+def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> None:
+    """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
+    if not chosen.plugins:
+        # Only this one is imported, and also if it is disabled: somebody wants to know.
+        chosen = evolve(chosen, plugins=(name,))
+    read = chosen.read()
+    log_to_stderr("critical", "text")
+    with prints_on_stderr():
+        # What runs in a process of its own shows what it has only when it is opened.
+        server = make_server(read, chosen.wanted(read), {"no_isolation": True})
+    name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
+    check_offered([name], server.plugins.plugins)
+    plugin = server.plugins.plugins[name]
+    told = _told(server, plugin, read)
+    if with_traceback and plugin.error is not None:
+        told["traceback"] = render(plugin.error)
+    if as_json:
+        print_json(told)
+        return
+    for line in _lines(told, Look.of_stdout()):
+        click.echo(line)
+
+
+def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
+    cls, table = _class_of(server, plugin), read.plugins.get(plugin.name, {})
+    tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
+    resources = (server.catalog.resources.resources, server.catalog.resources.templates)
+    return {
+        **asdict(plugin.status),
+        "isolated": plugin.policy.isolate,
+        "settings": [asdict(each) for each in shown_settings(plugin, cls, table, read.where)],
+        "tools": [
+            {
+                "name": tool.name,
+                "title": tool.title,
+                "description": tool.description,
+                "hints": {
+                    hint: value
+                    for hint in _HINTS
+                    if (value := getattr(tool.annotations, f"{hint}_hint", None)) is not None
+                },
+                "tokens": estimated_tokens(tool),
+            }
+            for tool in tools
+        ],
+        "resources": {
+            each.key: each.listed.description for registry in resources for each in registry if each.owner is plugin
+        },
+        "prompts": {
+            each.key: each.prompt.description for each in server.catalog.prompts.registry if each.owner is plugin
+        },
+        "hooks": server.plugins.hooks_of(plugin),
+    }
+
+
+def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
+    if plugin.object is None or plugin.state == "disabled":
+        return None
+    return plugin.config_class
+
+
+def _lines(told: dict[str, Any], look: Look) -> Iterator[str]:
+    yield look.paint(printable(told["name"]), "bold")
+    seconds = told["import_seconds"]
+    for what, said in (
+        ("version", told["version"]),
+        ("distribution", told["distribution"]),
+        ("state", "failed, and left out" if told["state"] == "quarantined" else told["state"]),
+        ("import", f"{seconds * 1000:.0f} ms" if seconds is not None else None),
+        ("hooks", ", ".join(told["hooks"])),
+    ):
+        if said:
+            yield look.wrap(printable(said), indent="  ", label=f"{what + ':':<14}")
+    if told["fault"]:
+        yield look.wrap(printable(told["fault"]), "red", indent="  ", label=f"{'fault:':<14}")
+    for warning in told["warnings"]:
+        yield look.wrap(printable(warning), "yellow", indent="  ", label=f"{'warning:':<14}")
+    if "traceback" in told:
+        yield ""
+        yield from (printable(line) for line in told["traceback"].rstrip("\n").split("\n"))
+    if told["settings"]:
+        yield look.paint("\nsettings", "bold")
+        width = max(len(each["name"]) for each in told["settings"])
+        for each in told["settings"]:
+            value = printable(f"{each['value']}  [{each['origin']}]")
+            yield look.wrap(value, "cyan", indent="  ", label=f"{each['name'].ljust(width)}  ")
+    if told["tools"]:
+        tokens = sum(each["tokens"] for each in told["tools"])
+        yield look.paint(
+            look.wrap(f"\ntools: {len(told['tools'])}, about {tokens} tokens (estimate: bytes / 4)"), "bold"
+        )
+        for tool in told["tools"]:
+            hints = [hint if value else f"not {hint}" for hint, value in tool["hints"].items()]
+            about = ", ".join([*(hint.replace("_", " ") for hint in hints), f"about {tool['tokens']} tokens"])
+            yield look.wrap(printable(f"({about})"), "cyan", indent="  ", label=f"{printable(tool['name'])} ")
+            for line in (tool["description"] or "no description").splitlines():
+                yield look.wrap(printable(line), indent="    ")
+    if told["withheld"]:
+        yield look.paint("\nwithheld", "bold")
+        for name, reason in told["withheld"].items():
+            yield look.wrap(printable(reason), "yellow", indent="  ", label=f"{printable(name)}: ")
+    for kind in ("resources", "prompts"):
+        if told[kind]:
+            yield look.paint(f"\n{kind}", "bold")
+            for name, description in told[kind].items():
+                first = (description or "no description").partition("\n")[0]
+                yield look.wrap(printable(first), "cyan", indent="  ", label=f"{printable(name)}: ")
+    others = {kind: names for kind, names in told["offers"].items() if kind not in ("tools", "resources", "prompts")}
+    if others:
+        yield ""
+    for kind, names in others.items():
+        yield look.wrap(printable(", ".join(names)), label=f"{printable(kind)}: ")

@@ -1,0 +1,143 @@
+"""``mcptrio plugins enable`` and ``disable``: the lists of ``[server]`` in the configuration file, edited in place.
+
+The one rule: nothing else in the file changes, and it is written in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import click
+from attrs import evolve, frozen
+
+from mcptrio.cli.help_pages import Command
+from mcptrio.cli.install.files import decoded, encoded
+from mcptrio.cli.install.files import read as read_file
+from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
+from mcptrio.cli.server.config_options import CONFIG, read_config
+from mcptrio.cli.server.plugin_server import plugin_names
+from mcptrio.errors import ConfigError
+from mcptrio.plugins.finding import check_offered, offered
+from mcptrio.serve.config import Config
+
+__all__ = ["disable", "enable"]
+
+_MODE = 0o644
+"""Of a file that we make: there is nothing in it but names."""
+
+Edit: TypeAlias = tuple[Literal["put", "take"], str]
+"""Put a name into a list of ``[server]``, or take it out of it."""
+
+_EDITS: Mapping[str, Callable[[str, str, str], str]] = {"put": with_name, "take": without_name}
+
+
+def _options(function: Any) -> Any:
+    for option in (
+        click.argument("name", metavar="NAME", shell_complete=plugin_names),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            help="Edit this file; by default ./mcptrio.toml, made if need be.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command("enable", cls=Command)
+@_options
+def enable(name: str, config: Path | None) -> None:
+    """Serve a plugin again: take it off the list of those that are left out, or put it on that of those served."""
+    path = config or Path(CONFIG)
+    read = _read(path)
+    written = _Written.of(read)
+    edits: list[Edit] = [("take", "disable")] if name in written.disabled else []
+    key, given = written.key, written.named
+    if given is not None and name not in given:
+        edits.append(("put", key))
+    _check(name, read, edits, path)
+    if name.endswith(".py") and given is None:
+        edits.append(("put", key))
+    _edit(path, name, edits, done="enabled", already=f"{name} is enabled already")
+
+
+@click.command("disable", cls=Command)
+@_options
+def disable(name: str, config: Path | None) -> None:
+    """Leave a plugin out: put it on the list of those not even imported, or take it off that of those served."""
+    path = config or Path(CONFIG)
+    read = _read(path)
+    written = _Written.of(read)
+    key, given = written.key, written.named
+    edits: list[Edit] = []
+    if given is not None:
+        if name in given:
+            edits.append(("take", key))
+        elif name.endswith(".py"):
+            near = get_close_matches(name, given, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{path}: server.{key} does not name {name}{hint}")
+    elif name not in written.disabled:
+        edits.append(("put", "disable"))
+    _check(name, read, edits, path)
+    _edit(path, name, edits, done="disabled", already=f"{name} is disabled already")
+
+
+@frozen
+class _Written:
+    """The lists of ``[server]`` as they are written, with files as they are named there."""
+
+    key: Literal["enable", "only"]
+    named: Sequence[str] | None
+    """The list of this key; ``None`` where neither is there."""
+    disabled: Sequence[str]
+
+    @classmethod
+    def of(cls, read: Config) -> _Written:
+        table = read.tables.get("server", {})
+        key: Literal["enable", "only"] = "only" if "only" in table else "enable"
+        return cls(key, table.get(key), table.get("disable", ()))
+
+
+def _read(path: Path) -> Config:
+    return read_config(path) if path.exists() else Config()
+
+
+def _check(name: str, read: Config, edits: list[Edit], path: Path) -> None:
+    """Nothing is put into a list that would be an error there. Taking out is always right.
+
+    Raises:
+        ConfigError: there is no such plugin.
+    """
+    if edits and all(action == "take" for action, _ in edits):
+        return
+    if name.endswith(".py"):
+        if ("put", "disable") in edits:
+            raise ConfigError(f"{name}: a file is served only where it is named; there is nothing to disable")
+        file = read.beside(name) if read.source is not None else path.parent / name
+        if not file.is_file():
+            raise ConfigError(f"no such file: {file}")
+    else:
+        check_offered([name], offered())
+
+
+def _edit(path: Path, name: str, edits: list[Edit], *, done: str, already: str) -> None:
+    if not edits:
+        click.echo(already)
+        return
+    original = read_file(path)
+    is_new = original.data is None
+    mark, text = decoded(path, original.data)
+    for action, key in edits:
+        try:
+            text = _EDITS[action](text, key, name)
+        except Inline as error:
+            raise ConfigError(f"{path}: cannot be edited: {error}; do it by hand") from error
+    if is_new:
+        original = evolve(original, mode=_MODE)
+    original.replace(encoded(mark, text))
+    told = ", ".join(f"{'added to' if action == 'put' else 'taken off'} server.{key}" for action, key in edits)
+    click.echo(f"{name} is {done}: {told} in {path}" + (", which is new" if is_new else ""))

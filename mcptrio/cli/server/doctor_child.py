@@ -1,0 +1,193 @@
+"""One plugin, looked at in a process of its own: ``python -m mcptrio.cli.server.doctor_child QUESTION``.
+
+Started by :mod:`mcptrio.cli.plugins.doctor`, which survives whatever happens here. QUESTION is a JSON object; lines of
+JSON are the answer: what is being done (``stage``), then the report.
+The one rule: the stage is told before it begins, so that whoever waits knows in which of them a process died.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import distribution
+from inspect import ismodule
+from pathlib import Path
+from pkgutil import walk_packages
+from time import perf_counter
+from typing import Any
+
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.own_issuers import mismatches
+from mcptrio.cli.server.plugin_server import Chosen, make_server
+from mcptrio.errors import ConfigError, PluginError
+from mcptrio.ground.guarded import Failure, run_guarded_sync
+from mcptrio.plugins.finding import offered
+from mcptrio.plugins.manager import SLOW_IMPORT
+from mcptrio.plugins.plugin import Plugin
+from mcptrio.plugins.portability import oddities_of
+from mcptrio.plugins.tokens import tokens_by_tool
+from mcptrio.server import Server
+
+__all__ = ["examine", "question"]
+
+_MOST_SENTENCES = 100
+"""Of one plugin's own doctor."""
+_NEVER_IMPORTED = {"__main__", "tests", "conftest"}
+"""Modules of a package that its plugin does not use."""
+_SENTENCE = 1000
+"""Characters."""
+
+
+def question(name: str, chosen: Chosen) -> str:
+    """What to ask of a plugin, of this name or this file.
+
+    Args:
+        chosen: what the command line says otherwise.
+    """
+    return json.dumps(
+        {
+            "plugins": [name],
+            "config": str(chosen.config) if chosen.config is not None else None,
+            "profile": chosen.profile,
+        }
+    )
+
+
+def examine(text: str, tell: Any) -> None:
+    """
+    Args:
+        tell: called with each line of the answer, as a value.
+    """
+    asked: dict[str, Any] = json.loads(text)
+    asked["config"] = Path(asked["config"]) if asked["config"] is not None else None
+    chosen = Chosen(**asked)
+    seconds: dict[str, float] = {}
+    tell({"stage": "importing it"})
+    for name in chosen.plugins:
+        for point in offered().get(name, ()):
+            started = perf_counter()
+            run_guarded_sync(point.load)  # what is wrong is told when the server does it again
+            seconds[name] = seconds.get(name, 0.0) + perf_counter() - started
+    tell({"stage": "reading its settings and registering what it has"})
+    try:
+        read = chosen.read()
+        # This is a process of its own already.
+        server = make_server(read, chosen.wanted(read), {"no_isolation": True})
+    except (ConfigError, PluginError) as error:
+        tell({"problem": str(error)})
+        return
+    tell({"stage": "importing all its modules"})
+    missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
+    tell({"stage": "its own doctor"})
+    reports = []
+    for plugin in server.plugins.plugins.values():
+        if plugin.state != "disabled":
+            report = _report(server, plugin)
+            report["problems"] += missing[plugin.name]
+            report["problems"] += map(str, mismatches(read, server, plugin))
+            name = plugin.name.partition(" #")[0]
+            report["import_seconds"] = seconds.get(name, report["import_seconds"])
+            if (report["import_seconds"] or 0) > SLOW_IMPORT:
+                report["warnings"].append(f"importing it took {report['import_seconds']:.1f} s")
+            reports.append(report)
+    tell({"report": reports})
+
+
+def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
+    tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
+    warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
+    warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
+    warnings += [oddity for tool in tools for oddity in oddities_of(tool)]
+    warnings += _missing_programs(plugin)
+    offers = {kind: list(names) for kind, names in plugin.offers.items()}
+    tokens = tokens_by_tool(server.catalog, plugin.name)
+    problems = list(_problems(server, plugin))
+    return {
+        "name": plugin.name,
+        "version": plugin.version,
+        "distribution": plugin.distribution,
+        "state": plugin.state,
+        "import_seconds": plugin.import_seconds,
+        "offers": offers,
+        "tokens": tokens,
+        "may_be_renamed": plugin.prefers_no_prefix,
+        "problems": problems,
+        "warnings": list(dict.fromkeys(warnings)),
+    }
+
+
+def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
+    if plugin.state != "quarantined":
+        try:
+            for said in server.plugins.call(plugin, "doctor"):
+                outcome = run_guarded_sync(lambda said=said: _sentences(said))  # type: ignore[misc]
+                if isinstance(outcome, Failure):
+                    yield f"doctor failed: {str(outcome.error) or type(outcome.error).__name__}"
+                else:
+                    yield from outcome.value
+        except PluginError:
+            pass  # the fault says so
+    if plugin.fault:
+        yield plugin.fault
+
+
+def _sentences(said: Any) -> list[str]:
+    sentences = []
+    for sentence in [said] if isinstance(said, str) else said:
+        if not isinstance(sentence, str):
+            raise TypeError(f"expected sentences, got {type(sentence).__name__}")
+        sentences.append(sentence[:_SENTENCE])
+        if len(sentences) == _MOST_SENTENCES:
+            break
+    return sentences
+
+
+def _missing_modules(plugin: Plugin) -> Iterator[str]:
+    """The modules of a plugin's package that cannot be imported.
+
+    A plugin may import some of its modules at the first call, and would fail only then if a library is missing.
+    """
+    package = plugin.object
+    if plugin.state == "disabled" or not ismodule(package) or not hasattr(package, "__path__"):
+        return
+    # What cannot be imported is told below; walk_packages would raise some of it.
+    for found in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
+        if not _NEVER_IMPORTED & set(found.name.split(".")):
+            outcome = run_guarded_sync(import_module, found.name)
+            if isinstance(outcome, Failure):
+                error = outcome.error
+                yield f"its module {found.name} cannot be imported: {type(error).__name__}: {error}"
+
+
+def _missing_programs(plugin: Plugin) -> Iterator[str]:
+    """What its distribution says it needs from elsewhere.
+
+    Source: PyPA, core metadata, "Requires-External".
+    """
+    if plugin.distribution is not None:
+        for needed in distribution(plugin.distribution).metadata.get_all("Requires-External") or ():
+            program = str(needed).partition(" ")[0].partition(";")[0].strip()
+            if program and shutil.which(program) is None:
+                yield f"it needs {program}, and there is no such program in PATH"
+
+
+def _main() -> None:
+    # What the plugin prints, and its children, is not the answer.
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    log_to_stderr("critical", "text")
+
+    def tell(value: Mapping[str, Any]) -> None:
+        data = json.dumps(value).encode() + b"\n"
+        while data:
+            data = data[os.write(kept, data) :]
+
+    examine(sys.argv[1], tell)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,55 @@
+"""``mcptrio serve --http``: one process, or one of several workers.
+
+Called by :mod:`mcptrio.cli.serve`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from attrs import evolve
+
+from mcptrio.cli.server.auth import guard_for
+from mcptrio.cli.server.own_issuers import check_own_issuers
+from mcptrio.cli.server.renewing import renewal
+from mcptrio.cli.server.serve_request import Asked, given
+from mcptrio.cli.server.tls import certificates_of
+from mcptrio.serve.http import serve_http
+from mcptrio.serve.http_options import SQLITE_STORE, StoreName
+from mcptrio.serve.http_process import HTTPProcess
+from mcptrio.serve.worker import Worker
+
+__all__ = ["over_http"]
+
+
+def over_http(asked: Asked, worker: Worker | None) -> None:
+    """Serve until a signal or the parent ends it.
+
+    Args:
+        worker: this process as one of several; ``None`` where it is alone.
+    """
+    read = asked.read
+    http = evolve(
+        read.http,
+        **given({name: asked.options[name] for name in ("host", "port")}),
+        message=read.server.message,
+        auth=guard_for(read, worker.beginning.key if worker is not None else None),
+    )
+    if worker is not None:
+        if worker.beginning.folder is not None:
+            http = evolve(http, store=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
+        # What a client posts has to reach the process that has its stream, and nothing sees to that.
+        http = evolve(http, legacy_sse=False)
+    certificates = certificates_of(read, http2=http.http2)
+    server = asked.make()
+    check_own_issuers(read, server)
+    process = HTTPProcess(
+        worker=worker,
+        addresses=tuple(asked.addresses),
+        certificates=certificates,
+        renew=renewal(server, asked) if worker is None else None,
+        http2=http.http2,
+    )
+    ready = asked.ready(server, process.ready.started if worker is not None else None)
+    process.run(partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready))

@@ -1,0 +1,91 @@
+"""Whether ``[auth]`` fits an authorization server that a plugin of the same process is.
+
+Asked by ``mcptrio serve`` at the start, and by ``mcptrio plugins doctor``.
+The one rule: only what both tables say is compared. An issuer of another host or port is for its own operator to judge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from mcptrio.abc import OwnIssuer
+from mcptrio.auth.urls import canonical, origin
+from mcptrio.cli.server.auth import settings_of
+from mcptrio.errors import AuthorizationError, ConfigError
+from mcptrio.plugins.plugin import Plugin
+from mcptrio.serve.config import Config
+from mcptrio.server import Server
+
+if TYPE_CHECKING:
+    from mcptrio.serve.auth_config import AuthSettings
+
+__all__ = ["check_own_issuers", "mismatches"]
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def check_own_issuers(read: Config, server: Server) -> None:
+    """
+    Raises:
+        ConfigError: nobody could log in at the authorization server of this process; names file, line and key.
+    """
+    for plugin in server.plugins.plugins.values():
+        for mismatch in mismatches(read, server, plugin):
+            raise mismatch
+
+
+def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
+    """Why nobody could log in at the authorization server that a plugin is."""
+    if plugin.state in ("disabled", "quarantined") or not read.asks_for_auth(os.environ):
+        return
+    if plugin.issuer is None:
+        return
+    try:
+        settings = settings_of(read)
+    except ConfigError as error:
+        yield error
+        return
+    if settings is not None:
+        yield from _mismatches(read, settings, plugin.issuer)
+
+
+def _mismatches(read: Config, settings: AuthSettings, offer: OwnIssuer) -> Iterator[ConfigError]:
+    here = [issuer for issuer in settings.issuers if _place(issuer) == _place(offer.issuer)]
+    if not here:
+        return
+    if offer.issuer not in here:
+        problem = f"expected {offer.issuer!r}, the issuer of the authorization server in this process, got {here[0]!r}"
+        yield read.error(("auth", "issuers"), f"{problem}: tokens name it letter by letter")
+    if lacking := {f"{settings.scope_prefix}{scope}" for scope in settings.scopes} - offer.scopes:
+        offered = " ".join(sorted(offer.scopes)) or "none"
+        problem = f"expected scopes that the authorization server in this process offers ({offered})"
+        yield read.error(("auth", "scopes"), f"{problem}, got {' '.join(sorted(lacking))}")
+    for resource in settings.resources:
+        if not _takes(offer, resource):
+            given = ", ".join(offer.resources) or f"those at {'/'.join(offer.issuer.split('/')[:3])}"
+            problem = f"expected a resource that the authorization server in this process gives tokens for ({given})"
+            yield read.error(("auth", "resource"), f"{problem}, got {resource!r}")
+
+
+def _takes(offer: OwnIssuer, resource: str) -> bool:
+    try:
+        wanted = canonical(resource)
+        if offer.resources:
+            return wanted in map(canonical, offer.resources)
+        return origin(wanted) == origin(canonical(offer.issuer))
+    except AuthorizationError:
+        return False
+
+
+def _place(url: str) -> tuple[str, int | None]:
+    """Host and port, with one name for this machine: where ``localhost`` is written for ``127.0.0.1``, it is a slip."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return url, None
+    host = parts.hostname or ""
+    return "localhost" if host in ("127.0.0.1", "::1") else host, port

@@ -1,0 +1,417 @@
+"""A server of plugins, as the command line and the configuration file name them.
+
+Used by ``serve``, by ``plugins``, and by the commands of the client for plugins that are served in this process.
+The one rule: the command line wins over the file.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial, wraps
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import evolve, fields_dict, frozen
+
+from mcptrio.cli.server.config_options import config_option, profile_option, read_config
+from mcptrio.errors import ConfigError
+from mcptrio.serve.config import Config
+from mcptrio.settings.problems import Key
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from mcptrio.abc import Bus
+    from mcptrio.plugins.lock import ToolLock
+    from mcptrio.plugins.manager import Instead, PluginManager
+    from mcptrio.plugins.plugin import Plugin
+    from mcptrio.plugins.policy import ToolPolicy
+    from mcptrio.plugins.settings import PluginTables
+    from mcptrio.server import Server
+
+__all__ = [
+    "LOCK",
+    "MOUNT",
+    "Chosen",
+    "Wanted",
+    "add_mounts",
+    "isolation",
+    "keys_of",
+    "make_server",
+    "plugin_names",
+    "plugin_options",
+    "prints_on_stderr",
+    "refuse_empty",
+    "report_opened",
+    "tables_of",
+    "unasked",
+]
+
+LOCK = "mcptrio.lock"
+"""Beside the configuration."""
+
+_log = logging.getLogger("mcptrio.cli")
+
+_LEAST_KEY_BYTES = 16
+_MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
+"""Plugins that come with mcptrio: loaded where they have a table."""
+MOUNT = "mount"
+"""Another one: loaded if a server is to be mounted."""
+
+
+def plugin_options(command: Any) -> Any:
+    """The options that say which plugins and which of their tools, as a decorator: the command is given ``chosen``."""
+
+    @wraps(command)
+    def given(**params: Any) -> Any:
+        own = {name: params.pop(name) for name in fields_dict(Chosen) if name in params}
+        return command(chosen=Chosen(**own), **params)
+
+    for option in reversed(
+        (
+            click.option(
+                "--plugin",
+                "plugins",
+                multiple=True,
+                metavar="NAME|FILE.py",
+                shell_complete=plugin_names,
+                help="Serve this plugin, installed or a file; repeat for more. By default all that are installed.",
+            ),
+            click.option(
+                "--no-plugin",
+                "no_plugins",
+                multiple=True,
+                metavar="NAME",
+                shell_complete=plugin_names,
+                help="Leave this plugin out.",
+            ),
+            config_option,
+            profile_option,
+        )
+    ):
+        given = option(given)
+    return given
+
+
+def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The installed plugins, for the completion of a shell, and files."""
+    from click.shell_completion import CompletionItem
+
+    from mcptrio.plugins.finding import offered
+
+    names = [CompletionItem(name) for name in offered() if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
+@frozen(kw_only=True)
+class Chosen:
+    """What the options say of plugins. See the options of the same names."""
+
+    plugins: Sequence[str] = ()
+    place: str = "--plugin"
+    """Where the command line names them, for errors."""
+    objects: Sequence[object] = ()
+    """Modules, classes and objects that a program gives instead of names."""
+    no_plugins: Sequence[str] = ()
+    config: Path | None = None
+    profile: str | None = None
+    strict: bool = False
+
+    def read(self) -> Config:
+        """
+        Raises:
+            ConfigError: as :func:`read_config`.
+        """
+        return read_config(self.config, self.profile)
+
+    def wanted(self, read: Config) -> Wanted:
+        """
+        Raises:
+            ConfigError: a file is not there, or what the file names is not installed.
+        """
+        wanted = Wanted.of(read, self.plugins, self.no_plugins, self.strict, place=self.place)
+        return evolve(wanted, objects=self.objects, names=(), files=()) if self.objects else wanted
+
+
+def tables_of(read: Config) -> PluginTables:
+    """What the file says of plugins."""
+    from mcptrio.plugins.settings import PluginTables
+
+    if not read.mount:
+        return PluginTables(tables=read.plugins, folder=read.beside("."), error=read.error)
+    servers = ("plugins", MOUNT, "servers")
+
+    def error(key: Key, problem: str) -> ConfigError:
+        return read.error((MOUNT, *key[3:]) if key[:3] == servers else key, problem)
+
+    own = {**read.plugins.get(MOUNT, {}), "servers": read.mount}
+    return PluginTables(tables={**read.plugins, MOUNT: own}, folder=read.beside("."), error=error)
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """Which plugins to load and what to offer of them, from the options and, where these say nothing, the file."""
+
+    names: Sequence[str] | None
+    """``None``: all that are installed."""
+    files: Sequence[Path]
+    without: Sequence[str]
+    strict: bool
+    objects: Sequence[object] = ()
+    policy: ToolPolicy | None = None
+    """Which tools; ``None`` for all."""
+    locked: bool | None = False
+    """Whether only what is as in the lock file is offered; ``None``: whatever was locked does not matter."""
+    mounts: bool = False
+    """Whether the servers of ``[mount.NAME]`` are mounted."""
+
+    def includes(self, plugin: Plugin) -> bool:
+        """Whether it is to run. Objects and files always are: nobody else would have put them in."""
+        if plugin.distribution is None:
+            return plugin.name != MOUNT or self.mounts
+        return plugin.name not in self.without and (self.names is None or plugin.name in self.names)
+
+    @classmethod
+    def of(
+        cls,
+        read: Config,
+        plugins: Sequence[str],
+        no_plugins: Sequence[str],
+        strict: bool,
+        *,
+        place: str = "--plugin",
+    ) -> Wanted:
+        """
+        Raises:
+            ConfigError: a file is not there, or what the file names is not installed.
+        """
+        # The parent of workers comes by here, and loads no plugins.
+        from mcptrio.plugins.finding import check_offered, offered
+
+        # It is never installed: the tables of the file enable it.
+        own = {MOUNT} if read.mount else set()
+        server = read.server
+        key = "only" if server.only is not None else "enable"
+        named = plugins
+        given = named or (server.only if key == "only" else server.enable)
+        files = [Path(name) for name in given or () if name.endswith(".py")]
+        for file in files:
+            if not file.is_file():
+                missing = f"no such file: {file}"
+                raise ConfigError(f"{place}: {missing}") if named else read.error(("server", key), missing)
+        names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
+        # An operator who names a plugin here and now wants it, whatever the file says.
+        left_out = [*no_plugins, *(name for name in server.disable if name not in named)]
+        for list_key, said in (
+            (key, names if not named else None),
+            ("disable", [name for name in server.disable if name not in own]),
+        ):
+            if said:
+                try:
+                    check_offered(said, offered())
+                except ConfigError as error:
+                    raise read.error(("server", list_key), str(error)) from error
+        return cls(
+            names=names,
+            files=files,
+            without=[name for name in left_out if name not in own],
+            strict=strict or (not plugins and server.only is not None),
+            policy=read.tools,
+            locked=read.tools.locked,
+            mounts=bool(own) and (not named or MOUNT in named) and MOUNT not in left_out,
+        )
+
+
+def make_server(
+    read: Config, wanted: Wanted, options: Mapping[str, Any], *, key: bytes | None = None, bus: Bus | None = None
+) -> Server:
+    """Load the plugins and make the server.
+
+    Args:
+        options: those of ``serve``, by their names; one that is ``None`` or missing is not given.
+        key: seals what travels through clients where no key is configured.
+        bus: reaches the other replicas.
+
+    Raises:
+        ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
+    """
+    from mcptrio.plugins.manager import PluginManager
+    from mcptrio.server import Server
+
+    tables = tables_of(read)
+    manager = PluginManager(strict=wanted.strict)
+    manager.instead = isolation(read, options, strict=wanted.strict)
+    if wanted.names is None or wanted.names or wanted.without:
+        manager.load_installed(only=wanted.names, without=wanted.without)
+    for file in wanted.files:
+        manager.load_file(file)
+    for each in wanted.objects:
+        # The program itself is named as its file would be.
+        is_program = getattr(each, "__name__", None) == "__main__"
+        manager.register(each, Path(sys.argv[0]).stem if is_program else None)
+    if wanted.mounts and not options.get("isolated"):
+        add_mounts(manager)
+    # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
+    for name in read.plugins if not options.get("isolated") else ():
+        if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
+            manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
+        elif name not in manager.plugins and (name != MOUNT or not read.mount):
+            # Not an error: one file may serve several environments.
+            _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
+    lock = _lock(read, wanted)
+    server = Server(
+        read.server.name,
+        version=_version(),
+        instructions=read.server.instructions,
+        plugins=manager,
+        config=tables,
+        tools=_policy(wanted, lock),
+        settings=evolve(read.server, keys=keys_of(read) or ([key] if key else []), bus=bus),
+    )
+    if lock is not None:
+        from mcptrio.plugins.lock_changes import changes_since
+
+        for change in changes_since(lock, server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)):
+            if not change.is_of_version:
+                _log.warning("not as in %s: %s", LOCK, change)
+    return server
+
+
+def add_mounts(manager: PluginManager) -> Plugin:
+    """Take in the plugin that mounts the servers of ``[mount.NAME]``."""
+    from mcptrio.mounting.mounts import Mounts
+
+    return manager.register(Mounts, MOUNT)
+
+
+def refuse_empty(server: Server) -> None:
+    """
+    Raises:
+        ConfigError: every plugin failed, so there is nothing to serve. The log has the reasons.
+    """
+    failed = [plugin for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    if failed and not any(plugin.name not in _MIDDLEWARE for plugin in server.plugins.active()):
+        names = ", ".join(plugin.name for plugin in failed)
+        raise ConfigError(
+            f"nothing to serve: {names} failed" if len(failed) == 1 else f"nothing to serve: all of {names} failed"
+        )
+
+
+def report_opened(server: Server) -> None:
+    """Log which plugins an open server goes on without.
+
+    Raises:
+        ConfigError: no plugin is left, as for :func:`refuse_empty`.
+    """
+    refuse_empty(server)
+    failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    if failed:
+        _log.warning("serving without %s: see the errors above", ", ".join(failed))
+
+
+def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:
+    """Which plugins run in processes of their own, by this configuration.
+
+    Args:
+        strict: whether the server starts only with all its plugins.
+    """
+    if options.get("isolated") or options.get("no_isolation"):
+        return None
+    return partial(_instead, tables_of(read), read, strict)
+
+
+def _instead(
+    tables: PluginTables, read: Config, strict: bool, name: str, path: Path | None
+) -> Callable[[], Any] | None:
+    """What is taken in the place of a plugin that runs in a process of its own."""
+    try:
+        if not tables.policy(name).isolate:
+            return None
+    except ConfigError:
+        # What is wrong is told when the plugin is configured.
+        return None
+    from mcptrio.mounting.isolation import Isolation
+
+    source = read.source
+    more = ["--profile", source.overlay[0][-1]] if source is not None and source.overlay[0] else []
+    isolation = Isolation(config=source.path if source is not None else None, options=more, strict=strict)
+    return partial(isolation.mount, name, path)
+
+
+def unasked(lock: ToolLock, wanted: Wanted) -> set[str]:
+    """Plugins in a lock that the options or the file leave out."""
+    named = {*(wanted.names or ()), *(file.stem for file in wanted.files)}
+    return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}
+
+
+@contextmanager
+def prints_on_stderr() -> Iterator[None]:
+    """What plugins, their libraries and their children print while they are imported is not what was asked for."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _lock(read: Config, wanted: Wanted) -> ToolLock | None:
+    """
+    Raises:
+        ConfigError: there is none, and there has to be; or it is not understood.
+    """
+    path = read.beside(LOCK)
+    if wanted.locked is None or not (wanted.locked or path.is_file()):
+        return None
+    from mcptrio.cli.server.lock_file import read_lock
+
+    return read_lock(path)
+
+
+def _policy(wanted: Wanted, lock: ToolLock | None) -> ToolPolicy | None:
+    policy = wanted.policy
+    if not wanted.locked or policy is None or lock is None:
+        return policy
+    from mcptrio.plugins.policy import LockedToolPolicy
+
+    return LockedToolPolicy(read_only=policy.read_only, include=policy.include, exclude=policy.exclude, lock=lock)
+
+
+def _version() -> str:
+    from mcptrio.ground.version import __version__
+
+    return __version__
+
+
+def keys_of(read: Config) -> list[bytes]:
+    """The sealing keys: from the environment first, then from files; never from the configuration itself.
+
+    Raises:
+        ConfigError: a file cannot be read, or a key is too short.
+    """
+    keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
+    for key in keys:
+        if len(key) < _LEAST_KEY_BYTES:
+            raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
+    for path in read.server.key_files:
+        try:
+            key = path.read_bytes().strip()
+        except OSError as error:
+            raise read.error(("server", "key_files"), f"{path} cannot be read: {error.strerror}") from error
+        if len(key) < _LEAST_KEY_BYTES:
+            raise read.error(("server", "key_files"), f"{path}: {_short(key)}")
+        keys.append(key)
+    return keys
+
+
+def _short(key: bytes) -> str:
+    return f"expected a sealing key of at least {_LEAST_KEY_BYTES} bytes, got {len(key)}"

@@ -1,0 +1,44 @@
+"""The plugins of a running server, as the configuration has them now.
+
+Called at SIGHUP where one process serves over HTTP, sockets or the transport of a plugin.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from mcptrio.cli.server.plugin_server import MOUNT, add_mounts, isolation, tables_of
+from mcptrio.cli.server.serve_request import Asked
+from mcptrio.errors import ConfigError, PluginError
+from mcptrio.server import Server
+
+__all__ = ["renewal"]
+
+_log = logging.getLogger("mcptrio.serve")
+
+
+def renewal(server: Server, asked: Asked) -> Callable[[], Awaitable[None]]:
+    """Return the function that renews the plugins of this server.
+
+    Declares all lists: a plugin that is enabled later may have what the first ones lack, and clients that are connected
+    by then ask for declared lists only.
+    """
+    server.announce_lists()
+    return partial(_renew, server, asked)
+
+
+async def _renew(server: Server, asked: Asked) -> None:
+    """Take the configuration of plugins anew; what is wrong with it changes nothing."""
+    try:
+        read, wanted = asked.read_again()
+        server.plugins.instead = isolation(read, asked.options, strict=server.plugins.strict)
+        if wanted.mounts and MOUNT not in server.plugins.plugins:
+            # The first server that is mounted. The renewal enables the plugin.
+            add_mounts(server.plugins).state = "disabled"
+        await server.renew_plugins(tables_of(read), wanted.includes)
+    except (ConfigError, PluginError) as error:
+        _log.error("the plugins stay as they are: %s", error)
+    else:
+        _log.info("the plugins are as the configuration has them now")

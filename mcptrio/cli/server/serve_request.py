@@ -1,0 +1,80 @@
+"""What the command line and the configuration ask of a server that is to be served, together.
+
+Made by ``mcptrio serve``, read by whatever serves.
+The one rule: an option wins over the environment, the environment over the file, and the file over the default.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import frozen
+
+from mcptrio.cli.server.plugin_server import report_opened
+from mcptrio.serve.config import Config
+from mcptrio.serve.process import Ready
+
+if TYPE_CHECKING:
+    from mcptrio.cli.server.plugin_server import Wanted
+    from mcptrio.server import Server
+
+__all__ = ["Asked", "given"]
+
+_log = logging.getLogger("mcptrio.cli")
+
+
+@frozen(kw_only=True)
+class Asked:
+    """
+    Args:
+        make: makes the server.
+        read_again: the configuration as it is now, and the plugins that are wanted by it.
+        options: of the command line, by name; ``None`` where one was not given.
+        addresses: as :func:`mcptrio.transports.sockets.listen` has them.
+    """
+
+    make: Callable[[], Server]
+    read_again: Callable[[], tuple[Config, Wanted]]
+    read: Config
+    options: Mapping[str, Any]
+    addresses: list[str]
+    as_json: bool
+    """Whether the log is one of JSON lines."""
+
+    def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> Ready:
+        """Announces where the server serves, once its plugins are open.
+
+        If the lifespan of every plugin failed, it raises a ``ConfigError`` instead, which ends the process.
+
+        Args:
+            server: ``None`` in the parent of workers, which check their own.
+            announce: what to call; by default the addresses are written for the operator.
+        """
+        say = announce or (_announce_in_json if self.as_json else _announce)
+
+        def started(urls: list[str]) -> None:
+            if server is not None:
+                report_opened(server)
+            say(urls)
+
+        return Ready(started)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _announce(urls: list[str]) -> None:
+    for url in urls:
+        click.echo(f"serving {url}", err=True)
+
+
+def _announce_in_json(urls: list[str]) -> None:
+    # Whatever level was asked for: a process that starts this one waits for the line.
+    _log.setLevel(logging.INFO)
+    for url in urls:
+        _log.info("serving %s", url)

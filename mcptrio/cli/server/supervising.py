@@ -1,0 +1,75 @@
+"""``mcptrio serve --http`` with more than one worker: the parent's part of the command.
+
+Called by :mod:`mcptrio.cli.serve` instead of serving itself.
+The one rule: it reads of the configuration what concerns itself; the workers read all of it, anew at each reload.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import trio
+
+from mcptrio.cli.server.serve_request import Asked
+from mcptrio.serve.process import Hangups, run
+from mcptrio.serve.workers import Plan, Pool
+from mcptrio.transports.sockets import listen
+
+__all__ = ["supervise", "worker_count"]
+
+
+def worker_count(asked: Asked) -> int:
+    """How many processes are to serve."""
+    wanted = asked.read.http.workers
+    if wanted != "auto":
+        return wanted
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def supervise(asked: Asked, count: int) -> None:
+    """Keep so many workers running until a signal ends it.
+
+    Raises:
+        ConfigError: workers are not to be had here, or one of them says so.
+        ChildProcessError: none of them could be got to serve.
+        OSError: the address cannot be bound.
+    """
+    read, options = asked.read, asked.options
+    if sys.platform == "win32":
+        raise read.error(("http", "workers"), "Windows has no sockets that processes can inherit; serve with one")
+    http = read.http
+    if read.is_set("http", "store") and http.store == "memory":
+        raise read.error(("http", "store"), "expected sqlite:PATH or nothing with workers: memory is one process's own")
+    if read.is_set("http", "legacy_sse") and http.legacy_sse:
+        problem = "expected false with workers: HTTP with SSE needs one process for a client"
+        raise read.error(("http", "legacy_sse"), problem)
+    host = options["host"] or http.host
+    port = options["port"] if options["port"] is not None else http.port
+    addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    pool = Pool(
+        Plan(
+            command=_command(),
+            count=count,
+            listening=[listen(address) for address in addresses],
+            shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
+            as_json=asked.as_json,
+            folder=not read.is_set("http", "store"),
+            worker_timeout=http.worker_timeout,
+        )
+    )
+    hangups = Hangups()
+
+    async def keep(stop: trio.Event) -> None:
+        await pool.run(stop, hangups, task_status=asked.ready(None))
+
+    run(keep, hangups=hangups, at_once=pool.kill)
+
+
+def _command() -> list[str]:
+    """This one again, in a fresh interpreter.
+
+    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
+    """
+    from_here = {"", os.getcwd()} & set(sys.path[:1])
+    return [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio", *sys.argv[1:]]

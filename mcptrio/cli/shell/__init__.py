@@ -1,0 +1,288 @@
+"""``mcptrio shell``: a conversation with one server, line by line; of a person, or of a file.
+
+At a terminal with suggestions, a history, and what the server tells meanwhile above the line that is typed. Otherwise
+one command a line, up to the first that fails.
+The one rule: a line does what the command of the same name does.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+import attrs
+import click
+import trio
+
+from mcptrio.cli import watch
+from mcptrio.cli.call import command as call_command
+from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.exits import ExitCode, only, report
+from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.complete import command as complete_command
+from mcptrio.cli.inspect import command as inspect_command
+from mcptrio.cli.list import command as list_command
+from mcptrio.cli.ping import command as ping_command
+from mcptrio.cli.prompt import command as prompt_command
+from mcptrio.cli.read import command as read_command
+from mcptrio.cli.shell.completion import Completer
+from mcptrio.cli.terminal.history import History, history_path
+from mcptrio.cli.terminal.input_lines import InputLines, open_input
+from mcptrio.cli.terminal.terminal import Interrupted, Terminal
+from mcptrio.client.subscriptions import Changes
+from mcptrio.errors import ConfigError, ConnectionClosed, MCPTrioError
+from mcptrio.ground.quoting import quote
+from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.schema.validation_messages import suggest
+
+__all__ = ["command"]
+
+_COMMANDS: Mapping[str, click.Command] = MappingProxyType(
+    {
+        "list": list_command,
+        "call": call_command,
+        "read": read_command,
+        "prompt": prompt_command,
+        "complete": complete_command,
+        "ping": ping_command,
+        "inspect": inspect_command,
+        "watch": watch.command,
+    }
+)
+_OWN = {
+    "unwatch": "Watch nothing any more.",
+    "log": "Show log messages of this level and above.",
+    "help": "These commands, or one of them.",
+    "quit": "Leave; so does Ctrl-D.",
+}
+_WATCHED = 32
+"""Subscriptions of one shell."""
+
+
+@click.command("shell", cls=ClientCommand)
+@click.option("--no-history", is_flag=True, help="Keep no history of this session.")
+async def command(visit: Visit, no_history: bool) -> int:
+    """Talk to a server line by line, with completion.
+
+    At a terminal: Tab completes, with what the server suggests; the arrows go through the history; Ctrl-C takes back
+    what is running, or the line. Lines that begin with a space are not kept. With a file or a pipe as standard input,
+    one command a line, up to the first that fails; # begins a comment.
+    """
+    async with trio.open_nursery() as nursery:
+        shell = Shell(visit, nursery)
+        if visit.terminal is not None:
+            shell.follow_lists()
+            code = await shell.talk(visit.terminal, History(None if no_history else history_path()))
+        else:
+            code = await shell.run_script()
+        nursery.cancel_scope.cancel()
+    return code
+
+
+class Shell:
+    """
+    Args:
+        nursery: where subscriptions run.
+    """
+
+    def __init__(self, visit: Visit, nursery: trio.Nursery) -> None:
+        self._visit = visit
+        self._nursery = nursery
+        self._completer = Completer(visit, [*_COMMANDS, *_OWN])
+        self._watching: list[trio.CancelScope] = []
+        self._has_ended = False
+
+    def follow_lists(self) -> None:
+        """Watch the lists the server tells of, so that suggestions are right, and say what has changed."""
+        told = watch.told_of(self._visit)
+        if told:
+            self._nursery.start_soon(self._follow, watch.Watched(lists=tuple(told)))
+
+    async def talk(self, terminal: Terminal, history: History) -> int:
+        """Read lines of a person until they leave; the exit code."""
+        info = self._visit.client.server_info
+        console = self._visit.console
+        name = quote(info.title or info.name, most=30)[1:-1] if info is not None else "mcp"
+        console.note(f"{name}, revision {self._visit.client.revision}; help tells the commands", "dim")
+        prompt = f"{console.paint(name, 'green')}> "
+        while not self._has_ended:
+            line = ""
+            # So that Ctrl-C in a question that comes while a line is typed does not end the shell.
+            with trio.CancelScope() as scope, self._visit.interrupts.taking_back(scope):
+                try:
+                    line = await terminal.read_line(
+                        prompt,
+                        history=history.lines,
+                        complete=self._completer.complete,
+                        hint=self._completer.hint,
+                        yields=True,
+                    )
+                except Interrupted:
+                    continue
+                except EOFError:
+                    break
+            history.add(line)
+            code = await self.run(line)
+            if code == ExitCode.CONNECTION and self._has_ended:
+                return code
+        return ExitCode.DONE
+
+    async def run_script(self) -> int:
+        """Run lines of standard input up to the first that fails; its exit code."""
+        with open_input() as reader:
+            lines = InputLines(reader)
+            number = 0
+            while not self._has_ended and (line := await lines.read()) is not None:
+                number += 1
+                code = await self.run(line)
+                if code:
+                    self._visit.console.note(f"line {number} failed; the rest is left out", "dim")
+                    return code
+        return ExitCode.DONE
+
+    async def run(self, line: str) -> int:
+        """Run one line; the exit code of its command."""
+        code: int = ExitCode.INTERRUPTED
+        with trio.CancelScope() as scope, self._visit.interrupts.taking_back(scope):
+            try:
+                code = await self._run(line)
+            except click.exceptions.Exit:
+                code = ExitCode.DONE
+            except click.ClickException as error:
+                self._visit.console.complain(error.format_message())
+                code = ExitCode.USAGE
+            except BaseExceptionGroup as group:
+                if group.subgroup(trio.Cancelled) is not None:
+                    raise
+                code = self._tell(group)
+            except (MCPTrioError, OSError) as error:
+                code = self._tell(error)
+        if scope.cancelled_caught:
+            self._visit.console.note("interrupted", "yellow")
+        return code
+
+    # Private
+
+    async def _run(self, line: str) -> int:
+        if line.lstrip().startswith("#"):
+            return ExitCode.DONE
+        try:
+            name, *words = shlex.split(line) or [""]
+        except ValueError as error:
+            raise ConfigError(f"expected words, got {quote(line)}: {error}") from error
+        own: dict[str, Callable[[Sequence[str]], Awaitable[None]]] = {
+            "": self._nothing,
+            "unwatch": self._unwatch,
+            "log": self._log,
+            "help": self._help,
+            "?": self._help,
+            "quit": self._quit,
+            "exit": self._quit,
+        }
+        if self._visit.terminal is not None:
+            own["watch"] = self._watch
+        if name in own:
+            await own[name](words)
+            return ExitCode.DONE
+        found = _COMMANDS.get(name)
+        if not isinstance(found, ClientCommand):
+            raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
+        params = found.parse_own(words)
+        as_json = params.pop("as_json") or self._visit.as_json
+        return (
+            await found.action(params)(attrs.evolve(self._visit, as_json=as_json, may_read_input=False))
+            or ExitCode.DONE
+        )
+
+    def _tell(self, error: BaseException) -> int:
+        told = only(error)
+        if not isinstance(told, (MCPTrioError, OSError)) or isinstance(told, BrokenPipeError):
+            raise error
+        self._has_ended = isinstance(told, ConnectionClosed)
+        return report(self._visit.console, told)
+
+    async def _nothing(self, words: Sequence[str]) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def _quit(self, words: Sequence[str]) -> None:
+        self._has_ended = True
+
+    async def _help(self, words: Sequence[str]) -> None:
+        console = self._visit.console
+        for name in words:
+            if isinstance(found := _COMMANDS.get(name), ClientCommand):
+                found.parse_own(["--help"])
+            elif name not in _OWN:
+                raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
+            else:
+                console.print(f"{name}: {_OWN[name]}")
+        if not words:
+            texts = {name: found.get_short_help_str(100) for name, found in _COMMANDS.items()} | _OWN
+            for name, text in texts.items():
+                console.print(f"{name:<10}{text}")
+
+    async def _log(self, words: Sequence[str]) -> None:
+        [level] = words if len(words) == 1 else [""]
+        if level not in LEVELS:
+            raise ConfigError(f"log: expected one of {', '.join(LEVELS)}, got {quote(' '.join(words))}")
+        await self._visit.client.set_log_level(level)
+
+    async def _unwatch(self, words: Sequence[str]) -> None:
+        for scope in self._watching:
+            scope.cancel()
+
+    async def _watch(self, words: Sequence[str]) -> None:
+        """In the background, so that the line is free again."""
+        params = watch.command.parse_own(words)
+        if len(self._watching) >= _WATCHED:
+            raise ConfigError(f"watch: expected at most {_WATCHED} subscriptions at once; unwatch ends them")
+        if not params["words"]:
+            raise ConfigError("watch: expected a URI, tools, prompts or resources; the lists are watched already")
+        watched = watch.Watched.read(params["words"])
+        failure = await self._nursery.start(partial(self._follow, watched, params["count"], is_asked_for=True))
+        if failure is not None:
+            raise failure
+
+    async def _follow(
+        self,
+        watched: watch.Watched,
+        count: int | None = None,
+        *,
+        is_asked_for: bool = False,
+        task_status: trio.TaskStatus[MCPTrioError | None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Show changes until they end; started with why there will be none.
+
+        Args:
+            count: end after so many.
+        """
+        is_started = False
+        with trio.CancelScope() as scope:
+            if is_asked_for:
+                self._watching.append(scope)
+            try:
+                async with watched.subscribe(self._visit) as changes:
+                    is_started = True
+                    task_status.started(None)
+                    await self._show(changes, count, is_asked_for=is_asked_for)
+            except MCPTrioError as error:
+                if not is_started:
+                    task_status.started(error)
+            finally:
+                if is_asked_for:
+                    self._watching.remove(scope)
+
+    async def _show(self, changes: Changes, count: int | None, *, is_asked_for: bool) -> None:
+        seen = 0
+        async for change in changes:
+            if change.kind != "resource":
+                self._completer.forget(change.kind)
+            if is_asked_for:
+                watch.show_change(self._visit, change)
+            else:
+                self._visit.console.note(f"the list of {change.kind} has changed", "dim")
+            seen += 1
+            if seen == count:
+                return

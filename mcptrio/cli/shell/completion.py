@@ -1,0 +1,225 @@
+"""Suggestions while a line of the shell is typed: names of the server, values of schemas, its own completion.
+
+The one rule: a suggestion is never worth an error: what the server does not answer, or not in time, is none.
+
+Source: MCP 2026-07-28, server/utilities/completion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import trio
+
+from mcptrio.cli.client.arguments import read_arguments
+from mcptrio.cli.client.schema_words import choices, properties, required, word, words_of
+from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.list import KINDS, fetch
+from mcptrio.cli.shell.words import Typed, quoted, typed_words
+from mcptrio.cli.terminal.line_editor import Completions
+from mcptrio.cli.watch import LISTS
+from mcptrio.errors import ConfigError, MCPTrioError
+from mcptrio.ground.quoting import printable
+from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.protocol.model.prompts import Prompt
+from mcptrio.protocol.model.tools import Tool
+
+__all__ = ["Completer"]
+
+_FRESH = 30.0
+"""Seconds for which a list is used again; a server need not tell of changes."""
+_VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
+"""Of a template: the plain ones; the others are not completed."""
+
+
+class Completer:
+    """
+    Args:
+        commands: of the shell, by name.
+    """
+
+    def __init__(self, visit: Visit, commands: Sequence[str]) -> None:
+        self._visit = visit
+        self._commands = commands
+        self._lists: dict[str, tuple[float, Sequence[Any]]] = {}
+
+    def forget(self, kind: str) -> None:
+        """A list has changed."""
+        for each in ("resources", "templates") if kind == "resources" else (kind,):
+            self._lists.pop(each, None)
+
+    async def complete(self, text: str) -> Completions:
+        """What could stand at the end of a text."""
+        typed = typed_words(text)
+        try:
+            candidates = await self._candidates(typed)
+        except (MCPTrioError, OSError):
+            return Completions(typed.start)
+        fitting = sorted({each for each in candidates if each.startswith(typed.current)})
+        return Completions(typed.start, tuple(map(quoted, fitting)), tuple(map(printable, fitting)))
+
+    def hint(self, text: str) -> str | None:
+        """What is still to be said of a call, or what is wrong with it; from what is known already."""
+        typed = typed_words(text)
+        if len(typed.words) < 2 or typed.words[0] != "call":
+            return None
+        tool = next((tool for tool in self._known("tools") if tool.name == typed.words[1]), None)
+        if tool is None:
+            return None
+        schema = tool.input_schema
+        words = [each for each in typed.words[2:] if "=" in each]
+        try:
+            read_arguments([each for each in words if "=@" not in each], schema)
+        except ConfigError as error:
+            return str(error)
+        given = {each.partition("=")[0].rstrip(":").partition(".")[0] for each in (*words, typed.current)}
+        missing = [name for name in required(schema, schema) if name not in given]
+        known = properties(schema, schema)
+        return " ".join(f"{name}={word(known.get(name, {}), schema)}" for name in missing) or None
+
+    # Private
+
+    async def _candidates(self, typed: Typed) -> Sequence[str]:
+        if not typed.words:
+            return self._commands
+        command, *words = typed.words
+        match command:
+            case "help":
+                return self._commands
+            case "list":
+                return KINDS
+            case "log":
+                return LEVELS
+            case "call":
+                return await self._call(words, typed.current)
+            case "prompt":
+                return await self._prompt(words, typed.current)
+            case "read" | "watch":
+                lists = LISTS if command == "watch" else ()
+                uris = [each.uri for each in await self._list("resources")]
+                return [*lists, *uris, *await self._of_templates(typed.current)]
+            case "complete":
+                return await self._complete(words)
+        return ()
+
+    async def _call(self, words: list[str], current: str) -> Sequence[str]:
+        tools: Sequence[Tool] = await self._list("tools")
+        if not words:
+            return [tool.name for tool in tools]
+        tool = next((tool for tool in tools if tool.name == words[0]), None)
+        if tool is None:
+            return ()
+        schema = tool.input_schema
+        key, equals, _ = current.partition("=")
+        prefix, member = _descend(key, schema)
+        known = properties(member, schema)
+        if equals:
+            values = choices(known.get(key.removeprefix(prefix), {}), schema) or ()
+            return [f"{key}={value}" for value in words_of(list(values))]
+        given = {each.partition("=")[0] for each in words[1:]}
+        return [f"{prefix}{name}=" for name in known if f"{prefix}{name}" not in given]
+
+    async def _prompt(self, words: list[str], current: str) -> Sequence[str]:
+        prompts: Sequence[Prompt] = await self._list("prompts")
+        if not words:
+            return [prompt.name for prompt in prompts]
+        prompt = next((prompt for prompt in prompts if prompt.name == words[0]), None)
+        if prompt is None:
+            return ()
+        given = dict(_pair(each) for each in words[1:])
+        key, equals, value = current.partition("=")
+        if not equals:
+            return [f"{argument.name}=" for argument in prompt.arguments if argument.name not in given]
+        return [f"{key}={each}" for each in await self._ask("prompt", prompt.name, key, value, given)]
+
+    async def _complete(self, words: list[str]) -> Sequence[str]:
+        if not words:
+            return ("prompt", "resource")
+        if len(words) == 1:
+            if words[0] == "prompt":
+                return [prompt.name for prompt in await self._list("prompts")]
+            return [template.uri_template for template in await self._list("templates")]
+        if len(words) == 2 and words[0] == "resource":
+            return _VARIABLE.findall(words[1])
+        if len(words) == 2:
+            found = [prompt for prompt in await self._list("prompts") if prompt.name == words[1]]
+            return [argument.name for prompt in found for argument in prompt.arguments]
+        return ()
+
+    async def _of_templates(self, current: str) -> Sequence[str]:
+        """URIs of the templates that begin like what was typed, as far as they are settled."""
+        found: list[str] = []
+        for template in await self._list("templates"):
+            begun = _begun(template.uri_template, current)
+            if begun is None:
+                continue
+            before, variable, value, given = begun
+            if variable is None:
+                found.append(before)
+            else:
+                values = await self._ask("resource", template.uri_template, variable, value, given)
+                found.extend(f"{before}{each}" for each in values)
+        return found
+
+    async def _ask(
+        self, of: Literal["prompt", "resource"], name: str, argument: str, value: str, given: Mapping[str, str]
+    ) -> Sequence[str]:
+        if self._visit.client.capabilities.completions is None:
+            return ()
+        return (await self._visit.client.complete(of, name, argument, value, context=given)).values
+
+    async def _list(self, kind: str) -> Sequence[Any]:
+        taken, items = self._lists.get(kind, (0.0, ()))
+        if kind not in self._lists or trio.current_time() - taken > _FRESH:
+            items = await fetch(self._visit, kind)
+            self._lists[kind] = (trio.current_time(), items)
+        return items
+
+    def _known(self, kind: str) -> Sequence[Any]:
+        return self._lists.get(kind, (0.0, ()))[1]
+
+
+def _descend(key: str, schema: Mapping[str, Any]) -> tuple[str, Any]:
+    """The object that a dotted key has come to, and the part of the key that leads there."""
+    member: Any = schema
+    prefix = ""
+    *steps, _ = key.split(".")
+    for step in steps:
+        known = properties(member, schema)
+        if step not in known:
+            break
+        member, prefix = known[step], f"{prefix}{step}."
+    return prefix, member
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
+def _begun(template: str, current: str) -> tuple[str, str | None, str, dict[str, str]] | None:
+    """How far a text has come in a template: what is settled, the variable that is typed, its value, the ones before.
+
+    ``None`` where the text does not begin so.
+    """
+    parts = _VARIABLE.split(template)
+    settled = ""
+    given: dict[str, str] = {}
+    for at in range(0, len(parts), 2):
+        literal = parts[at]
+        rest = current[len(settled) :]
+        if len(rest) < len(literal) or at + 1 == len(parts):
+            return (settled + literal, None, "", given) if literal.startswith(rest) and literal else None
+        if not rest.startswith(literal):
+            return None
+        settled += literal
+        rest = rest[len(literal) :]
+        following = parts[at + 2][:1]
+        end = rest.find(following) if following else -1
+        if end < 0:
+            return settled, parts[at + 1], rest, given
+        given[parts[at + 1]] = rest[:end]
+        settled += rest[:end]
+    return None
