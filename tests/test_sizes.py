@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,3 +57,15 @@ def test_no_file_of_tests_is_too_long() -> None:
     lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in TESTS}
 
     assert not {name: length for name, length in lengths.items() if length > TEST_LINES}
+
+
+HEARTS = {
+    "a request's life": ("runtime/request_lifecycle.py", "runtime/request.py", "runtime/session.py"),
+}
+"""Files that are read together, in one sitting."""
+HEART_LINES = 900
+
+
+@pytest.mark.parametrize("heart", HEARTS)
+def test_a_heart_is_read_in_one_sitting(heart: str) -> None:
+    assert sum(len((PACKAGE / name).read_text().splitlines()) for name in HEARTS[heart]) <= HEART_LINES

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 __all__ = ["TRANSITIONS", "Action", "RequestEvent", "RequestState"]
 
@@ -69,8 +69,15 @@ class Action(IntEnum):
 
 
 _S, _E, _A = RequestState, RequestEvent, Action
+_Row: TypeAlias = dict[RequestEvent, tuple[RequestState, Action]]
 
-TRANSITIONS: Final[Mapping[RequestState, Mapping[RequestEvent, tuple[RequestState, Action]]]] = MappingProxyType(
+
+def _staying(state: RequestState) -> _Row:
+    """No event leads out of a state, but for those that are added."""
+    return dict.fromkeys(RequestEvent, (state, Action.NONE))
+
+
+TRANSITIONS: Final[Mapping[RequestState, _Row]] = MappingProxyType(
     {
         _S.WAITING: {
             _E.BEGIN: (_S.RUNNING, _A.DO),
@@ -91,29 +98,15 @@ TRANSITIONS: Final[Mapping[RequestState, Mapping[RequestEvent, tuple[RequestStat
             _E.FINISH: (_S.ANSWERING, _A.DO),
             _E.CLOSE: (_S.CLOSED, _A.DO),
         },
-        _S.FAILING: {
-            _E.BEGIN: (_S.FAILING, _A.NONE),
-            _E.KEEP_OPEN: (_S.FAILING, _A.NONE),
+        _S.FAILING: _staying(_S.FAILING)
+        | {
             _E.CANCEL: (_S.CANCELLED, _A.NONE),
-            _E.FAIL: (_S.FAILING, _A.NONE),
             _E.FINISH: (_S.ANSWERING, _A.DO),
             _E.CLOSE: (_S.CLOSED, _A.DO),
         },
-        _S.CANCELLED: {
-            _E.BEGIN: (_S.CANCELLED, _A.NONE),
-            _E.KEEP_OPEN: (_S.CANCELLED, _A.NONE),
-            _E.CANCEL: (_S.CANCELLED, _A.NONE),
-            _E.FAIL: (_S.CANCELLED, _A.NONE),
-            _E.FINISH: (_S.CANCELLED, _A.NONE),
-            _E.CLOSE: (_S.CLOSED, _A.DO),
-        },
-        _S.ANSWERING: {
-            _E.CANCEL: (_S.ANSWERING, _A.NONE),
-            _E.FAIL: (_S.ANSWERING, _A.NONE),
-            _E.FINISH: (_S.ANSWERING, _A.NONE),
-            _E.CLOSE: (_S.CLOSED, _A.DO),
-        },
+        _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
+        _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
         # Its session may have ended while the handler, shielded, went on.
-        _S.CLOSED: dict.fromkeys(RequestEvent, (_S.CLOSED, _A.NONE)),
+        _S.CLOSED: _staying(_S.CLOSED),
     }
 )

@@ -222,7 +222,7 @@ class Session(Conversation):
     def _receive_batch(self, batch: Batch, outlet: Outlet) -> bool:
         refusal = self.connection.batch_refusal(batch.messages)
         if refusal is not None:
-            self._reply(refusal, outlet, close=not self.is_shared)
+            self.start(self._refuse, refusal, outlet, not self.is_shared)
             return True
         collector = BatchOutlet(batch, outlet, start=self.start, closes=not self.is_shared)
         known = [self._receive(message, collector, True) for message in batch.messages]
@@ -234,7 +234,7 @@ class Session(Conversation):
             self._accept(event, outlet, own)
             return True
         if isinstance(event, Refused):
-            self._reply(event.reply, outlet, close=own)
+            self.start(self._refuse, event.reply, outlet, own)
             return True
         known = True
         if isinstance(event, ResponseReceived):
@@ -258,7 +258,7 @@ class Session(Conversation):
         try:
             scope = self._server.gate.open(self, event, outlet, owns_outlet=own)
         except Overloaded as error:
-            self._reply(self.connection.error(event, error), outlet, close=own)
+            self.start(self._refuse, self.connection.error(event, error), outlet, own)
             return
         self.in_flight[event.id] = scope
         if event.method.name == "initialize":
@@ -282,10 +282,7 @@ class Session(Conversation):
         finally:
             self._pending_notifications -= 1
 
-    def _reply(self, reply: ErrorResponse, outlet: Outlet, *, close: bool) -> None:
-        self.start(self._send_and_close, reply, outlet, close)
-
-    async def _send_and_close(self, reply: Message, outlet: Outlet, close: bool) -> None:
+    async def _refuse(self, reply: ErrorResponse, outlet: Outlet, close: bool) -> None:
         try:
             await outlet.send(reply)
         except ConnectionClosed:

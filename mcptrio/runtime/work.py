@@ -8,11 +8,11 @@ lifespan of its plugin until its code has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
 import trio
+from attrs import define, field
 
 from mcptrio.abc.status import ThreadStatus
 from mcptrio.errors import InternalError, MCPError
@@ -58,27 +58,25 @@ class Cancelling:
         """See :class:`Ending`. Does nothing."""
 
 
+@define(eq=False, slots=True)
 class Work:
     """One call of an author's function: its tasks and threads, and the places that they hold in limiters.
 
     It also is the limiter of the call's own thread, since Trio tells a limiter when the thread has really ended.
 
-    Attributes:
+    Args:
         label: the tool or the like, for messages.
         owner: the plugin whose code it is.
         scope: the request that waits for it.
     """
 
-    __slots__ = ("_ended", "_held", "_parts", "_works", "label", "owner", "scope")
-
-    def __init__(self, works: Works, label: str, owner: str | None, scope: Ending) -> None:
-        self.label = label
-        self.owner = owner
-        self.scope = scope
-        self._works = works
-        self._held: list[FairLimiter] = []
-        self._parts = 0
-        self._ended: trio.Event | None = None
+    _works: Works
+    label: str
+    owner: str | None
+    scope: Ending
+    _held: list[FairLimiter] = field(init=False, factory=list)
+    _parts: int = field(init=False, default=0)
+    _ended: trio.Event | None = field(init=False, default=None)
 
     def begin(self) -> None:
         """One more task or thread of it runs."""
@@ -124,10 +122,6 @@ class Work:
                 self._ended = trio.Event()
             await self._ended.wait()
 
-    def fail(self, error: MCPError) -> None:
-        """Answer its request with an error, and cancel what can be cancelled."""
-        self.scope.fail(error)
-
     # As the limiter of a thread
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
@@ -137,32 +131,17 @@ class Work:
         self.end()
 
 
-class Works:
+class Works(set[Work]):
     """All works of a server."""
-
-    def __init__(self) -> None:
-        self._works: set[Work] = set()
-
-    def __len__(self) -> int:
-        return len(self._works)
-
-    def __iter__(self) -> Iterator[Work]:
-        return iter(self._works)
 
     def new(self, label: str, owner: str | None, scope: Ending) -> Work:
         """A work, counted while something of it runs: ``with works.new(...) as work``."""
         return Work(self, label, owner, scope)
 
-    def add(self, work: Work) -> None:
-        self._works.add(work)
-
-    def discard(self, work: Work) -> None:
-        self._works.discard(work)
-
     async def wait_ended(self) -> None:
         """Wait until no work is left."""
-        while self._works:
-            for work in list(self._works):
+        while self:
+            for work in list(self):
                 await work.wait_ended()
 
     async def drain(self, owner: str, reason: str, deadline: float, but: Ending | None = None) -> None:
@@ -177,14 +156,14 @@ class Works:
             await self._wait_ended(owner, but)
         if patience.cancelled_caught:
             for work in self._of(owner, but):
-                work.fail(InternalError(f"{work.label} was ended: {reason}"))
+                work.scope.fail(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(GOODBYE):
                 await self._wait_ended(owner, but)
 
     # Private
 
     def _of(self, owner: str, but: Ending | None) -> list[Work]:
-        return [work for work in self._works if work.owner == owner and (but is None or work.scope is not but)]
+        return [work for work in self if work.owner == owner and (but is None or work.scope is not but)]
 
     async def _wait_ended(self, owner: str, but: Ending | None) -> None:
         while works := self._of(owner, but):
