@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.middleware import Middleware as Middleware
     from mcptrio.capabilities.owner import Owner as Owner
     from mcptrio.http.engine.limits import ConnectionLimits as ConnectionLimits
-    from mcptrio.http.hypercorn.serving import serve_asgi as serve_asgi
+    from mcptrio.http.engine.server import serve_asgi as serve_asgi
     from mcptrio.http.server.limits import HTTPLimits as HTTPLimits
     from mcptrio.mounting.mount import MountState as MountState
     from mcptrio.mounting.mount import MountStatus as MountStatus
@@ -88,7 +88,7 @@ _HOMES = {
     "over_http": "mcptrio.serve.http",
     "over_streams": "mcptrio.serve.stream",
     "over_transport": "mcptrio.serve.opened",
-    "serve_asgi": "mcptrio.http.hypercorn.serving",
+    "serve_asgi": "mcptrio.http.engine.server",
     "serve_stdio": "mcptrio.serve.stdio",
     # Stores
     "SQLiteBounds": "mcptrio.stores.sqlite",

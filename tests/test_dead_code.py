@@ -28,7 +28,7 @@ CALLED_BY_LIBRARIES = {
         "on_message_complete",
         "on_url",
     },
-    "hypercorn": {"_create_stream", "_handle_events", "spawn_app", "they_are_waiting_for_100_continue"},
+    "hypercorn": {"spawn"},
     "joserfc": {"get_alg"},
     "pickle": {"persistent_id", "persistent_load", "reducer_override"},
     "trio": {"after_task_step", "available_tokens"},

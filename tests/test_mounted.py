@@ -13,7 +13,7 @@ from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 from quart_trio import QuartTrio
 
 from mcptrio import Server, hookimpl
-from mcptrio.http.hypercorn.serving import serve_asgi as serve
+from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.serving import HTTPOptions, ServerSettings, asgi_app
 from tests.interaction.client import Peer
 from tests.interaction.wires import Exchange, HTTPWire

@@ -15,11 +15,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 KNOWN = {
     "ground/nesting.py": {"_activate_cancel_status", "_cancel_status", "_child_nurseries"},
-    "http/hypercorn/http1.py": {"_send_h11_event"},
-    "http/hypercorn/websocket.py": {"_send_wsproto_event"},
 }
-"""By file: Trio has no public way to close a scope that its owner has left open; the base classes of Hypercorn have no
-public method that writes an event."""
+"""By file: Trio has no public way to close a scope that its owner has left open."""
 
 DOCUMENTED = {"_exit", "_current_frames", "_field_defaults"}
 """Names of the standard library with an underscore that its manual describes: of ``os``, ``sys`` and named tuples."""

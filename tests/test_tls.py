@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 import json
 import logging
 import os
@@ -16,8 +14,6 @@ from typing import Any
 import pytest
 import trio
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from trio.testing import MockClock
 
@@ -25,10 +21,11 @@ from mcptrio import Server, connect
 from mcptrio.cli import main
 from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import ConfigError, RequestFailed
-from mcptrio.http.engine.server import ConnectionLimits, serve
-from mcptrio.http.hypercorn.serving import serve_asgi as serve_hypercorn
+from mcptrio.http.engine.server import ConnectionLimits
+from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serve.tls import Certificates, TLSFiles
+from tests.authority import Authority, files, trusting
 from tests.processes import run, serving
 
 __all__: list[str] = []
@@ -36,72 +33,10 @@ __all__: list[str] = []
 PATIENCE = 60.0
 """Seconds; only a test that fails waits so long."""
 
-Key = ec.EllipticCurvePrivateKey
-
-
-class Authority:
-    """An authority, and what it has signed, in files of a folder."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.path = folder / f"{name}.pem"
-        self.path.write_bytes(_pem(self._sign(self._name, self._key, ca=True)))
-
-    def issue(self, name: str, *more: x509.NameAttribute[str], passphrase: bytes | None = None) -> tuple[Path, Path]:
-        """A certificate and its key, for this name, ``localhost`` and 127.0.0.1."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([*more, x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        certificate, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        encryption: Any = serialization.NoEncryption()
-        if passphrase is not None:
-            encryption = serialization.BestAvailableEncryption(passphrase)
-        certificate.write_bytes(_pem(self._sign(subject, key, ca=False)))
-        key_file.write_bytes(
-            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
-        )
-        return certificate, key_file
-
-    def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> x509.Certificate:
-        now = dt.datetime.now(dt.UTC)
-        names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - dt.timedelta(hours=1))
-            .not_valid_after(now + dt.timedelta(hours=1))
-            .add_extension(x509.BasicConstraints(ca, None), critical=True)
-            .add_extension(names, critical=False)
-            .sign(self._key, hashes.SHA256())
-        )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-_LOOPBACK = ipaddress.ip_address("127.0.0.1")
-
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path, "authority")
-
-
-def client(authority: Authority, shows: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(authority.path)
-    if shows is not None:
-        context.load_cert_chain(*shows)
-    return context
-
-
-def files(pair: tuple[Path, Path], **more: Any) -> TLSFiles:
-    return TLSFiles(certificate=pair[0], key=pair[1], **more)
 
 
 async def tell_scope(scope: Any, receive: Any, send: Any) -> None:
@@ -144,11 +79,11 @@ def _common_name(certificate: Any) -> str:
 
 
 @asynccontextmanager
-async def served(certificates: Certificates, engine: Any = serve, **limits: Any) -> AsyncIterator[int]:
+async def served(certificates: Certificates, **limits: Any) -> AsyncIterator[int]:
     async with trio.open_nursery() as nursery:
 
         async def start(*, task_status: Any) -> None:
-            await engine(
+            await serve(
                 tell_scope,
                 bind="127.0.0.1:0",
                 tls=certificates.context,
@@ -168,17 +103,13 @@ def patient_clock() -> MockClock:
     return MockClock(autojump_threshold=0.2)
 
 
-both_engines = pytest.mark.parametrize("engine", [serve, serve_hypercorn], ids=["own", "hypercorn"])
-
-
 # What is served
 
 
-@both_engines
-async def test_scope_tells_of_tls(authority: Authority, engine: Any) -> None:
+async def test_scope_tells_of_tls(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
-    async with served(certificates, engine) as port:
-        name, told = await get(port, client(authority))
+    async with served(certificates) as port:
+        name, told = await get(port, trusting(authority))
 
     assert name == "server"
     assert (told["tls_version"], told["client_cert_name"], told["client_cert_chain"]) == (0x0304, None, [])
@@ -187,9 +118,9 @@ async def test_scope_tells_of_tls(authority: Authority, engine: Any) -> None:
 
 async def test_older_tls_is_refused_and_1_2_is_not(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
-    context = client(authority)
+    context = trusting(authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    old = client(authority)
+    old = trusting(authority)
     old.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -206,7 +137,7 @@ async def test_what_is_no_request_is_told_so_over_tls_too(authority: Authority) 
         async with served(Certificates(files(authority.issue("one")))) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
             async with trio.SSLStream(
-                plain, client(authority), server_hostname="localhost", https_compatible=True
+                plain, trusting(authority), server_hostname="localhost", https_compatible=True
             ) as stream:
                 await stream.send_all(b"nonsense\r\n\r\n")
                 assert (await stream.receive_some()).startswith(b"HTTP/1.1 ")
@@ -220,7 +151,7 @@ async def test_websocket_over_tls_is_pinged_and_lives_as_long_as_it_answers(
         async with served(Certificates(files(authority.issue("one"))), ping_interval=1) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
             async with trio.SSLStream(
-                plain, client(authority), server_hostname="localhost", https_compatible=True
+                plain, trusting(authority), server_hostname="localhost", https_compatible=True
             ) as stream:
                 await stream.send_all(
                     b"GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
@@ -234,17 +165,16 @@ async def test_websocket_over_tls_is_pinged_and_lives_as_long_as_it_answers(
                 assert await stream.receive_some() == b"", "this time there was no answer"
 
 
-@both_engines
-async def test_client_certificate_is_required_and_told(authority: Authority, tmp_path: Path, engine: Any) -> None:
+async def test_client_certificate_is_required_and_told(authority: Authority, tmp_path: Path) -> None:
     unit = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Analytical, Ltd")
     ada = authority.issue("ada", unit)
     other = Authority(tmp_path, "other")
     certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
-    async with served(certificates, engine) as port:
-        _, told = await get(port, client(authority, ada))
+    async with served(certificates) as port:
+        _, told = await get(port, trusting(authority, ada))
         for shows in (None, other.issue("eve")):
             with pytest.raises(trio.BrokenResourceError):
-                await get(port, client(authority, shows))
+                await get(port, trusting(authority, shows))
 
     assert told["client_cert_name"] == r"CN=ada,O=Analytical\, Ltd"
     assert told["client_cert_chain"] == [ada[0].read_text()]
@@ -260,7 +190,7 @@ async def test_handshake_that_fails_is_logged_with_its_reason(
         async with served(certificates) as port:
             for shows in (None, Authority(tmp_path, "other").issue("eve")):
                 with pytest.raises(trio.BrokenResourceError):
-                    await get(port, client(authority, shows))
+                    await get(port, trusting(authority, shows))
             for _ in range(20):
                 async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
                     await plain.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
@@ -277,10 +207,9 @@ async def test_handshake_that_fails_is_logged_with_its_reason(
     assert "12 more lines like these were not logged" in caplog.text
 
 
-@both_engines
-async def test_slow_handshake_is_given_up(authority: Authority, engine: Any) -> None:
+async def test_slow_handshake_is_given_up(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
-    async with served(certificates, engine, tls_timeout=0.2) as port:
+    async with served(certificates, tls_timeout=0.2) as port:
         with trio.fail_after(PATIENCE):
             async with await trio.open_tcp_stream("127.0.0.1", port) as slow:
                 assert await slow.receive_some() == b""
@@ -295,11 +224,11 @@ async def test_new_connections_have_the_new_certificate_and_old_ones_go_on(autho
     async with served(certificates) as port, trio.open_nursery() as nursery:
         nursery.start_soon(certificates.watch)
         plain = await trio.open_tcp_stream("127.0.0.1", port)
-        old = trio.SSLStream(plain, client(authority), server_hostname="localhost", https_compatible=True)
+        old = trio.SSLStream(plain, trusting(authority), server_hostname="localhost", https_compatible=True)
         await old.do_handshake()
         renew(pair, authority.issue("renewed"))
         with trio.fail_after(PATIENCE):
-            while (await get(port, client(authority)))[0] != "renewed":  # noqa: ASYNC110 - nothing tells of it
+            while (await get(port, trusting(authority)))[0] != "renewed":  # noqa: ASYNC110 - nothing tells of it
                 await trio.sleep(0.05)
             await old.send_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert (await old.receive_some()).startswith(b"HTTP/1.1 200 ")
@@ -320,7 +249,7 @@ async def test_authority_of_clients_is_replaced_too(authority: Authority, tmp_pa
     accepted = tmp_path / "accepted.pem"
     accepted.write_bytes(authority.path.read_bytes())
     certificates = Certificates(files(authority.issue("server"), client_ca=accepted))
-    of_ada, of_bob = client(authority, ada), client(authority, bob)
+    of_ada, of_bob = trusting(authority, ada), trusting(authority, bob)
     async with served(certificates) as port:
         await get(port, of_ada)
         accepted.write_bytes(other.path.read_bytes())
@@ -333,7 +262,7 @@ async def test_authority_of_clients_is_replaced_too(authority: Authority, tmp_pa
 def test_no_session_is_resumed_where_clients_are_checked(authority: Authority) -> None:
     ada = authority.issue("ada")
     context = Certificates(files(authority.issue("server"), client_ca=authority.path)).context
-    theirs = client(authority, ada)
+    theirs = trusting(authority, ada)
     first = _shake_hands(context, theirs)
 
     assert first.session is None or not first.session.has_ticket
@@ -369,7 +298,7 @@ async def test_pair_that_cannot_be_used_changes_nothing(authority: Authority, ca
         for content in (authority.issue("foreign")[0].read_bytes(), b"half a cert", b""):
             pair[0].write_bytes(content)
             assert not certificates.reload()
-            assert (await get(port, client(authority)))[0] == "server"
+            assert (await get(port, trusting(authority)))[0] == "server"
 
     assert caplog.text.count("the certificate stays as it was") == 3
     assert "key values mismatch" in caplog.text
@@ -475,7 +404,7 @@ async def test_client_takes_a_context(authority: Authority) -> None:
                 await serve_http(server, sockets=sockets, task_status=task_status)
 
             [url] = await nursery.start(start)
-            ada = client(authority, authority.issue("ada"))
+            ada = trusting(authority, authority.issue("ada"))
             async with connect(Endpoint(url=url, tls=ada)) as connected:
                 assert connected.server_info is not None
                 assert connected.server_info.name == "secret"
@@ -493,7 +422,7 @@ async def test_head_that_takes_too_long_is_told_so(authority: Authority, patient
             for _ in range(5):
                 plain = await trio.open_tcp_stream("127.0.0.1", port)
                 async with trio.SSLStream(
-                    plain, client(authority), server_hostname="localhost", https_compatible=True
+                    plain, trusting(authority), server_hostname="localhost", https_compatible=True
                 ) as stream:
                     await stream.send_all(b"GET / HT")
                     assert (await stream.receive_some()).startswith(b"HTTP/1.1 408 ")

@@ -14,8 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mcptrio.errors import ConfigError
-from mcptrio.http.engine.server import serve as own_serve
-from mcptrio.http.hypercorn.serving import serve_asgi as serve_hypercorn
+from mcptrio.http.engine.server import serve_asgi
 from mcptrio.serve.worker import VARIABLE, Beginning, adopt
 from mcptrio.serve.worker_balance import PAUSE, Board, Place
 from mcptrio.serve.worker_bus import Relay, WorkerBus
@@ -188,8 +187,7 @@ def test_link_that_is_none_is_refused(said: str) -> None:
 # Leaving
 
 
-@pytest.mark.parametrize("serve", [own_serve, serve_hypercorn], ids=["own", "hypercorn"])
-async def test_leaving_server_answers_who_is_connected_once_more(serve: Any) -> None:
+async def test_leaving_server_answers_who_is_connected_once_more() -> None:
     """And accepts nobody: who comes waits in the queue of the socket for another process."""
     request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
     listening = listen("127.0.0.1:0")
@@ -197,8 +195,8 @@ async def test_leaving_server_answers_who_is_connected_once_more(serve: Any) -> 
     leaving, shutdown = trio.Event(), trio.Event()
     with trio.fail_after(30), closing(listening):
         async with trio.open_nursery() as nursery:
-            bind = f"fd://{os.dup(listening.sockets[0].fileno())}"
-            await nursery.start(partial(serve, hello, bind=bind, leaving=leaving, shutdown=shutdown))
+            bind = f"fd://{listening.sockets[0].fileno()}"
+            await nursery.start(partial(serve_asgi, hello, bind=bind, leaving=leaving, shutdown=shutdown))
             connected = await trio.open_tcp_stream(*address)
             await connected.send_all(request)
             assert b"connection: close" not in (await connected.receive_some()).lower()
@@ -219,9 +217,6 @@ async def test_leaving_server_answers_who_is_connected_once_more(serve: Any) -> 
             assert accepted.recv(len(request)) == request
         await connected.aclose()
         await waiting.aclose()
-    if serve is own_serve:
-        # It has a duplicate of its own; Hypercorn takes what it is given.
-        os.close(int(bind.removeprefix("fd://")))
 
 
 async def hello(scope: Any, receive: Any, send: Any) -> None:

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 from attrs import frozen
@@ -40,7 +40,7 @@ class HTTPSockets:
         leaving: set it some time before ``shutdown`` where others accept from the same sockets: no connection is
             accepted any more, each is closed after its next response, and requests are still served.
         pause: from the number of connections there are to the seconds for which the next one is left to others that
-            accept from the same sockets. Not with HTTP/2.
+            accept from the same sockets.
     """
 
     bind: Sequence[str] = ()
@@ -161,18 +161,15 @@ async def _listen(
     """
     from mcptrio.http.client_address import Proxies
     from mcptrio.http.engine.limits import ConnectionLimits
+    from mcptrio.http.engine.server import HTTP2Handler, serve_asgi
     from mcptrio.transports.descriptor_limit import raise_limit
 
+    http2: HTTP2Handler | None = None
     if options.http2:
-        from mcptrio.http.hypercorn.serving import serve_asgi as serve
-    else:
-        from mcptrio.http.engine.server import serve
-
-    own: dict[str, Any] = {"access_log": options.access_log, "pause": sockets.pause}
-    own["proxies"] = Proxies.of(options.forwarded)
+        from mcptrio.http.hypercorn.connection import serve_http2 as http2
     raise_limit(options.connections)
     accept = partial(
-        serve,
+        serve_asgi,
         app,
         limits=ConnectionLimits(
             connections=options.connections,
@@ -186,17 +183,17 @@ async def _listen(
         leaving=sockets.leaving,
         shutdown=closing,
         shutdown_timeout=shutdown_timeout + HTTP_GRACE,
-        **({} if options.http2 else own),
+        access_log=options.access_log,
+        pause=sockets.pause,
+        proxies=Proxies.of(options.forwarded),
+        http2=http2,
     )
     try:
         urls: list[str] = await connections.start(accept)
     except* OSError as group:
         error = first_of(group)
         assert isinstance(error, OSError)
-        said = str(error)
-        # Our own sockets name the address; Hypercorn does not.
-        named = said.startswith("cannot listen on ")
-        refused = OSError(said if named else f"cannot listen on {', '.join(bind)}: {error.strerror or said}")
+        refused = OSError(str(error))
     else:
         return urls
     raise refused

@@ -44,8 +44,8 @@ class HTTPOptions(HTTPLimits):
         legacy_sse: whether clients of 2024-11-05 are served (HTTP with SSE): they open their stream on ``/sse`` and
             post their messages to ``/messages``.
         websocket: whether MCP over WebSocket is served, on ``/ws``.
-        http2: whether HTTP/2 is spoken too: by Hypercorn, which takes the place of our own HTTP/1.1 then.
-        access_log: whether each request is logged, to ``mcptrio.http.access`` at level INFO. Not with ``http2``.
+        http2: whether HTTP/2 is offered over TLS. Hypercorn speaks it to the clients that choose it.
+        access_log: whether each request is logged, to ``mcptrio.http.access`` at level INFO.
         allow_hosts: further names, apart from those of this machine, that ``Host`` may carry; ``*`` for any.
         allow_origins: web pages that may call; ``*`` for any.
         forwarded: proxies that are trusted to say whose request it is, in ``X-Forwarded-For`` or ``Forwarded``, and

@@ -28,14 +28,12 @@ class HTTPProcess:
         addresses: to serve on instead of host and port.
         certificates: for TLS; ``None`` without.
         renew: what else is to be done at SIGHUP where the process is alone.
-        http2: whether the HTTP server is the one that takes the sockets it is given instead of duplicating them.
     """
 
     worker: Worker | None
     addresses: tuple[str, ...] = ()
     certificates: Certificates | None
     renew: Callable[[], Awaitable[None]] | None = None
-    http2: bool = False
 
     def run(self, serve: Callable[..., Awaitable[None]]) -> None:
         """Run ``serve(sockets=..., shutdown=...)`` until it returns, which signals or the parent ask for.
@@ -68,14 +66,11 @@ class HTTPProcess:
 
     def _tell(self, urls: list[str]) -> None:
         assert self.worker is not None, "only workers have somebody to tell"
-        if not self.http2:
-            self.worker.release()
+        self.worker.release()
         self.worker.ready(urls)
 
     def _sockets(self, ends: Ends | None) -> HTTPSockets:
         tls = None if self.certificates is None else self.certificates.context
         if self.worker is None or ends is None:
-            # Hypercorn has descriptors as URLs.
-            bind = [each.replace("fd:", "fd://") if self.http2 else each for each in self.addresses]
-            return HTTPSockets(bind=bind, tls=tls)
+            return HTTPSockets(bind=self.addresses, tls=tls)
         return HTTPSockets(bind=self.worker.addresses, tls=tls, leaving=ends.leaving, pause=self.worker.place.pause)

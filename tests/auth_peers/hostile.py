@@ -16,7 +16,7 @@ import trio
 from attrs import define, field, frozen
 
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.engine.server import serve
+from mcptrio.http.engine.server import serve_asgi as serve
 
 __all__ = ["Asked", "Hostile", "Said", "endless", "hostile"]
 

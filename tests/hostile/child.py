@@ -1,4 +1,4 @@
-"""One engine in a process of its own, behind several ports: ``python -m tests.hostile.child ENGINE CERTIFICATE``.
+"""The HTTP server in a process of its own, behind several ports: ``python -m tests.hostile.child CERTIFICATE``.
 
 Started by :func:`tests.hostile.serving.hostile_server`. Says ``listening`` and its ports on standard error, stops at
 SIGTERM, and exits with 1 if it could not stop in an orderly way.
@@ -18,9 +18,9 @@ from typing import Any
 import trio
 
 from mcptrio import Server
-from mcptrio.serving import HTTPOptions, asgi_app
+from mcptrio.http.hypercorn.connection import serve_http2
+from mcptrio.serving import ConnectionLimits, HTTPOptions, asgi_app, serve_asgi
 from tests.hostile.application import Application
-from tests.hostile.engines import ENGINES
 
 __all__ = ["BODY_TIMEOUT", "CROWD", "HEAD_BYTES", "ROOMY", "TIGHT"]
 
@@ -35,11 +35,10 @@ ROOMY = {"header_timeout": 30.0, "keepalive_timeout": 30.0, "write_timeout": 30.
 TIGHT = {"header_timeout": 2.0, "keepalive_timeout": 4.0, "write_timeout": 1.0, "header_bytes": HEAD_BYTES}
 
 
-async def main(name: str, certificate: str) -> None:
-    wanted = next(engine for engine in ENGINES if engine.name == name)
-    engine = wanted.load()
+async def main(certificate: str) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
+    tls.set_alpn_protocols(["h2", "http/1.1"])
     limits: dict[str, dict[str, Any]] = {
         "roomy": ROOMY,
         "tight": TIGHT,
@@ -57,11 +56,12 @@ async def main(name: str, certificate: str) -> None:
             ports = {}
             for port, numbers in limits.items():
                 serve = partial(
-                    getattr(engine, wanted.function),
+                    serve_asgi,
                     application,
                     bind="127.0.0.1:0",
                     tls=tls if port in ("tls", "secure") else None,
-                    limits=engine.ConnectionLimits(**numbers),
+                    limits=ConnectionLimits(**numbers),
+                    http2=serve_http2,
                     shutdown=shutdown,
                     shutdown_timeout=2.0,
                 )
@@ -76,4 +76,4 @@ async def main(name: str, certificate: str) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(name)s %(message)s", stream=sys.stderr)
-    trio.run(main, sys.argv[1], sys.argv[2])
+    trio.run(main, sys.argv[1])

@@ -1,6 +1,6 @@
-"""A process that serves one engine, and what it holds.
+"""A server in a process of its own, and what it holds.
 
-Used by the tests of this directory, one process a file and engine.
+Used by the tests of this directory, one process a file.
 The one rule: what is measured is the server's alone; the clients live in another process.
 """
 
@@ -25,7 +25,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.hostile.engines import Engine
 from tests.processes import Served, serving
 
 __all__ = ["HostileServer", "hostile_server"]
@@ -79,10 +78,10 @@ class HostileServer:
 
 
 @contextmanager
-def hostile_server(engine: Engine, folder: Path) -> Iterator[HostileServer]:
+def hostile_server(folder: Path) -> Iterator[HostileServer]:
     """Start it; stop it in an orderly way unless the test has failed already."""
     certificate = _certificate(folder)
-    command = [sys.executable, "-W", "always::ResourceWarning", "-m", "tests.hostile.child", engine.name]
+    command = [sys.executable, "-W", "always::ResourceWarning", "-m", "tests.hostile.child"]
     with serving(
         cwd=ROOT, logs=folder, command=[*command, str(certificate)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as process:

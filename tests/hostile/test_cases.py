@@ -1,6 +1,6 @@
-"""Every hostile case ends as the standards have it, for one engine after the other, and harms nobody else.
+"""Every hostile case ends as the standards have it, and harms no other connection.
 
-All cases of an engine are played at the same time, once; the tests then look at how theirs have ended.
+All cases are played at the same time, once; the tests then look at how theirs have ended.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import pytest
 import trio
 from attrs import frozen
 
-from tests.hostile import chunks, conversations, fields, frames, framing, known, request_lines, tls
+from tests.hostile import chunks, conversations, fields, frames, framing, request_lines, tls
 from tests.hostile.cases import Case
-from tests.hostile.engines import Engine
 from tests.hostile.frames import FrameCase
 from tests.hostile.playing import Neighbour, Played, judge, neighbours, play_all, state
 from tests.hostile.serving import HostileServer
@@ -58,22 +57,22 @@ def show(server: HostileServer) -> Show:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=[table.__name__.rpartition(".")[2] for table in TABLES])
-def test_cases(table: ModuleType, engine: Engine, show: Show) -> None:
+def test_cases(table: ModuleType, show: Show) -> None:
     """A test for each case would take longer than the case."""
     complaints = [
         f"{case.name}: {problem} ({case.why})"
         for case in table.CASES
-        if (problem := known.judge(engine.name, case.name, judge(case, show.played[case.name])))
+        if (problem := judge(case, show.played[case.name]))
     ]
 
     assert not complaints, "\n".join(complaints)
 
 
-def test_frames(engine: Engine, show: Show) -> None:
+def test_frames(show: Show) -> None:
     complaints = [
         f"{case.name}: {problem} ({case.why})"
         for case in FRAMES
-        if (problem := known.judge(engine.name, case.name, judge_frames(case, show.heard[case.name])))
+        if (problem := judge_frames(case, show.heard[case.name]))
     ]
 
     assert not complaints, "\n".join(complaints)
@@ -97,9 +96,3 @@ def test_every_case_has_a_name_of_its_own() -> None:
     names = Counter(case.name for case in (*CASES, *FRAMES))
 
     assert [name for name, count in names.items() if count > 1] == []
-
-
-def test_what_is_known_is_about_cases_there_are() -> None:
-    names = {case.name for case in (*CASES, *FRAMES)}
-
-    assert {name for _, name in known.KNOWN} <= names

@@ -19,9 +19,9 @@ from mcptrio.abc import ASGIApp, Outlet, Principal, SessionRecord
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, InvalidParams, MethodNotFound, Overloaded, UnsupportedProtocolVersion
 from mcptrio.http.client import link
-from mcptrio.http.engine import server as http1
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.hypercorn import serving as hypercorn
+from mcptrio.http.engine.server import serve_asgi
+from mcptrio.http.extension import EXTENSION
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Envelope
@@ -443,7 +443,17 @@ class Starter:
         return server
 
 
-@pytest.fixture(params=[http1.serve, hypercorn.serve_asgi], ids=["http1", "hypercorn"])
+async def serve_plain(app: Any, **options: Any) -> None:
+    """Serve as an ASGI server does that knows nothing of the engine's exchange."""
+
+    async def without_extension(scope: Any, receive: Any, send: Any) -> None:
+        scope.get("extensions", {}).pop(EXTENSION, None)
+        await app(scope, receive, send)
+
+    await serve_asgi(without_extension, **options)
+
+
+@pytest.fixture(params=[serve_asgi, serve_plain], ids=["engine", "asgi"])
 async def start(request: pytest.FixtureRequest) -> AsyncIterator[Starter]:
     """Start servers; at the end of the test nothing of theirs may be left."""
     async with trio.open_nursery() as nursery:

@@ -16,8 +16,8 @@ from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 from mcptrio import Context, Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
-from mcptrio.http.hypercorn.serving import ConnectionLimits
-from mcptrio.http.hypercorn.serving import serve_asgi as serve
+from mcptrio.http.engine.limits import ConnectionLimits
+from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from tests.guards import FunctionGuard

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import trio
 
-from mcptrio.http.hypercorn.serving import ConnectionLimits
+from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.protocol.messages import Notification
 from mcptrio.serving import HTTPLimits
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import h2.config
-import h2.connection
-import h2.events
 import pytest
 import trio
 
 from mcptrio.http.engine import connection
-from mcptrio.http.engine import server as http1
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.hypercorn import connection as hypercorn_connection
-from mcptrio.http.hypercorn import serving as hypercorn
+from mcptrio.http.engine.server import serve_asgi
 
 from .web import eventually
 
@@ -75,27 +69,8 @@ class App:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-Serving = Callable[..., AbstractAsyncContextManager[int]]
-
-
-Serve = Callable[..., Awaitable[None]]
-
-
-@pytest.fixture(params=[http1.serve, hypercorn.serve_asgi], ids=["http1", "hypercorn"])
-def serve(request: pytest.FixtureRequest) -> Serve:
-    chosen: Serve = request.param
-    return chosen
-
-
-@pytest.fixture
-def serving(serve: Serve) -> Serving:
-    """Serves an application; gives the port."""
-    return partial(_serving, serve)
-
-
 @asynccontextmanager
-async def _serving(
-    serve: Callable[..., Awaitable[None]],
+async def serving(
     app: Any,
     *,
     limits: ConnectionLimits | None = None,
@@ -105,7 +80,7 @@ async def _serving(
     shutdown = trio.Event() if shutdown is None else shutdown
     async with trio.open_nursery() as nursery:
         urls = await nursery.start(
-            partial(serve, app, bind="127.0.0.1:0", limits=limits, shutdown=shutdown, shutdown_timeout=timeout)
+            partial(serve_asgi, app, bind="127.0.0.1:0", limits=limits, shutdown=shutdown, shutdown_timeout=timeout)
         )
         yield int(urls[0].rpartition(":")[2])
         shutdown.set()
@@ -128,49 +103,12 @@ async def ask(port: int, request: bytes = GET) -> bytes:
         return got
 
 
-def h2_path() -> bytes:
-    """A ``:path`` that is not ASCII."""
-    return h2_head([(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/\xe9")])
-
-
-def h2_connect() -> bytes:
-    return h2_head([(":method", "CONNECT"), (":authority", "a")])
-
-
-def h2_early() -> bytes:
-    """DATA that arrives when the application has answered already."""
-    conversation = h2_connection()
-    head = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")]
-    conversation.send_headers(1, head)
-    for _ in range(3):
-        conversation.send_data(1, b"x" * 1000)
-    return bytes(conversation.data_to_send())
-
-
-def h2_head(headers: list[tuple[str, str]]) -> bytes:
-    conversation = h2_connection()
-    conversation.send_headers(1, headers, end_stream=True)
-    return bytes(conversation.data_to_send())
-
-
-def h2_connection() -> h2.connection.H2Connection:
-    config = h2.config.H2Configuration(
-        validate_outbound_headers=False, normalize_outbound_headers=False, header_encoding="utf-8"
-    )
-    conversation = h2.connection.H2Connection(config)
-    conversation.initiate_connection()
-    return conversation
-
-
 UPGRADE = (
     b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
     b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 )
 
 HOSTILE = {
-    "h2 path": h2_path(),
-    "h2 early": h2_early(),
-    "h2 connect": h2_connect(),
     "ws trailing": UPGRADE + b"\r\n" + b"\xff" * 64,
     "ws deflate": UPGRADE
     + b"sec-websocket-extensions: permessage-deflate; client_max_window_bits=abc\r\n\r\n"
@@ -205,13 +143,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("http2", [False, True])
-async def test_hostile_input_ends_one_connection_only(
-    serving: Serving, http2: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Five of these end stock Hypercorn; a neighbour on an open connection is served all the while."""
+async def test_hostile_input_ends_one_connection_only(caplog: pytest.LogCaptureFixture) -> None:
+    """A neighbour on an open connection is served all the while."""
     caplog.set_level(logging.CRITICAL, "mcptrio.http.server")
-    async with serving(App(), limits=ConnectionLimits(http2=http2)) as port:
+    async with serving(App()) as port:
         neighbour = await trio.open_tcp_stream("127.0.0.1", port)
         async with neighbour:
             for name, attack in HOSTILE.items():
@@ -233,14 +168,14 @@ async def test_hostile_input_ends_one_connection_only(
                         got += chunk
 
 
-async def test_http2_is_refused_on_a_plain_connection(serving: Serving) -> None:
+async def test_http2_is_refused_on_a_plain_connection() -> None:
     async with serving(App()) as port:
         assert (await ask(port, HOSTILE["h2 preface only"])).startswith(b"HTTP/1.1 505 ")
         # An upgrade that is not taken up is answered in HTTP/1.1 (RFC 9110 section 7.8).
         assert (await ask(port, HOSTILE["h2c upgrade"])).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_head_over_the_limit_is_refused_even_in_one_packet(serving: Serving) -> None:
+async def test_head_over_the_limit_is_refused_even_in_one_packet() -> None:
     async with serving(App(), limits=ConnectionLimits(header_bytes=4096)) as port:
         big = b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 5000 + b"\r\n\r\n"
 
@@ -248,7 +183,7 @@ async def test_head_over_the_limit_is_refused_even_in_one_packet(serving: Servin
         assert (await ask(port)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_slow_head_and_idle_connection_are_closed(serving: Serving) -> None:
+async def test_slow_head_and_idle_connection_are_closed() -> None:
     for first, expected, keep_alive in ((b"GET / HT", 0.1, 60), (b"", 0.3, 0.3)):
         async with serving(App(), limits=ConnectionLimits(header_timeout=0.1, keepalive_timeout=keep_alive)) as port:
             start = trio.current_time()
@@ -263,10 +198,9 @@ async def test_slow_head_and_idle_connection_are_closed(serving: Serving) -> Non
                 assert expected <= trio.current_time() - start + 0.01
 
 
-async def test_refused_upload_still_reads_why(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refused_upload_still_reads_why(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing a socket with unread data resets it, and with it the response on its way."""
-    for module in (connection, hypercorn_connection):
-        monkeypatch.setattr(module, "_LINGER", 30.0)
+    monkeypatch.setattr(connection, "_LINGER", 30.0)
     async with serving(App()) as port:
         request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n"
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -280,7 +214,7 @@ async def test_refused_upload_still_reads_why(serving: Serving, monkeypatch: pyt
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_body_that_stalls_is_given_up_and_a_slow_application_waited_for(serving: Serving) -> None:
+async def test_body_that_stalls_is_given_up_and_a_slow_application_waited_for() -> None:
     app = App()
 
     async def slow(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -295,7 +229,7 @@ async def test_body_that_stalls_is_given_up_and_a_slow_application_waited_for(se
         await app.disconnected.wait()
 
 
-async def test_peer_that_stops_reading_is_cut_off(serving: Serving) -> None:
+async def test_peer_that_stops_reading_is_cut_off() -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(write_timeout=0.2)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -308,7 +242,7 @@ async def test_peer_that_stops_reading_is_cut_off(serving: Serving) -> None:
             assert await ask(port)
 
 
-async def test_stalled_reader_does_not_hold_up_the_shutdown(serving: Serving) -> None:
+async def test_stalled_reader_does_not_hold_up_the_shutdown() -> None:
     shutdown = trio.Event()
     app = App()
     with trio.fail_after(30):
@@ -325,11 +259,11 @@ async def test_stalled_reader_does_not_hold_up_the_shutdown(serving: Serving) ->
     assert app.running == 0
 
 
-async def test_stalled_reader_does_not_hold_up_a_cancellation(serve: Serve) -> None:
+async def test_stalled_reader_does_not_hold_up_a_cancellation() -> None:
     start = 0.0
     app = App()
     async with trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown_timeout=60))
+        urls = await nursery.start(partial(serve_asgi, app, bind="127.0.0.1:0", shutdown_timeout=60))
         stream = await trio.open_tcp_stream("127.0.0.1", int(urls[0].rpartition(":")[2]))
         await stream.send_all(b"GET /flood HTTP/1.1\r\nhost: a\r\n\r\n")
         await eventually(lambda: app.running == 1)
@@ -341,7 +275,7 @@ async def test_stalled_reader_does_not_hold_up_a_cancellation(serve: Serve) -> N
     assert trio.current_time() - start < 20
 
 
-async def test_idle_connections_do_not_hold_up_the_shutdown(serving: Serving) -> None:
+async def test_idle_connections_do_not_hold_up_the_shutdown() -> None:
     shutdown = trio.Event()
     async with serving(App(), shutdown=shutdown, timeout=60) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -355,7 +289,7 @@ async def test_idle_connections_do_not_hold_up_the_shutdown(serving: Serving) ->
     assert trio.current_time() - start < 20
 
 
-async def test_request_in_flight_finishes_during_the_shutdown(serving: Serving) -> None:
+async def test_request_in_flight_finishes_during_the_shutdown() -> None:
     shutdown = trio.Event()
     app = App()
     async with serving(app, shutdown=shutdown, timeout=60) as port:
@@ -371,7 +305,7 @@ async def test_request_in_flight_finishes_during_the_shutdown(serving: Serving) 
     await stream.aclose()
 
 
-async def test_disconnect_is_told_at_once(serving: Serving) -> None:
+async def test_disconnect_is_told_at_once() -> None:
     app = App()
     async with serving(app) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -383,7 +317,7 @@ async def test_disconnect_is_told_at_once(serving: Serving) -> None:
             await app.disconnected.wait()
 
 
-async def test_connections_past_the_limit_are_turned_away(serving: Serving) -> None:
+async def test_connections_past_the_limit_are_turned_away() -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(connections=1)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -396,16 +330,14 @@ async def test_connections_past_the_limit_are_turned_away(serving: Serving) -> N
                 await trio.sleep(0.01)
 
 
-async def test_errors_of_accept_end_nothing(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_of_accept_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """A listening socket that is shut down makes each accept fail with EINVAL, until it listens again."""
     shutdown = trio.Event()
     with trio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-        # Hypercorn closes the descriptor that it is given; our own engine duplicates it.
-        number = os.dup(listening.fileno()) if serve is hypercorn.serve_asgi else listening.fileno()
-        bind = [f"fd://{number}", "127.0.0.1:0"]
+        bind = [f"fd://{listening.fileno()}", "127.0.0.1:0"]
         async with trio.open_nursery() as nursery:
-            urls = await nursery.start(partial(serve, App(), bind=bind, shutdown=shutdown))
+            urls = await nursery.start(partial(serve_asgi, App(), bind=bind, shutdown=shutdown))
             with caplog.at_level(logging.WARNING, "mcptrio.http.server"):
                 listening.shutdown(socket.SHUT_RDWR)
                 await eventually(lambda: "could not be accepted" in caplog.text)
@@ -420,11 +352,11 @@ async def test_errors_of_accept_end_nothing(serve: Serve, caplog: pytest.LogCapt
     assert caplog.text.count("could not be accepted") == 1
 
 
-async def test_unix_socket_is_removed_at_the_end(serve: Serve, tmp_path: Path) -> None:
+async def test_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "s"
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
-        urls = await nursery.start(partial(serve, App(), bind=f"unix:{path}", shutdown=shutdown))
+        urls = await nursery.start(partial(serve_asgi, App(), bind=f"unix:{path}", shutdown=shutdown))
         assert urls == [f"http://unix:{path}"]
         stream = await trio.open_unix_socket(path)
         async with stream:
@@ -435,7 +367,7 @@ async def test_unix_socket_is_removed_at_the_end(serve: Serve, tmp_path: Path) -
     assert not path.exists()
 
 
-async def test_response_leaves_in_one_packet(serving: Serving) -> None:
+async def test_response_leaves_in_one_packet() -> None:
     """Head and body in one write: the receiver's first read has both."""
     async with serving(App()) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)

@@ -13,7 +13,7 @@ from attrs import define
 
 from mcptrio import Server as Engine
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.engine.server import serve
+from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, ServerLimits, ServerSettings
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import trio
 
-from mcptrio.http.hypercorn.serving import ConnectionLimits
+from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.serving import HTTPLimits
 
 from .conftest import ACCEPT, MODERN, Starter, call, modern_headers

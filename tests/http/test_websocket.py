@@ -15,8 +15,8 @@ from attrs import define, field
 from mcptrio import Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
-from mcptrio.http.engine import server as http1
-from mcptrio.http.hypercorn import serving as hypercorn
+from mcptrio.http.engine.limits import ConnectionLimits
+from mcptrio.http.engine.server import serve_asgi
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
@@ -36,12 +36,8 @@ from tests.server_options import server_options
 
 __all__: list[str] = []
 
-SERVERS: dict[str, Any] = {
-    "http1": partial(http1.serve, limits=http1.ConnectionLimits(write_timeout=0.5)),
-    "hypercorn": partial(hypercorn.serve_asgi, limits=hypercorn.ConnectionLimits(write_timeout=0.5)),
-}
-"""What serves the ASGI application: by name a function with the signature of ``hypercorn.serve_asgi``. It closes a
-connection that reads nothing for half a second."""
+SERVE = partial(serve_asgi, limits=ConnectionLimits(write_timeout=0.5))
+"""Serves the ASGI application. It closes a connection that reads nothing for half a second."""
 
 MODERN = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}
 
@@ -146,7 +142,7 @@ class Start:
         self,
         *plugins: object,
         options: HTTPOptions | None = None,
-        connection: http1.ConnectionLimits | None = None,
+        connection: ConnectionLimits | None = None,
         **more: Any,
     ) -> Served:
         """A server on a free port. The rest is what :class:`Server` takes."""
@@ -161,7 +157,7 @@ class Start:
         self,
         server: Server,
         options: HTTPOptions,
-        connection: http1.ConnectionLimits | None,
+        connection: ConnectionLimits | None,
         shutdown: trio.Event,
         closed: trio.Event,
         *,
@@ -183,10 +179,10 @@ class Start:
         closed.set()
 
 
-@pytest.fixture(params=SERVERS)
-async def start(request: pytest.FixtureRequest) -> AsyncIterator[Start]:
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
     async with trio.open_nursery() as nursery:
-        start = Start(SERVERS[request.param], nursery)
+        start = Start(SERVE, nursery)
         yield start
         for served in start.served:
             served.shutdown.set()
@@ -557,7 +553,7 @@ async def test_while_a_session_is_full_nothing_is_read(start: Start) -> None:
     served = await start(
         Tools(),
         options=HTTPOptions(write_timeout=60.0),
-        connection=http1.ConnectionLimits(write_timeout=60.0),
+        connection=ConnectionLimits(write_timeout=60.0),
         limits=ServerLimits(outbox=4),
     )
     requests = 400

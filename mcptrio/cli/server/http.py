@@ -49,7 +49,6 @@ def over_http(asked: Asked, worker: Worker | None) -> None:
         addresses=tuple(asked.addresses),
         certificates=certificates,
         renew=renewal(server, asked) if worker is None else None,
-        http2=http.http2,
     )
     ready = asked.ready(server, process.ready.started if worker is not None else None)
     process.run(partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready))

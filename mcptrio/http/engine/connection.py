@@ -22,7 +22,8 @@ from mcptrio.http.engine.request_parser import End, Event, Head, Refused, Reques
 from mcptrio.http.engine.wire import GOODBYE, Wire
 
 if TYPE_CHECKING:
-    from mcptrio.http.engine.server import Owner
+    from mcptrio.http.engine.limits import ConnectionLimits
+    from mcptrio.http.engine.server import HTTP2Handler, Owner, Served
     from mcptrio.http.engine.websocket import WebSocketExchange
 
 __all__ = ["Connection"]
@@ -46,6 +47,7 @@ class Connection:
         "_current",
         "_cut",
         "_filling",
+        "_is_busy",
         "_is_idle",
         "_lingering",
         "_owner",
@@ -80,6 +82,8 @@ class Connection:
         self._refused: Refused | None = None
         self._room: trio.Event | None = None
         self._answered: trio.Event | None = None
+        self._is_busy = False
+        """Whether requests are being served."""
         self._is_idle = False
         """Whether it waits for a request since the server's last look."""
         self._lingering = False
@@ -89,14 +93,20 @@ class Connection:
         """When the client is given up that says nothing more of a body it has begun."""
 
     async def run(self) -> None:
-        owner = self._owner
+        owner, tls = self._owner, self._wire.tls
+        http2: HTTP2Handler | None = None
         try:
             with self._reading:
-                if self._wire.tls is not None:
+                if tls is not None:
                     self.deadline = trio.current_time() + owner.limits.tls_timeout
-                    await self._shake_hands(self._wire.tls)
+                    await self._shake_hands(tls)
+                    http2 = owner.http2 if tls.selected_alpn_protocol() == "h2" else None
                 self.deadline = trio.current_time() + owner.limits.keepalive_timeout
-                await self._read()
+                if http2 is None:
+                    await self._read()
+            if http2 is not None and not self._reading.cancel_called:
+                self._reading = trio.CancelScope()
+                await http2(self)
             self._leave()
             while self._current is not None and not self._cut:
                 # The client may have closed its half only: what the application still answers is sent.
@@ -107,8 +117,7 @@ class Connection:
         finally:
             self._leave()
             self._parser.close()
-            with trio.move_on_after(GOODBYE, shield=True):
-                await self._wire.close()
+            await self.close()
 
     # What an exchange needs
 
@@ -125,12 +134,12 @@ class Connection:
         return self._owner.draining
 
     @property
-    def message_bytes(self) -> int:
-        return self._owner.limits.message_bytes
+    def ending(self) -> bool:
+        return self._owner.ending
 
     @property
-    def ping_interval(self) -> float:
-        return self._owner.limits.ping_interval
+    def limits(self) -> ConnectionLimits:
+        return self._owner.limits
 
     @property
     def is_logged(self) -> bool:
@@ -183,11 +192,48 @@ class Connection:
     def finish(self, exchange: Exchange | WebSocketExchange) -> None:
         """Log an exchange that has ended, however it has. Not for one that is logged already."""
         exchange.is_logged = True
-        head = exchange.head
-        # Without a status nothing was answered, as the client has left before; nginx invented 499 for it.
-        self._owner.access_log.add(
-            self.client, head.method, head.path, exchange.status or 499, exchange.began, exchange.note
-        )
+        self.log_request(exchange.head.method, exchange.head.path, exchange.status, exchange.began, exchange.note)
+
+    def log_request(self, method: str, path: str, status: int, began: float, note: str = "") -> None:
+        """Add a request to the access log. Status 0 means that the client left before it was answered."""
+        # nginx invented 499 for it.
+        self._owner.access_log.add(self.client, method, path, status or 499, began, note)
+
+    # What HTTP/2 needs besides
+
+    async def receive_all(self, take: Callable[[bytes], Awaitable[None]]) -> None:
+        """Pass on what is received, until the client, a deadline or the server ends it."""
+        with self._reading:
+            while data := await self._wire.receive():
+                await take(data)
+
+    async def close(self) -> None:
+        """Close in order, at once. The application may go on for a while."""
+        with trio.move_on_after(GOODBYE, shield=True):
+            await self._wire.close()
+
+    async def call(self, request: Served) -> None:
+        """Run the application for one request. The server logs and contains its exceptions."""
+        await self._owner.call(request, self.client)
+
+    def log_failure(self) -> None:
+        """Log the exception that is being handled, which ends this connection."""
+        self._owner.log_failure(self.client)
+
+    def mark_busy(self) -> None:
+        """A request is being served: no deadline, and the place is not given to another connection."""
+        self.deadline, self._is_idle, self._is_busy = inf, False, True
+        self._owner.admission.busy(self)
+
+    def mark_idle(self) -> None:
+        """No request is being served."""
+        # The server sets the deadline at its next look: to ask for the time here would cost each request as much.
+        self._is_idle, self._is_busy = True, False
+        self._owner.admission.idle(self)
+
+    def end(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
 
     def cut(self) -> None:
         """Close at once."""
@@ -258,7 +304,7 @@ class Connection:
 
     def end_if_idle(self) -> None:
         """The server drains, or needs the place: close now unless a request is being served."""
-        if self._current is None:
+        if not self._is_busy:
             self._reading.cancel()
 
     # Private
@@ -303,8 +349,7 @@ class Connection:
             self._take(event)
         if self._current is None:
             if self._pending:
-                self.deadline, self._is_idle = inf, False
-                self._owner.admission.busy(self)
+                self.mark_busy()
                 self._current = self._pending.pop(0)
                 self._owner.start(self._current, self)
             elif self._refused is not None:
@@ -375,9 +420,7 @@ class Connection:
                 self._body_until = inf
 
     def _wait_for_request(self) -> None:
-        # The server sets the deadline at its next look: to ask for the time here would cost each request as much.
-        self._is_idle = True
-        self._owner.admission.idle(self)
+        self.mark_idle()
         self.resume()
 
     def _refuse(self, refused: Refused) -> None:
@@ -388,6 +431,7 @@ class Connection:
     def _say_goodbye(self, *, is_uploading: bool) -> None:
         """The last response is out. Reading on for a moment keeps the system from resetting the connection, by which
         the client could lose that response."""
+        self._is_busy = False
         if self._wire.tls is not None and not is_uploading:
             self._reading.cancel()
             return

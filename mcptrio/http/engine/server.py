@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextvars import Context, copy_context
 from email.utils import formatdate
 from functools import partial
 from http import HTTPStatus
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import trio
 from attrs import frozen
@@ -43,7 +43,7 @@ from mcptrio.transports.sparing_log import SparingLog
 if TYPE_CHECKING:
     from mcptrio.http.engine.websocket import WebSocketExchange
 
-__all__ = ["ConnectionLimits", "Owner", "serve"]
+__all__ = ["ConnectionLimits", "HTTP2Handler", "Owner", "Served", "serve_asgi"]
 
 
 _IDLE: Final = 256
@@ -53,7 +53,7 @@ _LOOK: Final = 1.0
 """Seconds between two looks at the deadlines; less where a limit is shorter."""
 
 
-async def serve(
+async def serve_asgi(
     app: ASGIApp,
     *,
     bind: str | Sequence[str] = "127.0.0.1:8000",
@@ -65,6 +65,7 @@ async def serve(
     shutdown_timeout: float = 3.0,
     limits: ConnectionLimits | None = None,
     access_log: bool = False,
+    http2: HTTP2Handler | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve an ASGI application until ``shutdown`` is set, then let what is running finish.
@@ -79,6 +80,7 @@ async def serve(
         shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
         shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
         access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO.
+        http2: serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` has to offer it.
         task_status: started with the URLs, in the order of ``bind``.
 
     Raises:
@@ -88,6 +90,7 @@ async def serve(
     shutdown = trio.Event() if shutdown is None else shutdown
     owner = Owner(app, limits or ConnectionLimits(), tls, access_log=access_log)
     owner.pause = pause
+    owner.http2 = http2
     owner.admission = Admission(owner.limits, proxies or Proxies())
     listening: list[Listening] = []
     try:
@@ -101,6 +104,36 @@ async def serve(
         owner.finish_logs()
         for each in listening:
             each.close()
+
+
+HTTP2Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
+"""Serves a connection until it ends. It raises nothing that the connection could have caused."""
+
+
+class Served(Protocol):
+    """A request as the server runs the application for it."""
+
+    complete: bool
+    """Whether the response has been written."""
+    gone: bool
+    """Whether the client has left."""
+    refusal: int
+    """The status to answer with if the application does not, since the request turned out to be invalid."""
+    parted: bool
+    """Whether the response goes on without the application."""
+
+    @property
+    def is_uploading(self) -> bool: ...
+
+    def scope(self) -> dict[str, Any]: ...
+
+    async def receive(self) -> MutableMapping[str, Any]: ...
+
+    async def send(self, event: MutableMapping[str, Any]) -> None: ...
+
+    async def refuse(self, status: int) -> None:
+        """Answer with this status if nothing has been answered, or end the response as failed."""
+        ...
 
 
 @frozen
@@ -129,6 +162,7 @@ class Owner:
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, tls: ssl.SSLContext | None, *, access_log: bool) -> None:
         self.limits = limits
         self.pause: Callable[[int], float] | None = None
+        self.http2: HTTP2Handler | None = None
         self.admission = Admission(limits, Proxies())
         self._sparing = SparingLog(LOG, per_key=10, total=100)
         self.state: dict[str, Any] = {}
@@ -226,6 +260,25 @@ class Owner:
                 return
         self._nursery.start_soon(self._work, exchange, connection)
 
+    async def call(self, request: Served, client: Any) -> None:
+        """Run the application for one request. It has been answered, or the client has left, when this returns."""
+        try:
+            await self._app(request.scope(), request.receive, request.send)
+            if request.complete or request.parted:
+                return
+            if not request.gone:
+                self._log(logging.ERROR, client, "the application has ended without completing its response")
+                await request.refuse(500)
+            elif request.refusal or request.is_uploading:
+                await request.refuse(request.refusal or 400)
+        except Exception:  # whatever the application raises: it must not reach the other connections
+            self._log(logging.ERROR, client, "the application failed", exc_info=True)
+            await request.refuse(500)
+
+    def log_failure(self, client: Any) -> None:
+        """Log the exception that is being handled, which has ended one connection."""
+        self._log(logging.ERROR, client, "a connection was closed after an error", exc_info=True)
+
     # Private
 
     def _log(self, level: int, client: Any, message: str, *args: object, exc_info: bool = False) -> None:
@@ -247,7 +300,7 @@ class Owner:
         while True:
             following: Exchange | WebSocketExchange | None = exchange
             while following is not None:
-                await Within(self._context.copy(), self._call(following, connection.client))
+                await Within(self._context.copy(), self.call(following, connection.client))
                 following = connection.next(following)
                 if following is not None:
                     # Requests that came together may each be served without a pause, and other clients wait.
@@ -257,20 +310,6 @@ class Owner:
             waiter: Waiter[tuple[Exchange | WebSocketExchange, Connection]] = Waiter()
             self._idle.append(waiter)
             exchange, connection = await waiter.wait()
-
-    async def _call(self, exchange: Exchange | WebSocketExchange, client: Any) -> None:
-        try:
-            await self._app(exchange.scope(), exchange.receive, exchange.send)
-            if exchange.complete or (isinstance(exchange, Exchange) and exchange.parted):
-                return
-            if not exchange.gone:
-                self._log(logging.ERROR, client, "the application has ended without completing its response")
-                await exchange.refuse(500)
-            elif exchange.refusal or exchange.is_uploading:
-                await exchange.refuse(exchange.refusal or 400)
-        except Exception:  # whatever the application raises: it must not reach the other connections
-            self._log(logging.ERROR, client, "the application failed", exc_info=True)
-            await exchange.refuse(500)
 
     async def _look(self) -> None:
         """Give up what is over its deadline, and write the access log."""
@@ -307,8 +346,7 @@ class Owner:
         try:
             await self._connect(accepted)
         except Exception:  # a fault of ours must not reach the other connections
-            client = _address(accepted.peer)
-            self._log(logging.ERROR, client, "a connection was closed after an error", exc_info=True)
+            self.log_failure(_address(accepted.peer))
 
     async def _connect(self, accepted: Accepted) -> None:
         sock = accepted.sock

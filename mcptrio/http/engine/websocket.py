@@ -49,6 +49,7 @@ class WebSocketExchange:
         """Whether it has ended in order: with a response, or a close frame."""
         self.closes = True
         self.gone = False
+        self.parted = False
         self.is_uploading = False
         self.refusal = 0
         self.began = trio.current_time()
@@ -89,7 +90,7 @@ class WebSocketExchange:
         if self._frames is not None and not self.complete:
             self._heard, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
-        most = self._connection.message_bytes
+        most = self._connection.limits.message_bytes
         while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.complete:
             await self._news.wait()
         self._is_read = True
@@ -103,7 +104,7 @@ class WebSocketExchange:
 
     def look(self, now: float) -> None:
         """Ping a client of which nothing was heard for a while; give up one that does not answer."""
-        interval = self._connection.ping_interval
+        interval = self._connection.limits.ping_interval
         if self._frames is None or self.complete or not self._is_read:
             return
         if now >= self._pinged + interval:
@@ -235,8 +236,8 @@ class WebSocketExchange:
     async def _event(self, frames: Frames, event: object) -> None:
         if isinstance(event, Message):
             self._message += event.data.encode() if isinstance(event, TextMessage) else event.data
-            if len(self._message) > self._connection.message_bytes:
-                limit = self._connection.message_bytes
+            if len(self._message) > self._connection.limits.message_bytes:
+                limit = self._connection.limits.message_bytes
                 await self._close(frames, CloseReason.MESSAGE_TOO_BIG, f"the limit is {limit} bytes")
                 return
             if event.message_finished:

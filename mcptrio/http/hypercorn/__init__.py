@@ -1,1 +1,1 @@
-"""HTTP/2 and mounted ASGI applications through Hypercorn."""
+"""HTTP/2 through Hypercorn, on connections that the engine has accepted."""

@@ -27,7 +27,8 @@ from mcptrio_authserver.users import User, write_users
 from mcptrio import Secret
 from mcptrio.abc import Fetch, FetchRequest, FetchResponse
 from mcptrio.auth.jose import KeySet, peek, verify
-from mcptrio.http.engine.server import ConnectionLimits, serve
+from mcptrio.http.engine.server import ConnectionLimits
+from mcptrio.http.engine.server import serve_asgi as serve
 
 REDIRECT = "http://127.0.0.1:9/callback"
 SECRET = "a secret of forty characters, or nearly so"

@@ -246,7 +246,7 @@ async def test_document_is_fetched_over_http_on_this_machine(folder: Path) -> No
 
     import trio
 
-    from mcptrio.http.engine.server import serve
+    from mcptrio.http.engine.server import serve_asgi as serve
 
     async with trio.open_nursery() as nursery:
         [url] = await nursery.start(partial(serve, app, bind="127.0.0.1:0"))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from mcptrio.http.engine.server import serve
+from mcptrio.http.engine.server import serve_asgi as serve
 from tests.node import find_node
 
 from .chromium import Browser, open_browser

@@ -16,7 +16,7 @@ import trio.testing
 
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.engine.server import serve
+from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.http.extension import EXTENSION
 from tests.http.engine.served import POST, UPGRADE, Receive, Send, answering, connected, serving
 

@@ -1,0 +1,171 @@
+"""The requests of one HTTP/2 connection, between Hypercorn's streams and the engine.
+
+Hypercorn calls :meth:`Requests.spawn_app` for each new stream. The engine runs the application, as it does for
+HTTP/1.1, so failures, timeouts and the access log are the same for both.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import trio
+
+from mcptrio.http.engine.connection import Connection
+
+__all__ = ["Requests"]
+
+_QUEUED = 10
+"""Parts of a body that wait for the application; then nothing more is read from the connection."""
+
+_Event = MutableMapping[str, Any]
+
+
+class Requests:
+    """What Hypercorn takes for a task group: of that, its protocols call only the two methods here.
+
+    Args:
+        concurrent: streams that the client may have open. Twice as many requests may run, since the application ends
+            a moment after the client has reset its stream. A client that resets more than that loses the connection.
+        look: called when a request has begun or ended.
+    """
+
+    def __init__(
+        self, connection: Connection, nursery: trio.Nursery, concurrent: int, look: Callable[[], None]
+    ) -> None:
+        self._connection = connection
+        self._nursery = nursery
+        self._max = 2 * concurrent
+        self._look = look
+        self._running = 0
+
+    def __len__(self) -> int:
+        return self._running
+
+    async def spawn_app(self, app: Any, config: Any, scope: Any, send: Callable[[Any], Awaitable[None]]) -> Any:
+        request = _Request(self._connection, scope, send)
+        if self._running >= self._max:
+            self._connection.end()
+            return request.put
+        self._running += 1
+        self._look()
+        self._nursery.start_soon(self._run, request)
+        return request.put
+
+    def spawn(self, func: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        self._nursery.start_soon(func, *args)
+
+    async def _run(self, request: _Request) -> None:
+        try:
+            await request.run()
+        finally:
+            self._running -= 1
+            self._look()
+
+
+class _Request:
+    """One request, as :class:`mcptrio.http.engine.server.Served` has it."""
+
+    parted = False
+
+    def __init__(self, connection: Connection, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        self.complete = False
+        self.gone = False
+        self.refusal = 0
+        self._connection = connection
+        self._scope = scope
+        self._to_stream = send
+        self._began = trio.current_time()
+        self._status = 0
+        self._is_whole = False
+        """Whether all of the body has come."""
+        self._inbox: deque[_Event] = deque()
+        self._news = trio.Event()
+        self._room = trio.Event()
+        self._writing: trio.CancelScope | None = None
+
+    @property
+    def is_uploading(self) -> bool:
+        return not self._is_whole
+
+    async def put(self, event: _Event) -> None:
+        """Queue an event for the application. A disconnect never waits, and ends the write in progress."""
+        if event["type"].endswith(".disconnect"):
+            self._leave()
+            return
+        while len(self._inbox) >= _QUEUED and not self.gone:
+            self._room = trio.Event()
+            await self._room.wait()
+        self._is_whole = not event.get("more_body", False)
+        self._inbox.append(event)
+        self._news.set()
+
+    async def run(self) -> None:
+        connection = self._connection
+        try:
+            if self._scope["type"] == "websocket":
+                await self._to_stream({"type": "websocket.http.response.start", "status": 501, "headers": []})
+                await self._to_stream({"type": "websocket.http.response.body"})
+            elif connection.ending:
+                await self.refuse(503)
+            else:
+                await connection.call(self)
+        finally:
+            # Hypercorn ends the stream, or resets it where the response is incomplete.
+            with trio.move_on_after(connection.limits.write_timeout, shield=True):
+                await self._to_stream(None)
+            if connection.is_logged:
+                method = self._scope.get("method", "CONNECT")
+                connection.log_request(method, self._scope["path"], self._status, self._began)
+
+    # What the engine and the application call
+
+    def scope(self) -> Any:
+        self._scope["extensions"].update(self._connection.extensions)
+        return self._scope
+
+    async def receive(self) -> _Event:
+        with trio.CancelScope() as waiting:
+            if not self._is_whole:
+                waiting.deadline = trio.current_time() + self._connection.limits.body_timeout
+            while not self._inbox and not self.gone and not self.complete:
+                self._news = trio.Event()
+                await self._news.wait()
+        if waiting.cancelled_caught:
+            self.refusal = 408
+            self.gone = True
+        if not self._inbox:
+            return {"type": "http.disconnect"}
+        event = self._inbox.popleft()
+        self._room.set()
+        return event
+
+    async def send(self, event: _Event) -> None:
+        if self.gone and not self.refusal:
+            await trio.lowlevel.checkpoint()
+            return
+        if event["type"] == "http.response.start":
+            self._status = event["status"]
+        with trio.move_on_after(self._connection.limits.write_timeout) as self._writing:
+            await self._to_stream(event)
+        if self._writing.cancelled_caught and not self.gone:
+            # A client that opens no window for so long reads nothing.
+            self._connection.cut()
+        self._writing = None
+        if event["type"] == "http.response.body" and not event.get("more_body", False):
+            self.complete = True
+            self._news.set()
+
+    async def refuse(self, status: int) -> None:
+        """Answer with a status, where the application has not begun to; else the stream is reset."""
+        if not self._status:
+            await self.send({"type": "http.response.start", "status": status, "headers": []})
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _leave(self) -> None:
+        self.gone = True
+        self._news.set()
+        self._room.set()
+        if self._writing is not None:
+            self._writing.cancel()

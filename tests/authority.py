@@ -1,0 +1,80 @@
+"""A certificate authority for tests of TLS."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import ssl
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from mcptrio.serve.tls import TLSFiles
+
+__all__ = ["Authority", "files", "trusting"]
+
+Key = ec.EllipticCurvePrivateKey
+
+
+class Authority:
+    """An authority, and what it has signed, in files of a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(_pem(self._sign(self._name, self._key, ca=True)))
+
+    def issue(self, name: str, *more: x509.NameAttribute[str], passphrase: bytes | None = None) -> tuple[Path, Path]:
+        """A certificate and its key, for this name, ``localhost`` and 127.0.0.1."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([*more, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        encryption: Any = serialization.NoEncryption()
+        if passphrase is not None:
+            encryption = serialization.BestAvailableEncryption(passphrase)
+        certificate.write_bytes(_pem(self._sign(subject, key, ca=False)))
+        key_file.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        )
+        return certificate, key_file
+
+    def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> x509.Certificate:
+        now = dt.datetime.now(dt.UTC)
+        names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca, None), critical=True)
+            .add_extension(names, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+_LOOPBACK = ipaddress.ip_address("127.0.0.1")
+
+
+def trusting(authority: Authority, shows: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(authority.path)
+    if shows is not None:
+        context.load_cert_chain(*shows)
+    return context
+
+
+def files(pair: tuple[Path, Path], **more: Any) -> TLSFiles:
+    return TLSFiles(certificate=pair[0], key=pair[1], **more)
