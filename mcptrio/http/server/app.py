@@ -1,6 +1,6 @@
 """Streamable HTTP as an ASGI application: every revision on one path, beside health and readiness.
 
-Served by :mod:`mcptrio.http.hypercorn.serving`, or mounted in somebody else's ASGI application on Trio. It reads the
+Served by :mod:`mcptrio.http.engine.server`, or mounted in somebody else's ASGI application on Trio. It reads the
 request, asks the rules what it is, and hands it to whoever answers it.
 The one rule: nothing reaches the engine that was not let through by address, host, origin, limits and authentication,
 in this order.

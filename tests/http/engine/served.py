@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.engine.server import serve
+from mcptrio.http.engine.server import serve_asgi as serve
 
 __all__ = ["POST", "UPGRADE", "App", "Client", "Receive", "Send", "answering", "connected", "serving"]
 Receive = Callable[[], Awaitable[Any]]
