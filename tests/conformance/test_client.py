@@ -25,6 +25,7 @@ from tests.conformance.client_runner import (
     run_case,
     select,
 )
+from tests.conformance.forking import forking
 from tests.conformance.runner import HERE, Allowed, Check, ConformanceError, Scenario, find_suite
 from tests.node import Node, find_node
 
@@ -62,11 +63,11 @@ def runs(
 
     def run(case: Case) -> Run | ConformanceError:
         try:
-            return run_case(case, node=suite[0], suite=suite[1], out=home / str(case))
+            return run_case(case, node=suite[0], suite=suite[1], out=home / str(case), command=command)
         except ConformanceError as error:
             return error
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with forking(home) as command, ThreadPoolExecutor(AT_ONCE) as pool:
         return dict(zip(cases, pool.map(run, cases), strict=True))
 
 
