@@ -1,4 +1,4 @@
-"""The Python blocks of README and docs pass ``mypy --strict``, all in one run.
+"""The programs, and the Python blocks of README and docs, pass ``mypy --strict``: one run each, with one cache.
 
 A block whose first line is ``# name.py`` is a module of its own, which later blocks of its page may import.
 """
@@ -6,11 +6,12 @@ A block whose first line is ``# name.py`` is a module of its own, which later bl
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.test_readme import Block, blocks
-from tests.typing.test_programs import check
+from tests.typing.test_programs import PROGRAMS, check
 
 __all__: list[str] = []
 
@@ -20,7 +21,19 @@ def page_of(block: Block) -> str:
 
 
 @pytest.fixture(scope="module")
-def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What mypy knows of mcptrio, from one run for the next."""
+    return tmp_path_factory.mktemp("mypy")
+
+
+def test_programs_have_right_types(cache: Path) -> None:
+    said = check(*PROGRAMS, cache=cache)
+
+    assert "Success: no issues found" in said, said
+
+
+@pytest.fixture(scope="module")
+def errors(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """The errors of each page, by one run over all blocks."""
     folder = tmp_path_factory.mktemp("blocks")
     files: dict[str, str] = {}
@@ -32,7 +45,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         file = folder / f"{name or f'block{number}'}.py"
         file.write_text(block.text, "utf-8")
         files[file.name] = block.where
-    said = check(*sorted(folder.glob("*.py")), cache=folder / "cache", path=folder)
+    said = check(*sorted(folder.glob("*.py")), cache=cache, path=folder)
     found: dict[str, list[str]] = {}
     for line in said.splitlines():
         match = re.match(r"(?:.*/)?(\w+\.py):(\d+): error: (.*)", line)

@@ -1,4 +1,4 @@
-"""Programs that use the public API pass ``mypy --strict``, without a cast or an ignored error."""
+"""Programs that use the public API run and need no cast. Their types are checked by test_documented.py."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ def check(*files: Path, cache: Path, path: Path = ROOT) -> str:
     env = {**os.environ, "MYPYPATH": str(path)}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False, env=env)
     return done.stdout + done.stderr
-
-
-def test_programs_have_right_types(tmp_path: Path) -> None:
-    said = check(*PROGRAMS, cache=tmp_path)
-
-    assert "Success: no issues found" in said, said
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
