@@ -43,8 +43,8 @@ __all__ = ["Session", "SessionOwner"]
 
 _log = logging.getLogger("mcptrio.session")
 
-GOODBYE = 1.0
-"""Seconds for writing what is queued, once nothing more is read."""
+FLUSH_TIMEOUT = 1.0
+"""Seconds for writing queued messages, once nothing more is read."""
 
 
 class SessionOwner(Protocol):
@@ -103,7 +103,7 @@ class Session(Conversation):
             await self.run(partial(self._read, channel, outbox))
             outbox.close()
             # A peer that reads still gets the queued messages.
-            nursery.cancel_scope.deadline = trio.current_time() + GOODBYE
+            nursery.cancel_scope.deadline = trio.current_time() + FLUSH_TIMEOUT
 
     async def run(self, body: Callable[[], Awaitable[None]] = trio.sleep_forever) -> None:
         """Live until ended, or until ``body`` is done and nothing is in flight."""

@@ -65,18 +65,6 @@ async def late() -> str:
     return "late"
 
 
-async def asks(ctx: Context) -> str:
-    """Ask twice."""
-    first = await ctx.ask("first?", str, key="first")
-
-    async def effect() -> str:
-        await trio.sleep(0.5)
-        return "effect"
-
-    await ctx.once(effect, key="effect")
-    return first + await ctx.ask("second?", str, key="second")
-
-
 async def asks_together(ctx: Context) -> str:
     """Ask in one task while another one works."""
     async with trio.open_nursery() as nursery:
@@ -126,15 +114,15 @@ class Peer:
     modern: bool
     channel: Client | None = None
     answers: Counter[Any] = field(factory=Counter)
-    sent: dict[int, str] = field(factory=dict)
-    """Requests by id, with the tool."""
+    sent: dict[int, tuple[str, dict[str, Any]]] = field(factory=dict)
+    """Requests by id, with the tool and its arguments."""
     given_up: set[int] = field(factory=set)
     """Requests that this side has cancelled."""
     silenced: set[int] = field(factory=set)
     """Those of them that had no answer by then."""
     cancels: dict[int, Callable[[str], None]] = field(factory=dict)
-    questions: list[tuple[str, Any]] = field(factory=list)
-    """Of the server: the tool, with the request or the result that asks."""
+    questions: list[tuple[int, Any]] = field(factory=list)
+    """Of the server: the request or the result that asks, with the id of the request that the result is of."""
     gone: bool = False
     _last: int = 0
 
@@ -148,24 +136,26 @@ class Peer:
 
     def take(self, message: Message) -> None:
         if isinstance(message, Request):
-            self.questions.append(("", message))
+            self.questions.append((0, message))
         elif isinstance(message, Response | ErrorResponse):
             self.answers[message.id] += 1
             if isinstance(message, Response) and message.result.get("resultType") == "input_required":
-                self.questions.append((self.sent[int(str(message.id))], message.result))
+                self.questions.append((int(str(message.id)), message.result))
 
-    def new_id(self, name: str) -> int:
+    def new_id(self, name: str, arguments: dict[str, Any]) -> int:
         self._last += 1
-        self.sent[self._last] = name
+        self.sent[self._last] = name, arguments
         return self._last
 
-    async def call(self, name: str, **more: Any) -> None:
-        id = self.new_id(name)
-        await self.send(tool(id, name, CALLS[name], modern=self.modern, **more))
+    async def call(self, name: str) -> None:
+        await self._call(name, {**CALLS[name], "call": f"{id(self)} {self._last}"} if name == "asks" else CALLS[name])
+
+    async def _call(self, name: str, arguments: dict[str, Any], **more: Any) -> None:
+        await self.send(tool(self.new_id(name, arguments), name, arguments, modern=self.modern, **more))
 
     async def listen(self) -> None:
         params = {"notifications": {"toolsListChanged": True}, "_meta": envelope()}
-        await self.send(Request(self.new_id("listen"), "subscriptions/listen", params))
+        await self.send(Request(self.new_id("listen", {}), "subscriptions/listen", params))
 
     async def send(self, message: Message) -> None:
         if self.gone:
@@ -219,13 +209,13 @@ class Peer:
     async def answer(self, number: int, times: int = 1) -> None:
         if not self.questions:
             return
-        name, question = self.questions.pop(number % len(self.questions))
+        id, question = self.questions.pop(number % len(self.questions))
         if isinstance(question, Request):
             await self.send(Response(question.id, {"action": "accept", "content": {"value": "yes"}}))
             return
         given = {key: accept("yes") for key in question["inputRequests"]}
         for _ in range(times):
-            await self.call(name, inputResponses=given, requestState=question["requestState"])
+            await self._call(*self.sent[id], inputResponses=given, requestState=question["requestState"])
 
     async def leave(self) -> None:
         if self.channel is not None and not self.gone:
@@ -267,7 +257,19 @@ class Watch:
         assert not supervisor.sessions
 
 
-def make_server(released: threading.Event) -> Server:
+def make_server(released: threading.Event, effects: Counter[str]) -> Server:
+    async def asks(ctx: Context, call: str) -> str:
+        """Ask, have a side effect, and ask again."""
+        first = await ctx.ask("first?", str, key="first")
+
+        async def effect() -> str:
+            await trio.sleep(0.5)
+            effects[call] += 1
+            return "effect"
+
+        await ctx.once(effect, key="effect")
+        return first + await ctx.ask("second?", str, key="second")
+
     def blocks() -> str:
         """Wait in a thread, which cannot be cancelled."""
         released.wait(60)
@@ -282,7 +284,8 @@ def make_server(released: threading.Event) -> Server:
 
 async def play(events: list[tuple[str, int, Any]]) -> None:
     released = threading.Event()
-    server = make_server(released)
+    effects: Counter[str] = Counter()
+    server = make_server(released, effects)
     watch = Watch(server)
     drained = False
     hurried = 0
@@ -336,6 +339,7 @@ async def play(events: list[tuple[str, int, Any]]) -> None:
         # A client that has left gets no answers; a channel that the stopped server has closed takes no requests.
         assert not silent or peer.gone, silent
     watch.check()
+    assert max(effects.values(), default=1) == 1
 
 
 @settings(max_examples=100)
