@@ -116,15 +116,25 @@ def _children() -> dict[int, str]:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return {}  # there are none: the common case, without reading a file for each process of the machine
+        return {}  # there are none: the common case
     children: dict[int, str] = {}
-    for directory in Path("/proc").glob("[0-9]*"):
+    for directory in _possible_children():
         with suppress(FileNotFoundError, ProcessLookupError):  # it is gone
             state, parent = (directory / "stat").read_text().rpartition(")")[2].split()[:2]
             if int(parent) == os.getpid() and state != "Z":
                 command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 children[int(directory.name)] = command.strip()
     return children
+
+
+def _possible_children() -> list[Path]:
+    """The directories of our children, or of all processes if the kernel does not list children."""
+    try:
+        # A thread that ends meanwhile hands its children to another one, which may have been read already.
+        lists = [(task / "children").read_bytes() for task in Path("/proc/self/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return list(Path("/proc").glob("[0-9]*"))
+    return [Path("/proc", id.decode()) for ids in lists for id in ids.split()]
 
 
 def _descriptors() -> dict[int, str]:
