@@ -92,7 +92,7 @@ class Server(CatalogRegistrar):
         self.contributions = Contributions(catalog, self.plugins, tables, tools)
         if not isinstance(config, PluginTables):
             self.contributions.check_tables()
-        self._running = RunningPlugins(self.supervisor, self.plugins, self.contributions)
+        self.running_plugins = RunningPlugins(self.supervisor, self.plugins, self.contributions)
         self.contributions.offer_all()
 
     # Serving
@@ -120,7 +120,7 @@ class Server(CatalogRegistrar):
                 trio.open_nursery() as plugins,
             ):
                 try:
-                    await self._running.enter_all(plugins)
+                    await self.running_plugins.enter_all(plugins)
                     async with trio.open_nursery() as nursery:
                         try:
                             await nursery.start(self.catalog.state.run)
@@ -138,7 +138,7 @@ class Server(CatalogRegistrar):
                     with trio.CancelScope(shield=True):
                         # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
-                        await self._running.leave_all(self.supervisor.gate.stop_by)
+                        await self.running_plugins.leave_all(self.supervisor.gate.stop_by)
 
     # What it offers
 
@@ -165,7 +165,7 @@ class Server(CatalogRegistrar):
             ConfigError: there is no such plugin.
             PluginError: it failed, and the server is strict.
         """
-        return await self._running.enable(name)
+        return await self.running_plugins.enable(name)
 
     async def disable_plugin(self, name: str) -> Plugin:
         """Withdraw what a plugin offers; clients are told. Its calls in flight get ``timeouts.shutdown`` seconds, then
@@ -174,7 +174,7 @@ class Server(CatalogRegistrar):
         Raises:
             ConfigError: there is no such plugin.
         """
-        return await self._running.disable(name)
+        return await self.running_plugins.disable(name)
 
     async def renew_plugins(self, config: Mapping[str, Mapping[str, Any]], wanted: Callable[[Plugin], bool]) -> None:
         """Take the operator's settings anew, while the server is open.
@@ -186,7 +186,7 @@ class Server(CatalogRegistrar):
         Raises:
             PluginError: one failed, and the server is strict.
         """
-        await self._running.renew(_tables(config), wanted)
+        await self.running_plugins.renew(_tables(config), wanted)
 
     # Private
 

@@ -231,7 +231,7 @@ def test_a_file_that_fails_leaves_no_module(site: Path) -> None:
 async def test_servers_share_nothing(site: Path, load: Load) -> None:
     install(site, "shared", modules={"plug_shared": one_tool("shared")}, shared="plug_shared")
     one, two = Server(plugins=load("shared")), Server(plugins=load("shared"))
-    one.contributions.quarantine(one.plugins.plugins["shared"], "for a test")
+    one.running_plugins.quarantine(one.plugins.plugins["shared"], "for a test")
     two.add_tool(lambda: "x", name="own")
 
     assert await tools_of(one) == []
@@ -258,7 +258,7 @@ async def test_everything_a_plugin_offered_is_withdrawn() -> None:
     server = Server(plugins=manager)
     assert plugin.offers == {"extensions": ["com.example/acme"], "methods": ["acme/told"]}
     assert server.catalog.methods.listeners["acme/told"]
-    server.contributions.quarantine(plugin, "for a test")
+    server.running_plugins.quarantine(plugin, "for a test")
 
     assert plugin.offers == {}
     assert server.catalog.lifecycle.extensions == {}

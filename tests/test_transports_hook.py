@@ -71,7 +71,7 @@ class Registers:
 async def test_transport_of_a_plugin_is_served() -> None:
     pigeons = Pigeons()
     server = Server("roof", plugins=[pigeons], config={"Pigeons": {"flies": "far"}})
-    offered = server.plugins.transports(server.contributions.quarantine)
+    offered = server.plugins.transports(server.running_plugins.quarantine)
     assert list(offered) == ["pigeon"]
     assert pigeons.configs == [{"flies": "far"}]
     assert server.plugins.plugins["Pigeons"].offers["transports"] == ["pigeon"]
@@ -107,7 +107,7 @@ async def test_transport_of_a_plugin_is_served() -> None:
 )
 def test_plugin_that_gets_it_wrong_is_alone_with_it(plugin: Registers, fault: str) -> None:
     server = Server("roof", plugins=[Pigeons(), plugin])
-    offered = server.plugins.transports(server.contributions.quarantine)
+    offered = server.plugins.transports(server.running_plugins.quarantine)
 
     assert list(offered) == ["pigeon"]
     wrong = server.plugins.plugins["Registers"]
@@ -121,4 +121,4 @@ def test_plugin_that_gets_it_wrong_is_an_error_where_the_server_is_strict() -> N
     server = Server("roof", plugins=[Registers(("http", nowhere))], settings=ServerSettings(strict=True))
 
     with pytest.raises(PluginError, match="plugin Registers: transports failed: expected a name"):
-        server.plugins.transports(server.contributions.quarantine)
+        server.plugins.transports(server.running_plugins.quarantine)

@@ -262,7 +262,7 @@ def _over(name: str, asked: Asked) -> None:
     from mcptrio.serve.process import run
 
     server = asked.make()
-    offered = server.plugins.transports(server.contributions.quarantine)
+    offered = server.plugins.transports(server.running_plugins.quarantine)
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")

@@ -161,15 +161,17 @@ class Contributions:
         finally:
             self._catalog.release(plugin)
 
-    def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
-        """Withdraw what a plugin offers, and say why.
+    def withdraw_failed(self, plugin: Plugin, problem: PluginError | None = None) -> None:
+        """Withdraw what a plugin in quarantine offers.
 
         Raises:
-            PluginError: where the server is strict.
+            PluginError: the server is strict.
         """
-        problem = self._plugins.fault(plugin, fault, error)
         self.withdraw(plugin)
         if self._plugins.strict:
+            if problem is None:
+                problem = PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)
+                problem.__cause__ = plugin.error
             raise problem
 
     def forget(self, plugin: Plugin) -> None:

@@ -103,7 +103,7 @@ class PluginManager:
             for point in points:
                 plugin = _installed(name, point)
                 if unwanted:
-                    plugin.state = "disabled"
+                    plugin.disable()
                     self._enlist(plugin)
                 elif self._is_new(plugin):
                     self._import(plugin)

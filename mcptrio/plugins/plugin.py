@@ -1,6 +1,15 @@
 """One plugin as the server knows it: where it came from, what it offers, what is wrong with it.
 
-The one rule: whatever one plugin does wrong is written on it, and nowhere else.
+Its state changes in four methods only:
+
+    state          renew()    start()     quarantine()   disable()
+    loaded         loaded     running     quarantined    disabled
+    running        -          -           quarantined    disabled
+    quarantined    loaded     refused     quarantined    disabled
+    disabled       loaded     refused     disabled       disabled
+
+A lifespan may yield after the plugin was quarantined or disabled: :meth:`Plugin.start` then refuses, and the lifespan
+is left. What fails in a plugin that is disabled is noted, and the plugin stays disabled.
 """
 
 from __future__ import annotations
@@ -90,8 +99,20 @@ class Plugin(Owner):
             return None
         return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else str(file)
 
+    def start(self) -> bool:
+        """Its lifespan has yielded. Returns whether it still is to run."""
+        if self.state == "loaded":
+            self.state = "running"
+        return self.state == "running"
+
+    def disable(self) -> None:
+        """It is not to run."""
+        self.state = "disabled"
+
     def quarantine(self, fault: str, error: BaseException | None = None) -> None:
-        self.state = "quarantined"
+        """It has failed."""
+        if self.state != "disabled":
+            self.state = "quarantined"
         self.fault = fault
         self.error = error
         self.offers.clear()
@@ -99,6 +120,7 @@ class Plugin(Owner):
 
     def renew(self) -> None:
         """As if nothing had been tried: another attempt begins."""
+        assert self.state != "running", "a plugin that runs is stopped first"
         self.state = "loaded"
         self.fault = self.error = None
         self.offers.clear()

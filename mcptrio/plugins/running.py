@@ -65,8 +65,7 @@ class RunningPlugins:
         for scope in self._entering.values():
             scope.cancel()
         while self._lifespans:
-            _, lifespan = self._lifespans.popitem()
-            await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
+            await self._leave_lifespan(next(reversed(self._lifespans)), stop_by)
 
     async def enable(self, name: str) -> Plugin:
         """Take in a plugin that is disabled, or try one in quarantine once more. One that runs is left alone.
@@ -111,6 +110,19 @@ class RunningPlugins:
 
         await self._change(plugin, work)
         return plugin
+
+    def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
+        """Withdraw what a plugin offers, and say why. Its calls in flight get ``timeouts.shutdown`` seconds, then its
+        lifespan is left; this does not wait for either.
+
+        Raises:
+            PluginError: the server is strict.
+        """
+        if plugin.name in self._entering:
+            self._entering[plugin.name].cancel()
+        if plugin.name in self._lifespans and self._nursery is not None:
+            self._nursery.start_soon(self._retire, plugin)
+        self._contributions.withdraw_failed(plugin, self._plugins.fault(plugin, fault, error))
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
         """Take the operator's settings, as :meth:`mcptrio.Server.renew_plugins` says.
@@ -175,7 +187,7 @@ class RunningPlugins:
                     _log.info("%s has taken its new settings", plugin.label)
                     return
             except PluginError:
-                self._withdraw(plugin)
+                self._contributions.withdraw_failed(plugin)
                 return
         with self._contributions.suspended(plugin):
             await self._stop(plugin, "the plugin begins anew")
@@ -193,20 +205,31 @@ class RunningPlugins:
 
     async def _stop(self, plugin: Plugin, reason: str) -> None:
         """Give the calls of a plugin that offers nothing any more their time, and leave its lifespan."""
-        plugin.state = "disabled"
-        supervisor = self._supervisor
-        deadline = trio.current_time() + supervisor.settings.timeouts.shutdown
-        await supervisor.drain_owner(plugin.name, reason, deadline)
+        plugin.disable()
+        await self._drain(plugin, reason)
+
+    async def _retire(self, plugin: Plugin) -> None:
+        """End what still runs of a plugin in quarantine, unless it was tried again meanwhile."""
+        async with self._changing[plugin.name]:
+            if plugin.state == "quarantined":
+                await self._drain(plugin, "the plugin is in quarantine")
+
+    async def _drain(self, plugin: Plugin, reason: str) -> None:
+        deadline = trio.current_time() + self._supervisor.settings.timeouts.shutdown
+        await self._supervisor.drain_owner(plugin.name, reason, deadline)
         await self._leave(plugin, deadline)
-        # Whatever it said when it was left: it is gone, as was wanted.
-        plugin.state = "disabled"
 
     async def _leave(self, plugin: Plugin, stop_by: float) -> None:
         """Leave its lifespan, where that is open: also that of one in quarantine may be."""
-        lifespan = self._lifespans.pop(plugin.name, None)
+        await self._leave_lifespan(plugin.name, stop_by)
+        plugin.yielded = None
+
+    async def _leave_lifespan(self, name: str, stop_by: float) -> None:
+        lifespan = self._lifespans.get(name)
         if lifespan is not None:
             await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
-        plugin.yielded = None
+            # Gone already where it has failed.
+            self._lifespans.pop(name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
         """Open a plugin's lifespan, start its background tasks, and show what was kept back.
@@ -225,20 +248,27 @@ class RunningPlugins:
             return plugin.background
 
         def opened(lifespan: Lifespan) -> None:
-            plugin.state = "running"
             self._lifespans[plugin.name] = lifespan
-            self._contributions.publish(plugin)
+            if plugin.start():
+                self._contributions.publish(plugin)
 
         def failed(error: BaseException) -> None:
-            self._lifespans.pop(plugin.name, None)
-            self._contributions.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
+            self.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
+
+        def failed_while_open(lifespan: Lifespan, error: BaseException) -> None:
+            # One that took too long to be left may end when the plugin has another one, which is not at fault.
+            if self._lifespans.get(plugin.name) is lifespan:
+                del self._lifespans[plugin.name]
+                failed(error)
+            else:
+                _log.error("%s: a lifespan that was left earlier failed", plugin.label, exc_info=error)
 
         try:
             managers = [_manager(each) for each in self._plugins.call(plugin, "lifespan", server=plugin.registrar)]
         except PluginError:
-            self._withdraw(plugin)
+            self._contributions.withdraw_failed(plugin)
             return
-        lifespan = Lifespan(plugin.label, managers, tasks=tasks, opened=opened, failed=failed)
+        lifespan = Lifespan(plugin.label, managers, tasks=tasks, opened=opened, failed=failed_while_open)
         outcome: Done[None] | Failure | None = None
         seconds = self._supervisor.settings.timeouts.start
         try:
@@ -251,22 +281,12 @@ class RunningPlugins:
         elif isinstance(outcome, Failure):
             if isinstance(outcome.error, PluginError) and plugin.state == "quarantined":
                 # Not its lifespan: a hook has failed, and that is written on it already.
-                self._withdraw(plugin)
+                self._contributions.withdraw_failed(plugin)
             else:
                 failed(outcome.error)
-        elif outcome is not None and self._nursery is None:
-            # The server has begun to end, and left those that were there.
+        elif outcome is not None and (self._nursery is None or plugin.state != "running"):
+            # The server has begun to end, and left those that were there; or the plugin was quarantined meanwhile.
             await self._leave(plugin, trio.current_time())
-
-    def _withdraw(self, plugin: Plugin) -> None:
-        """
-        Raises:
-            PluginError: where the server is strict.
-        """
-        self._contributions.withdraw(plugin)
-        if self._plugins.strict:
-            problem = PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)
-            raise problem from plugin.error
 
 
 def _manager(opened: Any) -> AbstractAsyncContextManager[Any]:

@@ -33,7 +33,7 @@ class Lifespan:
         managers: entered in this order.
         tasks: gives the background tasks, once the managers are entered. Gets what these yielded.
         opened: called next, before anything else runs. Must not raise.
-        failed: called with what was raised after that.
+        failed: called with the lifespan, and with what was raised after that.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Lifespan:
         *,
         tasks: Callable[[list[Any]], Sequence[Callable[[], Awaitable[None]]]],
         opened: Callable[[Lifespan], None],
-        failed: Callable[[BaseException], None],
+        failed: Callable[[Lifespan, BaseException], None],
     ) -> None:
         self._label = label
         self._managers = managers
@@ -85,9 +85,9 @@ class Lifespan:
         elif isinstance(outcome, Failure) and not self._is_open:
             task_status.started(outcome)
         elif isinstance(outcome, Failure):
-            self._failed(outcome.error)
+            self._failed(self, outcome.error)
         elif not self._leave.is_set():
-            self._failed(RuntimeError("it ended while the server is open"))
+            self._failed(self, RuntimeError("it ended while the server is open"))
 
     async def leave(self, deadline: float) -> None:
         """Stop the background tasks and leave the lifespan; what takes longer than until ``deadline`` is cancelled."""

@@ -183,7 +183,7 @@ async def test_a_plugin_quarantined_at_run_time_is_told(serve: Serve) -> None:
     assert await _tools(peer) == ["good", "brittle"]
 
     plugin = serve.server.plugins.plugins["BadBehaviour"]
-    serve.server.contributions.quarantine(plugin, "found to lie")
+    serve.server.running_plugins.quarantine(plugin, "found to lie")
     await peer.until("notifications/tools/list_changed")
 
     assert await _tools(peer) == ["good"]

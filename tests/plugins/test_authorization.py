@@ -169,7 +169,7 @@ async def test_authorizer_that_fails_says_no() -> None:
 async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so() -> None:
     server = Server(plugins=[Papers(), Levels()])
     async with server.open(), mcptrio.connect(server) as client:
-        server.contributions.quarantine(server.plugins.plugins["Levels"], "it broke")
+        server.running_plugins.quarantine(server.plugins.plugins["Levels"], "it broke")
         assert await seen(client) == set()
         await server.enable_plugin("Levels")
         assert await seen(client) == {"public", "tell", "paper://public"}

@@ -103,7 +103,7 @@ async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> N
         assert await said(client, "tree_fall") == "true"
         assert manager.plugins["tree"].offers["tools"] == ["tree_grow", "tree_fall"]
         await client.call_tool("tree_grow")
-        server.contributions.quarantine(manager.plugins["tree"], "enough")
+        server.running_plugins.quarantine(manager.plugins["tree"], "enough")
         assert names(server) == []
 
 

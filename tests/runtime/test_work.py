@@ -100,10 +100,10 @@ async def test_a_plugin_in_quarantine_has_nothing_parked(autojump_clock: Any) ->
     server = Server(plugins=[shop])
     async with connected(server, revision=None) as client:
         await client.result(tool(1, "ask", modern=True))
-        server.contributions.quarantine(server.plugins.plugins["Shop"], "it is faulty")
+        server.running_plugins.quarantine(server.plugins.plugins["Shop"], "it is faulty")
         assert server.status.parked == ()
         await trio.sleep(2)
-        assert shop.happened == ["cleaned up"]
+        assert shop.happened == ["cleaned up", "left"]
 
 
 class Threads:

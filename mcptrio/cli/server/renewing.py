@@ -36,7 +36,7 @@ async def _renew(server: Server, asked: Asked) -> None:
         server.plugins.instead = isolation(read, asked.options, strict=server.plugins.strict)
         if wanted.mounts and MOUNT not in server.plugins.plugins:
             # The first server that is mounted. The renewal enables the plugin.
-            add_mounts(server.plugins).state = "disabled"
+            add_mounts(server.plugins).disable()
         await server.renew_plugins(tables_of(read), wanted.includes)
     except (ConfigError, PluginError) as error:
         _log.error("the plugins stay as they are: %s", error)
