@@ -149,7 +149,7 @@ class ClientLogHandler(logging.Handler):
         if working is None or record.name.partition(".")[0] == "mcptrio":
             return
         scope = working.scope
-        if scope.session not in self._supervisor.sessions:
+        if not self._supervisor.has(scope.session):
             return
         level: LoggingLevel = _LOWEST
         for number, name in _PYTHON:

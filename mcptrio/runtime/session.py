@@ -72,7 +72,7 @@ class Session(Conversation):
     The others are those of :class:`Conversation`.
     """
 
-    _server: SessionOwner
+    server: SessionOwner
     _begin: Callable[[Session], None] | None = None
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
@@ -87,7 +87,7 @@ class Session(Conversation):
 
     @cached_property
     def _workers(self) -> Workers:
-        return Workers(self.start) if self.is_shared else self._server.workers
+        return Workers(self.start) if self.is_shared else self.server.workers
 
     @cached_property
     def _cancel_scope(self) -> trio.CancelScope:
@@ -105,7 +105,7 @@ class Session(Conversation):
             # A peer that reads still gets the queued messages.
             nursery.cancel_scope.deadline = trio.current_time() + FLUSH_TIMEOUT
 
-    async def run(self, body: Callable[[], Awaitable[None]] = trio.sleep_forever) -> None:
+    async def run(self, body: Callable[[], Awaitable[None]] | None = None) -> None:
         """Live until ended, or until ``body`` is done and nothing is in flight."""
         with self._cancel_scope:
             async with trio.open_nursery() as nursery:
@@ -113,13 +113,12 @@ class Session(Conversation):
                 for function, args in self._early:
                     nursery.start_soon(function, *args)
                 self._early.clear()
-                nursery.start_soon(self._run_body, body)
+                if body is None:
+                    await trio.sleep_forever()
+                else:
+                    nursery.start_soon(body)
         self._nursery = None
         self._close()
-
-    async def _run_body(self, body: Callable[[], Awaitable[None]]) -> None:
-        await body()
-        self._workers.close()
 
     def keep_alive(self) -> None:
         """Ping the peer from now on, if the settings say so."""
@@ -147,7 +146,7 @@ class Session(Conversation):
         elif not self._over:
             # Nothing runs that would do it in the end.
             self._close()
-            self._server.forget(self)
+            self.server.forget(self)
 
     @property
     def ended(self) -> bool:
@@ -189,6 +188,7 @@ class Session(Conversation):
             self._cancel_scope.deadline = min(self._cancel_scope.deadline, deadline)
         except ConnectionClosed as error:
             self.end(str(error))
+        self._workers.close()
 
     async def _write(self, channel: MessageChannel, outbox: Outbox) -> None:
         """The writer of a channel: everything queued goes out in one write."""
@@ -256,7 +256,7 @@ class Session(Conversation):
 
     def _accept(self, event: RequestReceived, outlet: Outlet, own: bool) -> None:
         try:
-            scope = self._server.gate.open(self, event, outlet, owns_outlet=own)
+            scope = self.server.gate.open(self, event, outlet, owns_outlet=own)
         except Overloaded as error:
             self.start(self._refuse, self.connection.error(event, error), outlet, own)
             return
@@ -268,7 +268,7 @@ class Session(Conversation):
     def _notified(self, event: NotificationReceived) -> None:
         if event.method.name == "notifications/initialized":
             self.initialized()
-        for listener in self._server.listeners.get(event.method.name, ()):
+        for listener in self.server.listeners.get(event.method.name, ()):
             if self._pending_notifications >= self.settings.limits.requests_per_session:
                 # The peer does not wait for its notifications, so nothing slows it down.
                 _log.warning("%s: %s was dropped: too many are waiting to be heard", self.name, event.method.name)
@@ -299,7 +299,7 @@ class Session(Conversation):
         Returns:
             Whether it is kept open instead, until :meth:`conclude` or its cancellation ends it.
         """
-        scope = self._server.gate.open(self, event, outlet)
+        scope = self.server.gate.open(self, event, outlet)
         self.in_flight[event.id] = scope
         is_kept_open = False
         try:
@@ -330,7 +330,7 @@ class Session(Conversation):
         """Run the handler of a request."""
         CURRENT.set(scope)
         try:
-            scope.reply = await dispatch(self._server.handlers, scope, self._server.middleware.around)
+            scope.reply = await dispatch(self.server.handlers, scope, self.server.middleware.around)
         except MCPError as error:
             scope.reply = self.connection.error(scope.request, error)
 
@@ -359,9 +359,9 @@ class Session(Conversation):
             self.connection.silence(request)
         if self.in_flight.get(request.id) is scope:
             del self.in_flight[request.id]
-        self._server.gate.close(scope)
+        self.server.gate.close(scope)
         if is_open:
-            self._server.forget(self)
+            self.server.forget(self)
         if scope.owns_outlet:
             scope.outlet.close()
         if self._negotiating is not None and request.method.name == "initialize":

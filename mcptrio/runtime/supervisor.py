@@ -28,7 +28,7 @@ from mcptrio.protocol.events import NotificationReceived, Refused, RequestReceiv
 from mcptrio.protocol.introductions import Introductions
 from mcptrio.protocol.messages import Incoming, Notification, Request
 from mcptrio.protocol.model.methods import Method
-from mcptrio.runtime.conversation import peer_of
+from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
 from mcptrio.runtime.notifications import Listener, handle_notification
@@ -150,6 +150,10 @@ class Supervisor:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.works.drain, owner, reason, deadline)
             nursery.start_soon(self.state.surrounding.drain, owner, reason, deadline, asking)
+
+    def has(self, session: Conversation) -> bool:
+        """Whether a session is or was one of this server."""
+        return isinstance(session, Session) and session.server is self
 
     def forget(self, session: Session) -> None:
         """See :class:`mcptrio.runtime.session.SessionOwner`."""

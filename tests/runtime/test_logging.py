@@ -11,6 +11,7 @@ import trio
 
 from mcptrio import Context, Server
 from mcptrio.capabilities.logging import TEXT_LENGTH, Logging
+from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Message, Notification
 from tests.runtime.peers import Client, connected, tool
 
@@ -114,3 +115,23 @@ async def test_what_sinks_and_redactions_log_does_not_come_round(autojump_clock:
         messages, _ = await logged(client, "speak")
         assert messages == ["hello"]
         assert heard == ["hello"]
+
+
+async def test_a_sink_hears_a_handler_that_cleans_up_after_its_request(autojump_clock: Any) -> None:
+    """The request stands alone, so it ends with the question. Its parked handler ends later."""
+    heard: list[Any] = []
+
+    async def parks(ctx: Context) -> str:
+        try:
+            return await ctx.ask("what?", str)
+        finally:
+            _log.warning("cleaned up")
+
+    server = Server()
+    server.add_tool(parks)
+    server.catalog.logging.sinks.append(lambda level, data, logger: heard.append(data))
+    async with server.open():
+        await server.supervisor.answer(tool(1, "parks", modern=True), Outbox())
+        await trio.sleep(server.settings.timeouts.input + 1)
+
+    assert heard == ["cleaned up"]
