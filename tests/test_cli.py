@@ -27,14 +27,14 @@ __all__: list[str] = []
 SETTINGS = """
 import json
 from mcptrio import Context, tool
-from mcptrio.capabilities.registrar import server_of
+from mcptrio.capabilities.catalog import catalog_of
 
 @tool
 async def settings(ctx: Context) -> str:
-    server = server_of(ctx.server)
-    limits, timeouts = server.settings.limits, server.settings.timeouts
+    catalog = catalog_of(ctx.server)
+    limits, timeouts = catalog.settings.limits, catalog.settings.timeouts
     return json.dumps({
-        "name": server.info.name,
+        "name": catalog.lifecycle.info.name,
         "requests": limits.requests,
         "requests_per_session": limits.requests_per_session,
         "sessions": limits.sessions,
@@ -42,7 +42,7 @@ async def settings(ctx: Context) -> str:
         "idle": timeouts.idle,
         "input": timeouts.input,
         "shutdown": timeouts.shutdown,
-        "ping_interval": server.settings.ping_interval,
+        "ping_interval": catalog.settings.ping_interval,
     })
 """
 
