@@ -15,14 +15,14 @@ from mcptrio.ground.version import __version__ as __version__
 if TYPE_CHECKING:
     from mcptrio.capabilities.contents import Blob as Blob
     from mcptrio.capabilities.context import Context as Context
+    from mcptrio.capabilities.decorators import Header as Header
+    from mcptrio.capabilities.decorators import completion as completion
+    from mcptrio.capabilities.decorators import method as method
+    from mcptrio.capabilities.decorators import notification as notification
+    from mcptrio.capabilities.decorators import prompt as prompt
+    from mcptrio.capabilities.decorators import resource as resource
+    from mcptrio.capabilities.decorators import tool as tool
     from mcptrio.capabilities.logging import redact as redact
-    from mcptrio.capabilities.marks import Header as Header
-    from mcptrio.capabilities.marks import completion as completion
-    from mcptrio.capabilities.marks import method as method
-    from mcptrio.capabilities.marks import notification as notification
-    from mcptrio.capabilities.marks import prompt as prompt
-    from mcptrio.capabilities.marks import resource as resource
-    from mcptrio.capabilities.marks import tool as tool
     from mcptrio.capabilities.middleware import RequestView as RequestView
     from mcptrio.capabilities.questions import Elicit as Elicit
     from mcptrio.capabilities.questions import ElicitURL as ElicitURL
@@ -56,21 +56,21 @@ _HOMES = {
     # What a plugin author writes
     "ANYONE": "mcptrio.runtime.callers",
     "Context": "mcptrio.capabilities.context",
-    "Header": "mcptrio.capabilities.marks",
+    "Header": "mcptrio.capabilities.decorators",
     "PluginSetup": "mcptrio.plugins.setup",
     "Registrar": "mcptrio.capabilities.registrar",
     "RequestView": "mcptrio.capabilities.middleware",
     "Secret": "mcptrio.ground.secret",
-    "completion": "mcptrio.capabilities.marks",
+    "completion": "mcptrio.capabilities.decorators",
     "hookimpl": "mcptrio.plugins.hooks",
     "lifespan": "mcptrio.plugins.hooks",
-    "method": "mcptrio.capabilities.marks",
-    "notification": "mcptrio.capabilities.marks",
-    "prompt": "mcptrio.capabilities.marks",
+    "method": "mcptrio.capabilities.decorators",
+    "notification": "mcptrio.capabilities.decorators",
+    "prompt": "mcptrio.capabilities.decorators",
     "redact": "mcptrio.capabilities.logging",
-    "resource": "mcptrio.capabilities.marks",
+    "resource": "mcptrio.capabilities.decorators",
     "run": "mcptrio.cli.run",
-    "tool": "mcptrio.capabilities.marks",
+    "tool": "mcptrio.capabilities.decorators",
     # What a handler asks, and returns
     "Blob": "mcptrio.capabilities.contents",
     "Elicit": "mcptrio.capabilities.questions",

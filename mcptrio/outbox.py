@@ -20,9 +20,9 @@ from mcptrio.protocol.jsonrpc import encoded_size
 from mcptrio.protocol.limits import MAX_QUEUED_BYTES
 from mcptrio.protocol.messages import Message, Notification
 
-__all__ = ["HELD", "Item", "Outbox"]
+__all__ = ["MAX_COALESCED", "Item", "Outbox"]
 
-HELD = 256
+MAX_COALESCED = 256
 """Offers a full outbox keeps beside its queue: news of lists and subscribed resources must not get lost."""
 
 Item: TypeAlias = Message | Sequence[Message]
@@ -59,7 +59,7 @@ class Outbox:
         self._queue: list[Item] = []
         self._offers: dict[object, int] = {}
         """Key of an offer to its place in the queue; forgotten when the queue is taken."""
-        self._held: OrderedDict[object, Notification] = OrderedDict()
+        self._coalesced: OrderedDict[object, Notification] = OrderedDict()
         """Offers for which there was no room, by key."""
         self._senders: deque[tuple[Waiter[None], Item | None]] = deque()
         """Those that wait for room, in order, with what they send: nothing for a reader. Not empty only while the
@@ -67,7 +67,7 @@ class Outbox:
         self._takers = trio.lowlevel.ParkingLot()
         self._closed = False
         self._aborted = False
-        self._poked = False
+        self._is_woken = False
 
     @property
     def closed(self) -> bool:
@@ -132,7 +132,7 @@ class Outbox:
 
         While there is room it is queued like any other. In a full outbox it takes the place of the one with the same
         key that is still queued, or is held back, the newest of each key, until there is room; of more than
-        :data:`HELD` keys the rest is dropped. On a closed outbox nothing happens.
+        :data:`MAX_COALESCED` keys the rest is dropped. On a closed outbox nothing happens.
         """
         if self._closed:
             return
@@ -145,8 +145,8 @@ class Outbox:
             if place < self._weighed:
                 self._bytes += encoded_size(message) - encoded_size(self._queue[place])
             self._queue[place] = message
-        elif key in self._held or len(self._held) < HELD:
-            self._held[key] = message
+        elif key in self._coalesced or len(self._coalesced) < MAX_COALESCED:
+            self._coalesced[key] = message
 
     async def take(self, *, unless_poked: bool = False) -> list[Item]:
         """Everything queued, at least one message. For the one writer.
@@ -161,7 +161,7 @@ class Outbox:
             ConnectionClosed: aborted.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while not (unless_poked and self._poked):
+        while not (unless_poked and self._is_woken):
             if self._queue:
                 return self.try_take()
             if self._aborted:
@@ -173,7 +173,7 @@ class Outbox:
 
     def poke(self) -> None:
         """Who takes, or will, and has asked for this, shall not wait any longer. Cheaper than a scope around them."""
-        self._poked = True
+        self._is_woken = True
         if self._takers:
             self._takers.unpark_all()
 
@@ -184,8 +184,8 @@ class Outbox:
         self._bytes = self._weighed = 0
         self._offers.clear()
         # Before those who wait: what was held back was there when they came, or is newer and harmless.
-        while self._held and self._has_room():
-            key, held = self._held.popitem(last=False)
+        while self._coalesced and self._has_room():
+            key, held = self._coalesced.popitem(last=False)
             self._offers[key] = len(self._queue)
             self._queue.append(held)
         while self._senders and self._has_room():
@@ -199,8 +199,8 @@ class Outbox:
         if self._closed:
             return
         self._closed = True
-        self._queue += self._held.values()
-        self._held.clear()
+        self._queue += self._coalesced.values()
+        self._coalesced.clear()
         while self._senders:
             waiter, _ = self._senders.popleft()
             waiter.fail(ConnectionClosed("the message was not sent: the outlet was closed"))

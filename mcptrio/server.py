@@ -138,7 +138,7 @@ class Server(CatalogRegistrar):
                     with trio.CancelScope(shield=True):
                         # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
                         await self.supervisor.drain()
-                        await self.running_plugins.leave_all(self.supervisor.gate.stop_by)
+                        await self.running_plugins.leave_all(self.supervisor.gate.drain_deadline)
 
     # What it offers
 

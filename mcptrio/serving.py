@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.authorization import Authorizer as Authorizer
     from mcptrio.capabilities.authorization import Component as Component
     from mcptrio.capabilities.call_limits import CallLimits as CallLimits
+    from mcptrio.capabilities.decorators import PromptOptions as PromptOptions
+    from mcptrio.capabilities.decorators import ResourceOptions as ResourceOptions
+    from mcptrio.capabilities.decorators import ToolOptions as ToolOptions
     from mcptrio.capabilities.logging import LogSink as LogSink
     from mcptrio.capabilities.logging import Redaction as Redaction
-    from mcptrio.capabilities.marks import PromptOptions as PromptOptions
-    from mcptrio.capabilities.marks import ResourceOptions as ResourceOptions
-    from mcptrio.capabilities.marks import ToolOptions as ToolOptions
     from mcptrio.capabilities.middleware import Middleware as Middleware
     from mcptrio.capabilities.owner import Owner as Owner
     from mcptrio.http.engine.limits import ConnectionLimits as ConnectionLimits
@@ -118,10 +118,10 @@ _HOMES = {
     "Authorizer": "mcptrio.capabilities.authorization",
     "LogSink": "mcptrio.capabilities.logging",
     "Middleware": "mcptrio.capabilities.middleware",
-    "PromptOptions": "mcptrio.capabilities.marks",
+    "PromptOptions": "mcptrio.capabilities.decorators",
     "Redaction": "mcptrio.capabilities.logging",
-    "ResourceOptions": "mcptrio.capabilities.marks",
-    "ToolOptions": "mcptrio.capabilities.marks",
+    "ResourceOptions": "mcptrio.capabilities.decorators",
+    "ToolOptions": "mcptrio.capabilities.decorators",
 }
 """Every public name, and the module that has it."""
 

@@ -53,7 +53,7 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # Where no argument is checked against a schema written by hand.
         ("mcptrio.schema.validation", "jsonschema_rs"),
         # Where only files are served; it brings a parser for mails along.
-        ("mcptrio.plugins.finding", "importlib.metadata"),
+        ("mcptrio.plugins.discovery", "importlib.metadata"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which nobody opens a WebSocket.
@@ -109,7 +109,7 @@ CATCHES_ALL = (
 )
 COMPARES_VERSIONS = (
     "mcptrio.protocol.revisions.registry",
-    "mcptrio.protocol.model.fields",  # spoken(): since and until of a field, read by the converters
+    "mcptrio.protocol.model.fields",  # exists_in(): since and until of a field, read by the converters
 )
 
 RESCHEDULES = "mcptrio.ground.waiter"

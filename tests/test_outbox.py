@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcptrio.abc import Outlet
 from mcptrio.errors import ConnectionClosed
-from mcptrio.outbox import HELD, Outbox
+from mcptrio.outbox import MAX_COALESCED, Outbox
 from mcptrio.protocol.messages import Message, Notification, Response
 
 
@@ -162,11 +162,11 @@ async def test_a_full_outbox_holds_new_offers_back_and_replaces_queued_ones() ->
 async def test_only_so_many_offers_are_held_back_and_they_go_out_after_close() -> None:
     outbox = Outbox(1)
     await outbox.send(note("first"))
-    for number in range(HELD + 10):
+    for number in range(MAX_COALESCED + 10):
         outbox.offer(note(str(number)), number)
     outbox.close()
 
-    assert outbox.try_take() == [note("first"), *(note(str(number)) for number in range(HELD))]
+    assert outbox.try_take() == [note("first"), *(note(str(number)) for number in range(MAX_COALESCED))]
 
 
 async def test_a_place_is_forgotten_when_the_queue_is_taken() -> None:

@@ -127,9 +127,9 @@ def test_what_is_shipped_and_shown_imports_public_names_only() -> None:
 
 
 def test_private_import_is_found() -> None:
-    source = "from mcptrio import tool\nimport mcptrio.server\nfrom mcptrio.capabilities.marks import tool"
+    source = "from mcptrio import tool\nimport mcptrio.server\nfrom mcptrio.capabilities.decorators import tool"
 
-    assert list(private_imports(source)) == ["mcptrio.server", "mcptrio.capabilities.marks"]
+    assert list(private_imports(source)) == ["mcptrio.server", "mcptrio.capabilities.decorators"]
 
 
 def test_every_public_name_is_used() -> None:

@@ -38,7 +38,7 @@ ENVELOPE = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": INFO, f"{
 
 ALWAYS = """
     capabilities/calls capabilities/functions capabilities/owner capabilities/registry capabilities/tools
-    ground/contexts ground/deadlines ground/guarded ground/nesting ground/waiter
+    ground/context_runner ground/deadlines ground/guarded ground/scope_check ground/waiter
     protocol/connection protocol/json_shape protocol/jsonrpc
     protocol/revisions/converter protocol/revisions/revision protocol/revisions/scalars
     runtime/gate runtime/request runtime/session runtime/work
@@ -53,7 +53,7 @@ STDIO_SESSION = """
     protocol/revisions/v2025_11_25
 """
 STDIO_ALONE = """
-    protocol/envelope protocol/introductions
+    protocol/envelope protocol/client_info_cache
 """
 HTTP = """
     ground/shares
@@ -75,7 +75,7 @@ HTTP_SESSION = """
 HTTP_ALONE = """
     http/param_headers
     http/server/stateless
-    protocol/introductions
+    protocol/client_info_cache
     runtime/supervisor
 """
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mcptrio.auth.client.redirects import Redirects as Redirects
     from mcptrio.auth.client.registration import PreRegistered as PreRegistered
     from mcptrio.auth.client.workload_identity import WorkloadIdentity as WorkloadIdentity
-    from mcptrio.auth.dpop import BadProof as BadProof
-    from mcptrio.auth.dpop import Proof as Proof
-    from mcptrio.auth.dpop import ProofJudge as ProofJudge
+    from mcptrio.auth.dpop import BadDPoPProof as BadDPoPProof
+    from mcptrio.auth.dpop import DPoPProof as DPoPProof
+    from mcptrio.auth.dpop import DPoPVerifier as DPoPVerifier
     from mcptrio.auth.flows import Flow as Flow
     from mcptrio.auth.flows import drive as drive
     from mcptrio.auth.jose import Key as Key
@@ -88,11 +88,11 @@ _HOMES = {
     "Redirects": "mcptrio.auth.client.redirects",
     "WorkloadIdentity": "mcptrio.auth.client.workload_identity",
     # Building an authorization server
-    "BadProof": "mcptrio.auth.dpop",
+    "BadDPoPProof": "mcptrio.auth.dpop",
     "Flow": "mcptrio.auth.flows",
     "Nonces": "mcptrio.auth.server.replay_cache",
-    "Proof": "mcptrio.auth.dpop",
-    "ProofJudge": "mcptrio.auth.dpop",
+    "DPoPProof": "mcptrio.auth.dpop",
+    "DPoPVerifier": "mcptrio.auth.dpop",
     "ServerMetadata": "mcptrio.auth.metadata",
     "check_claims": "mcptrio.auth.claims",
     "drive": "mcptrio.auth.flows",

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from mcptrio.auth.scopes import read_scope
 
-__all__ = ["PASS_A_TOKEN", "Challenge", "Refusal", "build_challenge", "parse_challenges"]
+__all__ = ["PASS_A_TOKEN", "Challenge", "ChallengeResponse", "build_challenge", "parse_challenges"]
 
 PASS_A_TOKEN: Final = (
     "ask its operator for a token and pass it with --header 'Authorization=Bearer TOKEN', "
@@ -106,7 +106,7 @@ _SCHEMES = ("bearer", "dpop")
 
 
 @frozen(kw_only=True)
-class Refusal:
+class ChallengeResponse:
     """The meaning of a server's challenges. If a parameter comes twice, the first counts.
 
     Args:
@@ -126,7 +126,7 @@ class Refusal:
     only_dpop: bool = False
 
     @classmethod
-    def read(cls, headers: Mapping[str, str]) -> Refusal:
+    def read(cls, headers: Mapping[str, str]) -> ChallengeResponse:
         """
         Args:
             headers: of the answer, names in lower case.

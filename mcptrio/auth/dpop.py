@@ -1,7 +1,7 @@
 """Proofs that who shows a token also has the key it is bound to: made by a client, judged by a server.
 
-:class:`Prover` is used by everything that authorizes a client's requests; :class:`ProofJudge` by the resource server
-and by an authorization server.
+:class:`DPoPSigner` is used by everything that authorizes a client's requests; :class:`DPoPVerifier` by the resource
+server and by an authorization server.
 The one rule: a proof is good for one request. Each has an id of its own, names method and URL, and the token where
 there is one; a judge hears of every id before it says yes.
 
@@ -28,7 +28,7 @@ from attrs import evolve, frozen
 
 from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, Key, peek, sign, verify
 
-__all__ = ["DPOP", "BadProof", "Proof", "ProofJudge", "Prover", "hash_token", "normal_url"]
+__all__ = ["DPOP", "BadDPoPProof", "DPoPProof", "DPoPSigner", "DPoPVerifier", "hash_token", "normal_url"]
 
 DPOP: Final = "dpop"
 """The header with the proof, in lower case."""
@@ -53,7 +53,7 @@ _KEYS: Final = 1024
 _NOT_PUBLIC: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
-class BadProof(ValueError):
+class BadDPoPProof(ValueError):
     """A proof is missing or not good.
 
     Args:
@@ -68,7 +68,7 @@ class BadProof(ValueError):
 # The client's half
 
 
-class Prover:
+class DPoPSigner:
     """Makes proofs with one key, and remembers the last nonce of each server.
 
     Args:
@@ -134,7 +134,7 @@ class Prover:
 
 
 @frozen(kw_only=True)
-class Proof:
+class DPoPProof:
     """A proof that was found good."""
 
     thumbprint: str
@@ -145,7 +145,7 @@ class Proof:
 
 
 @frozen(kw_only=True)
-class ProofJudge:
+class DPoPVerifier:
     """Judges proofs.
 
     Args:
@@ -171,7 +171,7 @@ class ProofJudge:
         url: str,
         token: str | None = None,
         bound_to: str | None = None,
-    ) -> Proof:
+    ) -> DPoPProof:
         """Say whether the sender of a request has a key.
 
         Args:
@@ -182,62 +182,62 @@ class ProofJudge:
             bound_to: the thumbprint that the token names (``cnf.jkt``).
 
         Raises:
-            BadProof: the proof is missing, was seen before, or is not good for this request.
+            BadDPoPProof: the proof is missing, was seen before, or is not good for this request.
         """
         proof, claims = self._read(proofs)
         now = self.clock()
         if claims.get("htm") != method:
-            raise BadProof("htm: expected the method of the request")
+            raise BadDPoPProof("htm: expected the method of the request")
         if _normal_or_none(claims.get("htu")) != normal_url(url):
-            raise BadProof("htu: expected the URL of the request")
+            raise BadDPoPProof("htu: expected the URL of the request")
         if abs(proof.issued_at - now) > self.window:
-            raise BadProof(f"iat: expected a time at most {self.window:g} seconds from now")
+            raise BadDPoPProof(f"iat: expected a time at most {self.window:g} seconds from now")
         self._check_nonce(proof)
         if token is not None:
             hashed = claims.get("ath")
             if not isinstance(hashed, str) or not compare_digest(hashed.encode(), hash_token(token).encode()):
-                raise BadProof("ath: expected the hash of the access token")
+                raise BadDPoPProof("ath: expected the hash of the access token")
         if bound_to is not None and not compare_digest(bound_to.encode(), proof.thumbprint.encode()):
-            raise BadProof("the token is bound to another key", error="invalid_token")
+            raise BadDPoPProof("the token is bound to another key", error="invalid_token")
         # Last, so that what is not good takes no memory. By key, so that nobody can use up somebody else's ids.
         if not self.is_new(f"{proof.thumbprint}:{_digest(proof.id)}", proof.issued_at + self.window):
-            raise BadProof("jti: the proof was used before")
+            raise BadDPoPProof("jti: the proof was used before")
         return proof
 
-    def _read(self, proofs: Sequence[str]) -> tuple[Proof, Mapping[str, object]]:
+    def _read(self, proofs: Sequence[str]) -> tuple[DPoPProof, Mapping[str, object]]:
         """What a proof says, which is signed with the key that it names."""
         if len(proofs) != 1 or not proofs[0]:
-            raise BadProof(
+            raise BadDPoPProof(
                 f"expected one DPoP proof, got {len(proofs)}" if proofs else "expected a DPoP proof, got none"
             )
         [text] = proofs
         if len(text) > _LONGEST:
-            raise BadProof(f"expected a proof of at most {_LONGEST} characters")
+            raise BadDPoPProof(f"expected a proof of at most {_LONGEST} characters")
         try:
             jwk = peek(text).header.get("jwk")
             if not isinstance(jwk, dict) or not _NOT_PUBLIC.isdisjoint(jwk):
-                raise BadProof("jwk: expected a public key in the header of the proof")
+                raise BadDPoPProof("jwk: expected a public key in the header of the proof")
             members = [(name, value) for name, value in jwk.items() if name in _MEMBERS]
             if not all(isinstance(value, str) for _, value in members):
-                raise BadProof("jwk: expected members that are texts")
+                raise BadDPoPProof("jwk: expected members that are texts")
             key, thumbprint = _public_key(tuple(members))
             claims = verify(text, key, algorithms=self.algorithms, typ=frozenset({_TYPE})).claims
         except (BadToken, BadKey) as error:
-            raise BadProof(str(error)) from error
+            raise BadDPoPProof(str(error)) from error
         id, issued, nonce = claims.get("jti"), claims.get("iat"), claims.get("nonce")
         if not isinstance(id, str) or not 0 < len(id) <= _ID:
-            raise BadProof(f"jti: expected 1 to {_ID} characters")
+            raise BadDPoPProof(f"jti: expected 1 to {_ID} characters")
         if isinstance(issued, bool) or not isinstance(issued, int | float):
-            raise BadProof("iat: expected a number")
+            raise BadDPoPProof("iat: expected a number")
         if nonce is not None and not (isinstance(nonce, str) and len(nonce) <= _ID):
-            raise BadProof(f"nonce: expected at most {_ID} characters")
-        return Proof(thumbprint=thumbprint, id=id, issued_at=issued, nonce=nonce), claims
+            raise BadDPoPProof(f"nonce: expected at most {_ID} characters")
+        return DPoPProof(thumbprint=thumbprint, id=id, issued_at=issued, nonce=nonce), claims
 
-    def _check_nonce(self, proof: Proof) -> None:
+    def _check_nonce(self, proof: DPoPProof) -> None:
         if self.is_current is None:
             return
         if proof.nonce is None or not self.is_current(proof.nonce):
-            raise BadProof("nonce: expected the one of the last answer", error="use_dpop_nonce")
+            raise BadDPoPProof("nonce: expected the one of the last answer", error="use_dpop_nonce")
 
 
 @lru_cache(maxsize=_KEYS)

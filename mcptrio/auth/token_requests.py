@@ -22,7 +22,7 @@ import orjson
 from attrs import evolve, field, frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.dpop import DPOP, Prover
+from mcptrio.auth.dpop import DPOP, DPoPSigner
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key, sign
 from mcptrio.auth.metadata import ServerMetadata, read_object
@@ -137,7 +137,7 @@ def request_tokens(
     client: ClientIdentity | None,
     parameters: Mapping[str, str],
     *,
-    prover: Prover | None = None,
+    prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[Tokens]:
     """Ask for tokens.
@@ -162,7 +162,7 @@ def ask_token_endpoint(
     client: ClientIdentity | None,
     parameters: Mapping[str, str],
     *,
-    prover: Prover | None = None,
+    prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[tuple[FetchResponse, str, float]]:
     """What a token endpoint answers, whatever it is that it gives; its URL; and when it was asked.
@@ -195,7 +195,7 @@ def refresh_tokens(
     tokens: Tokens,
     *,
     resource: str,
-    prover: Prover | None = None,
+    prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[Tokens]:
     """Have an access token renewed. What the answer leaves out stays as it was: the refresh token, the scopes.
@@ -281,7 +281,7 @@ def _request(
     where: str,
     client: ClientIdentity | None,
     parameters: Mapping[str, str],
-    prover: Prover | None,
+    prover: DPoPSigner | None,
     now: float,
 ) -> FetchRequest:
     headers, own = authenticate_client(server, client, now) if client is not None else ({}, {})

@@ -19,9 +19,9 @@ from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Authorizers
 from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.completion import CompletionEntry, Completions
+from mcptrio.capabilities.decorators import CompletionMark, Mark, MethodMark, PromptMark, ResourceMark, ToolMark
 from mcptrio.capabilities.lifecycle import Lifecycle
 from mcptrio.capabilities.logging import Logging
-from mcptrio.capabilities.marks import CompletionMark, Mark, MethodMark, PromptMark, ResourceMark, ToolMark
 from mcptrio.capabilities.methods import Methods
 from mcptrio.capabilities.middleware import MiddlewareChain
 from mcptrio.capabilities.owner import Owner

@@ -18,8 +18,8 @@ from attrs import define
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.decorators import CompletionMark, completion_key
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.marks import CompletionMark, completion_key
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.prompts import PromptEntry
 from mcptrio.capabilities.ranking import rank

@@ -17,7 +17,7 @@ from typing import Any, cast
 import trio
 
 from mcptrio.capabilities.context import Context
-from mcptrio.ground.nesting import well_nested
+from mcptrio.ground.scope_check import well_nested
 from mcptrio.runtime.work import Work
 from mcptrio.schema.schemas import Arguments, bound_keywords
 

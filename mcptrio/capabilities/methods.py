@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.decorators import MethodMark
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.marks import MethodMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import MethodNotFound
@@ -44,7 +44,7 @@ class Methods:
         """Read by every connection."""
         self.listeners: dict[str, list[Listener]] = {}
         """Notification to those who hear it; read by every session."""
-        self._hearing: dict[Owner, list[tuple[str, Listener]]] = {}
+        self._pending_notifications: dict[Owner, list[tuple[str, Listener]]] = {}
         """By owner."""
 
     def register(self, function: Callable[..., Any], mark: MethodMark, owner: Owner) -> str:
@@ -83,7 +83,7 @@ class Methods:
         for name in [name for name, who in self._owners.items() if who is owner]:
             del self.rows[name], self._owners[name]
             del self._handlers[name]
-        for name, listener in self._hearing.pop(owner, ()):
+        for name, listener in self._pending_notifications.pop(owner, ()):
             self.listeners[name].remove(listener)
 
     def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: Owner) -> None:
@@ -92,7 +92,7 @@ class Methods:
         if mark.name not in _SPECIFIED:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
-        async def hear(session: Conversation, params: Any) -> None:
+        async def handle_notification(session: Conversation, params: Any) -> None:
             if owner.is_kept_back:
                 return
             ending = Cancelling()
@@ -101,5 +101,5 @@ class Methods:
                     await work.hold(self._state.threads.of_calls(owner.plugin))
                 await function(dict.fromkeys(free, params), None, work)
 
-        self.listeners.setdefault(mark.name, []).append(hear)
-        self._hearing.setdefault(owner, []).append((mark.name, hear))
+        self.listeners.setdefault(mark.name, []).append(handle_notification)
+        self._pending_notifications.setdefault(owner, []).append((mark.name, handle_notification))

@@ -18,7 +18,7 @@ from mcptrio.abc import Principal
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InternalError, MCPError
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.ground.nesting import well_nested
+from mcptrio.ground.scope_check import well_nested
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation

@@ -18,8 +18,8 @@ from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.contents import blocks_of
+from mcptrio.capabilities.decorators import PromptMark
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.marks import PromptMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry

@@ -11,7 +11,7 @@ from typing import Any, Literal, Unpack
 
 import trio
 
-from mcptrio.capabilities.marks import (
+from mcptrio.capabilities.decorators import (
     CompletionMark,
     Mark,
     MethodMark,

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from attrs import define
 
 from mcptrio.capabilities.authorization import Component
+from mcptrio.capabilities.decorators import ResourceMark
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.marks import ResourceMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Registry
 from mcptrio.errors import InvalidParams, ResourceNotFound

@@ -23,8 +23,8 @@ from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import Calls
 from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
+from mcptrio.capabilities.decorators import Header, ToolMark
 from mcptrio.capabilities.functions import Function
-from mcptrio.capabilities.marks import Header, ToolMark
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.registry import Registry

@@ -152,9 +152,9 @@ def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker 
     server = make_server(read, wanted, options, key=key, bus=bus)
     refuse_empty(server)
     if options["isolated"]:
-        from mcptrio.mounting.reporting import report_access
+        from mcptrio.mounting.access_method import add_access_method
 
-        report_access(server)
+        add_access_method(server)
     if os.environ.pop(RELOADED, None):
         from mcptrio.cli.dev.worker import FILES
 

@@ -178,10 +178,10 @@ class Calls:
         question = RelayedQuestion.of_request(method, params)
         call = self._whose()
         if isinstance(params, ElicitURLParams) and params.elicitation_id is not None:
-            self.url_asked(params.elicitation_id, call.context)
+            self.url_opened(params.elicitation_id, call.context)
         return await call.ask(question)
 
-    def url_asked(self, elicitation_id: str, context: Context) -> None:
+    def url_opened(self, elicitation_id: str, context: Context) -> None:
         """A client is to open a page; that the user is done with it is told later, when the call may be over."""
         self._urls[elicitation_id] = inputs_of(context).scope.session
         if len(self._urls) > _MOST_URLS:

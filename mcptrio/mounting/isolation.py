@@ -83,7 +83,7 @@ class Isolation:
 class _OwnMount(Mount):
     """The mount of a process that believes what it is told of callers."""
 
-    _tells_caller = True
+    _forwards_caller = True
 
 
 class _Said:

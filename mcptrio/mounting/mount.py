@@ -26,12 +26,12 @@ from mcptrio.host.listing import own_item
 from mcptrio.host.member import Member
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.calls import Calls
-from mcptrio.mounting.judging import Access, Judging
-from mcptrio.mounting.offers import Offers
+from mcptrio.mounting.exported_features import ExportedFeatures
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
 from mcptrio.mounting.reasons import told
 from mcptrio.mounting.relay import Relay
+from mcptrio.mounting.remote_access import AccessReport, RemoteAccess
 from mcptrio.mounting.upstream import KINDS, Upstream
 from mcptrio.mounting.watching import Watching
 from mcptrio.plugins.hooks import lifespan
@@ -82,7 +82,7 @@ class Mount:
         ConfigError: the target makes no sense, or can be connected to once only.
     """
 
-    _tells_caller: ClassVar = False
+    _forwards_caller: ClassVar = False
     """Whether the server is told who calls, and says who may: a process of ours, which believes us."""
 
     def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
@@ -92,7 +92,7 @@ class Mount:
         self.__name__ = name or self._where
         self._target = target
         self._options = options or MountOptions()
-        self._open: tuple[Upstream, Offers] | None = None
+        self._open: tuple[Upstream, ExportedFeatures] | None = None
 
     @property
     def name(self) -> str:
@@ -106,15 +106,15 @@ class Mount:
             return MountStatus(state="closed", where=self._where)
         upstream, offers = self._open
         starts, counts = upstream.starts, offers.counts()
-        if upstream.is_asleep or upstream.member is None:
-            state: MountState = "asleep" if upstream.is_asleep else "starting"
+        if upstream.is_stopped or upstream.member is None:
+            state: MountState = "asleep" if upstream.is_stopped else "starting"
             return MountStatus(state=state, where=self._where, starts=starts, offers=counts)
         status = upstream.member.status
         states: dict[str, MountState] = {"ready": "ready", "connecting": "starting"}
         return MountStatus(
             state=states.get(status.state, "away"),
             where=self._where,
-            reason=None if status.reason is None else told(status.reason, is_own=self._tells_caller),
+            reason=None if status.reason is None else told(status.reason, is_own=self._forwards_caller),
             revision=status.revision,
             info=status.info,
             starts=starts,
@@ -150,26 +150,26 @@ class Mount:
             ConnectionClosed: it cannot be reached, and has to be.
         """
         calls = Calls(self.name, lambda: upstream.connection)
-        offers: Offers
-        judging: Judging
+        offers: ExportedFeatures
+        remote_access: RemoteAccess
 
         async def take(member: Member, hosting: HostOptions, kind: ListKind) -> None:
             listed, is_whole = await list_one(member, kind, hosting)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, hosting.listed, kind)
             completes = await member.ask(_completes, timeout=0.0)
-            access = Access()
-            if self._tells_caller:
-                access = await member.ask(Access.of, timeout=0.0)
-                judging.take(access)
+            access = AccessReport()
+            if self._forwards_caller:
+                access = await member.ask(AccessReport.of, timeout=0.0)
+                remote_access.take(access)
             scopes = access.scopes.get(_COMPONENTS[kind])
             offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
-        handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, visited=calls.url_done)
+        handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, url_visited=calls.url_done)
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
-        relay = Relay(self.name, upstream, calls, tells_caller=self._tells_caller)
-        offers = Offers(server, self.name, self._options, relay)
-        judging = Judging(catalog_of(server), self.name, upstream, offers.own_name)
+        relay = Relay(self.name, upstream, calls, forwards_caller=self._forwards_caller)
+        offers = ExportedFeatures(server, self.name, self._options, relay)
+        remote_access = RemoteAccess(catalog_of(server), self.name, upstream, offers.own_name)
         watching = Watching(self.name, catalog_of(server), upstream, offers.has)
         self._open = upstream, offers
         try:
@@ -192,7 +192,7 @@ class Mount:
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
-            judging.end()
+            remote_access.end()
 
     def _come_later(self, server: Registrar, upstream: Upstream) -> None:
         if self._options.required and upstream.has_failed:

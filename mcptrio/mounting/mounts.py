@@ -13,7 +13,7 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.capabilities.context import Context
-from mcptrio.capabilities.marks import tool
+from mcptrio.capabilities.decorators import tool
 from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import ToolError
 from mcptrio.mounting.mount import Mount

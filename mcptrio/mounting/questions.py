@@ -118,7 +118,7 @@ class RelayingHandlers(Handlers):
 
     relay: Callable[[str, Any], Awaitable[Result]]
     heard: Callable[[LoggingMessageParams], None]
-    visited: Callable[[str], None]
+    url_visited: Callable[[str], None]
 
     def capabilities(self) -> ClientCapabilities:
         return ClientCapabilities(
@@ -134,4 +134,4 @@ class RelayingHandlers(Handlers):
         self.heard(message)
 
     def _url_done(self, elicitation_id: str) -> None:
-        self.visited(elicitation_id)
+        self.url_visited(elicitation_id)

@@ -64,9 +64,9 @@ class Relay:
         tells_caller: whether the server is told who calls: it is a process of ours, which believes it.
     """
 
-    def __init__(self, name: str, upstream: Upstream, calls: Calls, *, tells_caller: bool = False) -> None:
+    def __init__(self, name: str, upstream: Upstream, calls: Calls, *, forwards_caller: bool = False) -> None:
         self._name = name
-        self._tells_caller = tells_caller
+        self._forwards_caller = forwards_caller
         self._upstream = upstream
         self._calls = calls
         self._level: tuple[Client, int] | None = None
@@ -123,7 +123,7 @@ class Relay:
         params: dict[str, Any] = {"ref": dict(ref), "argument": {"name": argument, "value": value}}
         if settled:
             params["context"] = {"arguments": dict(settled)}
-        if self._tells_caller:
+        if self._forwards_caller:
             params["_meta"] = {CALLER: stated(context.principal, context.caller)}
 
         async def send(client: Client) -> CompleteResult:
@@ -138,7 +138,7 @@ class Relay:
     # Private
 
     def _told(self, error: MCPTrioError) -> str:
-        text = told(str(error), is_own=self._tells_caller)
+        text = told(str(error), is_own=self._forwards_caller)
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
     async def _once(
@@ -163,7 +163,7 @@ class Relay:
             except URLElicitationRequired as required:
                 if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
                     for each in required.elicitations:
-                        self._calls.url_asked(str(each.get("elicitationId")), context)
+                        self._calls.url_opened(str(each.get("elicitationId")), context)
                     raise
                 return {"urls": required.elicitations}
             if isinstance(result, InputRequiredResult):
@@ -228,7 +228,7 @@ class Relay:
         meta = {
             key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
         }
-        if self._tells_caller:
+        if self._forwards_caller:
             meta[CALLER] = stated(context.principal, context.caller)
         if revision.lifecycle is Lifecycle.PER_REQUEST:
             meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)

@@ -68,7 +68,7 @@ class Upstream:
         self._take = take
         self.member: Member | None = None
         """The connection there is, or was last; ``None`` before the first one."""
-        self.is_asleep = False
+        self.is_stopped = False
         """Whether it was let go of, until the next call."""
         self.listed = trio.Event()
         """Set when its lists have been offered, since it was last begun with; another one after :meth:`restart`."""
@@ -85,7 +85,7 @@ class Upstream:
         """Be connected while that is wanted. Runs until cancelled."""
         while True:
             self._again = trio.Event()
-            self.is_asleep = False
+            self.is_stopped = False
             self.starts += 1
             member = self.member = self._new_member()
             async with trio.open_nursery() as nursery:
@@ -94,7 +94,7 @@ class Upstream:
                 self._move()
                 is_idle = await self._until_let_go(member)
                 # Before it is let go of: a call that comes now waits for the next one.
-                self.is_asleep = is_idle
+                self.is_stopped = is_idle
                 await member.remove()
                 nursery.cancel_scope.cancel()
             self._move()
@@ -111,9 +111,9 @@ class Upstream:
         give_up = trio.current_time() + self._options.ready_timeout
         with self.used():
             with trio.move_on_at(give_up):
-                await self._until(lambda: self.member is not None and not self.is_asleep)
+                await self._until(lambda: self.member is not None and not self.is_stopped)
             member = self.member
-            if member is None or self.is_asleep:
+            if member is None or self.is_stopped:
                 raise ConnectionClosed(f"{self._name} is not connected: it is being started")
 
             async def reached(client: Client) -> T:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from mcptrio.capabilities.marks import marks_of
+from mcptrio.capabilities.decorators import marks_of
 from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]

@@ -27,7 +27,7 @@ from mcptrio.ground.expected import kind_of
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
-from mcptrio.plugins.finding import check_offered, distribution_of, import_file, offered
+from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, offered
 from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy

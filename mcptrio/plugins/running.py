@@ -59,13 +59,13 @@ class RunningPlugins:
                 if plugin.state == "loaded":
                     await self._enter(plugin)
 
-    async def leave_all(self, stop_by: float) -> None:
-        """Leave them, the last one entered first, each until ``stop_by`` or for :data:`GOODBYE` seconds."""
+    async def leave_all(self, drain_deadline: float) -> None:
+        """Leave them, the last one entered first, each until ``drain_deadline`` or for :data:`GOODBYE` seconds."""
         self._nursery = None
         for scope in self._entering.values():
             scope.cancel()
         while self._lifespans:
-            await self._leave_lifespan(next(reversed(self._lifespans)), stop_by)
+            await self._leave_lifespan(next(reversed(self._lifespans)), drain_deadline)
 
     async def enable(self, name: str) -> Plugin:
         """Take in a plugin that is disabled, or try one in quarantine once more. One that runs is left alone.
@@ -219,15 +219,15 @@ class RunningPlugins:
         await self._supervisor.drain_owner(plugin.name, reason, deadline)
         await self._leave(plugin, deadline)
 
-    async def _leave(self, plugin: Plugin, stop_by: float) -> None:
+    async def _leave(self, plugin: Plugin, drain_deadline: float) -> None:
         """Leave its lifespan, where that is open: also that of one in quarantine may be."""
-        await self._leave_lifespan(plugin.name, stop_by)
+        await self._leave_lifespan(plugin.name, drain_deadline)
         plugin.yielded = None
 
-    async def _leave_lifespan(self, name: str, stop_by: float) -> None:
+    async def _leave_lifespan(self, name: str, drain_deadline: float) -> None:
         lifespan = self._lifespans.get(name)
         if lifespan is not None:
-            await lifespan.leave(max(stop_by, trio.current_time() + GOODBYE))
+            await lifespan.leave(max(drain_deadline, trio.current_time() + GOODBYE))
             # Gone already where it has failed.
             self._lifespans.pop(name, None)
 

@@ -16,8 +16,7 @@ from attrs import evolve
 from mcptrio.abc import ASGIApp, OwnIssuer
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
-from mcptrio.capabilities.logging import LogSink, Redaction
-from mcptrio.capabilities.marks import (
+from mcptrio.capabilities.decorators import (
     CompletionMark,
     Mark,
     MethodMark,
@@ -26,6 +25,7 @@ from mcptrio.capabilities.marks import (
     ToolMark,
     marks_of,
 )
+from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.plugins.naming import LONG, exposed, is_portable
 from mcptrio.plugins.plugin import Plugin

@@ -26,6 +26,7 @@ from mcptrio.errors import (
     MethodNotFound,
     UnsupportedProtocolVersion,
 )
+from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.envelope import PROTOCOL_VERSION, SERVER_INFO, Envelope
 from mcptrio.protocol.events import (
     CancelReceived,
@@ -37,7 +38,6 @@ from mcptrio.protocol.events import (
     ResponseReceived,
     Unexpected,
 )
-from mcptrio.protocol.introductions import Introductions
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.messages import (
     ErrorResponse,
@@ -81,10 +81,10 @@ class Connection:
     """
 
     __slots__ = (
+        "_client_info_cache",
         "_custom",
         "_handshake",
         "_id_prefix",
-        "_introductions",
         "_last_id",
         "_serves",
         "_stamp",
@@ -104,14 +104,14 @@ class Connection:
         initialized: bool = False,
         handshake: bool = True,
         id_prefix: str = "",
-        introductions: Introductions | None = None,
+        client_info_cache: ClientInfoCache | None = None,
     ) -> None:
         self._serves = serves
         self._stamp = {SERVER_INFO: server_info} if server_info else None
         self._custom = custom
         self._handshake = handshake
         self._id_prefix = id_prefix
-        self._introductions = introductions or Introductions()
+        self._client_info_cache = client_info_cache or ClientInfoCache()
         self._last_id = 0
         self.peer = peer
         self.phase = Phase.NEW if peer is None else Phase.READY if initialized else Phase.NEGOTIATED
@@ -176,7 +176,7 @@ class Connection:
         method = self._method(message.method, revision)
         if envelope.log_level is not None and envelope.log_level not in LEVELS:
             raise InvalidParams(f"expected one of {', '.join(LEVELS)} as log level, got {envelope.log_level!r}")
-        peer = self._introductions.peer(envelope, revision)
+        peer = self._client_info_cache.peer(envelope, revision)
         return RequestReceived(message.id, method, _params(message.params, method, revision), peer, envelope.log_level)
 
     def _handshake_request(self, message: Request) -> RequestReceived:

@@ -31,7 +31,7 @@ class Gate:
     def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized) -> None:
         self.in_flight = 0
         self.is_closed = False
-        self.stop_by = inf
+        self.drain_deadline = inf
         """Trio time at which requests in flight are cancelled, once the gate is closed."""
         self._limits = settings.limits
         self._timeouts = settings.timeouts
@@ -77,7 +77,7 @@ class Gate:
         """Admit nothing more. Requests in flight have ``timeouts.shutdown`` seconds."""
         if not self.is_closed:
             self.is_closed = True
-            self.stop_by = trio.current_time() + self._timeouts.shutdown
+            self.drain_deadline = trio.current_time() + self._timeouts.shutdown
 
     def refuse_closed(self) -> None:
         """

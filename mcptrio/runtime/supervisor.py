@@ -23,9 +23,9 @@ from mcptrio.abc.status import Readiness
 from mcptrio.errors import Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.outbox import Outbox
+from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import NotificationReceived, Refused, RequestReceived
-from mcptrio.protocol.introductions import Introductions
 from mcptrio.protocol.messages import Incoming, Notification, Request
 from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
@@ -92,7 +92,7 @@ class Supervisor:
         self.route = route
         self.readiness = readiness
         self._server_info = server_info
-        self._introductions = Introductions()
+        self._client_info_cache = ClientInfoCache()
         self._serves = serves
         self.middleware = middleware
 
@@ -121,7 +121,7 @@ class Supervisor:
                 if scope.state is RequestState.KEPT_OPEN:
                     self.nursery.start_soon(session.conclude, scope)
         self.state.runs.stop()
-        with trio.move_on_at(self.gate.stop_by):
+        with trio.move_on_at(self.gate.drain_deadline):
             await self.gate.wait_idle()
             await self.works.wait_ended()
         await self._answer_the_rest()
@@ -282,7 +282,7 @@ class Supervisor:
             initialized=record.initialized if record is not None else False,
             handshake=handshake,
             id_prefix=f"{secrets.token_hex(4)}-" if id_prefix else "",
-            introductions=self._introductions,
+            client_info_cache=self._client_info_cache,
         )
 
     def _count(self, session: Session) -> None:

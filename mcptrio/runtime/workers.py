@@ -17,7 +17,7 @@ from typing import Protocol
 
 import trio
 
-from mcptrio.ground.contexts import Within
+from mcptrio.ground.context_runner import ContextRunner
 from mcptrio.ground.waiter import Waiter
 from mcptrio.runtime.request import RequestScope
 
@@ -92,7 +92,7 @@ class Workers:
                             # In case this one takes long; if not, the other finds nothing and stays for later.
                             self._call()
                         if scope.attach_cancel_scope(cancel_scope):
-                            await Within(context, session.serve(scope))
+                            await ContextRunner(context, session.serve(scope))
                         if cancel_scope.cancel_called:
                             break
                         await session.finish(scope)

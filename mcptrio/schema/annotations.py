@@ -54,7 +54,7 @@ class Description:
         """Whether a pydantic model is reached, whose JSON form only pydantic knows."""
         return bool(self.shapes.models)
 
-    def stand_alone(self, index: int = 0) -> dict[str, Any]:
+    def to_document(self, index: int = 0) -> dict[str, Any]:
         """One schema as a document of its own: a ``$ref`` at the root replaced by what it points to, ``$defs`` kept."""
         schema = dict(self.schemas[index])
         followed = 0

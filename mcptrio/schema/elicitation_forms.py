@@ -135,7 +135,7 @@ def _of_scalar(annotation: Any) -> Form:
         description = describe([annotation])
     except TypeError as error:
         raise TypeError(f"field `value`: {error}") from error
-    document = description.stand_alone()
+    document = description.to_document()
     field, is_optional = _field("value", annotation, document, document)
     whole = types.GenericAlias(dict, (Literal["value"], description.wires[0]))
     exact = ExactValues.of(document)
@@ -157,7 +157,7 @@ def _of_class(cls: Any) -> Form:
     description = describe([cls])
     (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
     fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())
-    document = description.stand_alone()
+    document = description.to_document()
     exact = ExactValues.of(document)
     is_row = "prefixItems" in document
     shown = document.get("properties", {})

@@ -33,7 +33,7 @@ def inlined(
     """
     kept = {name for name in definitions if _reaches(name, name, definitions)}
     try:
-        room = _Room()
+        room = _SizeBudget()
         found = [_filled(schema, definitions, kept, room) for schema in schemas]
         rest = {name: _filled(definitions[name], definitions, kept, room) for name in definitions if name in kept}
     except _Full:
@@ -45,7 +45,7 @@ class _Full(Exception):
     """It grows beyond :data:`MOST`."""
 
 
-class _Room:
+class _SizeBudget:
     def __init__(self) -> None:
         self._left = MOST
 
@@ -55,7 +55,7 @@ class _Room:
             raise _Full
 
 
-def _filled(schema: Any, definitions: Mapping[str, Any], kept: set[str], room: _Room) -> Any:
+def _filled(schema: Any, definitions: Mapping[str, Any], kept: set[str], room: _SizeBudget) -> Any:
     if isinstance(schema, list | tuple):
         room.take(len(schema))
         return [_filled(each, definitions, kept, room) for each in schema]

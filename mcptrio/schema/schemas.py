@@ -49,7 +49,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     Raises:
         TypeError: the annotation has no JSON form.
     """
-    return describe([annotation]).stand_alone()
+    return describe([annotation]).to_document()
 
 
 @frozen(kw_only=True, eq=False)
@@ -183,7 +183,7 @@ class OutputSchema:
             return cls(schema=None, wire=None, is_checked=False)
         description = describe([annotation], output=True)
         (wire,) = description.wires
-        schema = description.stand_alone()
+        schema = description.to_document()
         schema.pop("title", None)
         # A pydantic model has been validated when it was made, and may be sent under other names than it takes.
         return cls(

@@ -17,7 +17,7 @@ from typing import Final
 from attrs import frozen
 
 from mcptrio.abc import EventStore, SessionStore
-from mcptrio.stores.presence import Presence
+from mcptrio.stores.process_locks import ProcessRegistry
 from mcptrio.stores.sqlite_database import Database, open_database
 from mcptrio.stores.sqlite_events import SQLiteEventStore, drop_events
 from mcptrio.stores.sqlite_file import FileBounds
@@ -94,7 +94,7 @@ class _Opening:
 
     sessions: SQLiteSessionStore
     events: SQLiteEventStore
-    presence: Presence
+    processes: ProcessRegistry
 
     def __init__(self, path: str | Path, bounds: SQLiteBounds, clock: WallClock) -> None:
         self.path = Path(path).absolute()
@@ -106,20 +106,20 @@ class _Opening:
         Raises:
             StoreFailed: the file cannot be written.
         """
-        self.presence = Presence(self.path)
+        self.processes = ProcessRegistry(self.path)
         begun = False
         try:
-            self.presence.sweep()
+            self.processes.sweep()
             self._make_stores(database)
             for gone in database.write_now(self._enter):
                 self._settle(database, gone)
             begun = True
         finally:
             if not begun:
-                self.presence.leave()
+                self.processes.leave()
 
     async def watch(self, _: Database) -> None:
-        await self.events.look_around()
+        await self.events.check_processes()
 
     def end(self, database: Database) -> None:
         """
@@ -128,9 +128,9 @@ class _Opening:
         """
         try:
             database.write_now(self.sessions.note)
-            self._settle(database, self.presence.id)
+            self._settle(database, self.processes.id)
         finally:
-            self.presence.leave()
+            self.processes.leave()
 
     def _make_stores(self, database: Database) -> None:
         bounds = self.bounds
@@ -145,7 +145,7 @@ class _Opening:
         self.events = SQLiteEventStore(
             database,
             self._clock,
-            self.presence,
+            self.processes,
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,
             total_bytes=bounds.total_bytes,
@@ -162,13 +162,13 @@ class _Opening:
     def _enter(self, connection: sqlite3.Connection) -> list[str]:
         """Be one of the writers. Returns those that are gone."""
         writers = [id for (id,) in connection.execute("SELECT id FROM writers")]
-        gone = [id for id in writers if not self.presence.lives(id)]
+        gone = [id for id in writers if not self.processes.is_alive(id)]
         if len(gone) < len(writers):
             self._clock.join(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
         else:
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (self._clock.place(),))
             self._bound_ages(connection)
-        connection.execute("INSERT INTO writers VALUES (?)", (self.presence.id,))
+        connection.execute("INSERT INTO writers VALUES (?)", (self.processes.id,))
         return gone
 
     def _bound_ages(self, connection: sqlite3.Connection) -> None:

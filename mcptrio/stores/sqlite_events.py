@@ -20,7 +20,7 @@ from mcptrio.abc import StoredEvent
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.stores.event_ids import event_id as id_of
 from mcptrio.stores.event_ids import read_event_id
-from mcptrio.stores.presence import Presence
+from mcptrio.stores.process_locks import ProcessRegistry
 from mcptrio.stores.sqlite_database import Database
 from mcptrio.stores.wall_clock import WallClock
 
@@ -83,7 +83,7 @@ class SQLiteEventStore:
         self,
         database: Database,
         clock: WallClock,
-        presence: Presence,
+        processes: ProcessRegistry,
         *,
         stream_events: int,
         session_bytes: int,
@@ -92,7 +92,7 @@ class SQLiteEventStore:
     ) -> None:
         self._database = database
         self._clock = clock
-        self._presence = presence
+        self._processes = processes
         self._stream_events = stream_events
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
@@ -154,16 +154,16 @@ class SQLiteEventStore:
     async def drop(self, session: str) -> None:
         await self._database.write(partial(drop_events, session=session))
 
-    async def look_around(self) -> None:
+    async def check_processes(self) -> None:
         """End the streams of writers that are gone, and those that could not be ended before. Runs until cancelled."""
         while True:
             try:
-                await self._look_around_once()
+                await self._check_processes_once()
             except StoreFailed as error:
                 _log.error("%s", error)
             await trio.sleep(_LOOK_AROUND)
 
-    async def _look_around_once(self) -> None:
+    async def _check_processes_once(self) -> None:
         # In this order: who is not there yet has stored nothing of what is there.
         newest = await self._database.read(_newest)
         writers = await self._database.read(_writers)
@@ -182,7 +182,7 @@ class SQLiteEventStore:
     # In a thread
 
     def _gone(self, writers: list[str]) -> list[str]:
-        return [id for id in writers if not self._presence.lives(id)]
+        return [id for id in writers if not self._processes.is_alive(id)]
 
     def settle_writer(self, connection: sqlite3.Connection, *, writer: str, now: float) -> bool:
         """End streams of a writer that is gone, and forget it with the last one. Whether there may be more."""
@@ -211,10 +211,10 @@ class SQLiteEventStore:
             key = connection.execute(
                 "INSERT INTO streams (session, name, first, next, complete, touched, will, writer)"
                 " VALUES (?, ?, 0, 0, 0, ?, x'', ?)",
-                (session, wanted.stream, now, self._presence.id),
+                (session, wanted.stream, now, self._processes.id),
             ).lastrowid
             assert key is not None
-            line = _Line(key, 0, 0, 0, b"", self._presence.id)
+            line = _Line(key, 0, 0, 0, b"", self._processes.id)
         elif line.complete:
             raise ConnectionClosed("the stream is complete")
         connection.executemany(
@@ -225,7 +225,7 @@ class SQLiteEventStore:
         will = b"" if wanted.last else line.will if wanted.will is None else wanted.will
         connection.execute(
             "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
-            (following, wanted.last, now, will, self._presence.id, line.key),
+            (following, wanted.last, now, will, self._processes.id, line.key),
         )
         kept = connection.execute(
             "INSERT INTO kept VALUES (?, ?, ?)"

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from mcptrio.testing.leaks import Holdings as Holdings
     from mcptrio.testing.leaks import adopt_orphans as adopt_orphans
     from mcptrio.testing.leaks import nothing_left as nothing_left
-    from mcptrio.testing.parcels import ServerParts as ServerParts
     from mcptrio.testing.recording import Recording as Recording
     from mcptrio.testing.scripts import Asked as Asked
     from mcptrio.testing.scripts import FormAnswer as FormAnswer
     from mcptrio.testing.scripts import QuestionKind as QuestionKind
     from mcptrio.testing.scripts import SampleAnswer as SampleAnswer
     from mcptrio.testing.scripts import Script as Script
+    from mcptrio.testing.server_spec import ServerSpec as ServerSpec
     from mcptrio.testing.servers import Connect as Connect
     from mcptrio.testing.servers import Served as Served
     from mcptrio.testing.servers import open_served as open_served
@@ -53,7 +53,7 @@ _HOMES = {
     # A server and its clients
     "Connect": "mcptrio.testing.servers",
     "Served": "mcptrio.testing.servers",
-    "ServerParts": "mcptrio.testing.parcels",
+    "ServerSpec": "mcptrio.testing.server_spec",
     "open_served": "mcptrio.testing.servers",
     # What the client answers
     "Asked": "mcptrio.testing.scripts",

@@ -123,7 +123,7 @@ async def _mcp_served(
     mcp_server_options: Mapping[str, Any],
     _mcp_wire: Recording | None,
 ) -> AsyncIterator[Served]:
-    parts = testing.ServerParts(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
+    parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
     try:
         async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
             yield served

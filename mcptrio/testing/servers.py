@@ -28,8 +28,8 @@ from mcptrio.testing.cases import Case
 from mcptrio.testing.clock import waiting_for_threads
 from mcptrio.testing.faults import Fault
 from mcptrio.testing.faulty_channel import FaultyChannel
-from mcptrio.testing.parcels import ServerParts, packed
 from mcptrio.testing.recording import Recording
+from mcptrio.testing.server_spec import ServerSpec, pickle_spec
 from mcptrio.transports.memory import memory_channel_pair
 
 __all__ = ["Connect", "Served", "open_served"]
@@ -102,7 +102,7 @@ class Served:
 
 @asynccontextmanager
 async def open_served(
-    parts: ServerParts, case: Case | None = None, *, recording: Recording | None = None
+    parts: ServerSpec, case: Case | None = None, *, recording: Recording | None = None
 ) -> AsyncIterator[Served]:
     """Run a server over the transport of a case, for as long as the context lasts.
 
@@ -120,7 +120,7 @@ async def open_served(
         settings = evolve(settings, limits=evolve(settings.limits, parked=0))
         parts = evolve(parts, options={**parts.options, "settings": settings})
     if case.transport == "stdio":
-        with packed(parts) as file:
+        with pickle_spec(parts) as file:
             # What a test has put into the environment is there in memory, so it has to be there in the child.
             command = Command(args=(sys.executable, "-m", "mcptrio.testing.child", str(file)), inherit_env=True)
             yield Served(case, command, None, None)

@@ -28,7 +28,7 @@ from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
-from mcptrio.transports.exclusive_pipe import open_own_pipe_writer
+from mcptrio.transports.exclusive_pipe import open_exclusive_pipe_writer
 from mcptrio.transports.fd_streams import Reader, open_reader
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
@@ -98,7 +98,7 @@ class ChildChannel:
         self._timeouts = timeouts
         self._lines = LineChannel(
             open_reader(process.stdout),
-            open_own_pipe_writer(process.stdin),
+            open_exclusive_pipe_writer(process.stdin),
             LineFramer(limits, answers=True),
             name=name,
             reads="the server's standard output",

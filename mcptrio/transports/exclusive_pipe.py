@@ -18,18 +18,18 @@ import trio
 from mcptrio.errors import ConnectionClosed
 from mcptrio.transports.fd_streams import ATOMIC, ThreadWriter, Writer
 
-__all__ = ["OwnPipeWriter", "open_own_pipe_writer"]
+__all__ = ["ExclusivePipeWriter", "open_exclusive_pipe_writer"]
 
 
-def open_own_pipe_writer(fd: int) -> Writer:
+def open_exclusive_pipe_writer(fd: int) -> Writer:
     """A writer that owns ``fd``: a thread where pipes cannot be waited for."""
     if sys.platform == "win32":
         return ThreadWriter(fd)
     os.set_blocking(fd, False)
-    return OwnPipeWriter(fd)
+    return ExclusivePipeWriter(fd)
 
 
-class OwnPipeWriter:
+class ExclusivePipeWriter:
     """Writes in one go what there is room for. See :class:`mcptrio.transports.fd_streams.Writer`.
 
     Args:

@@ -21,14 +21,14 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
-__all__ = ["OwnSocket"]
+__all__ = ["ExclusiveSocket"]
 
 READ_BYTES = 64 * 1024
 
 _NOTHING = bytes(4)
 
 
-class OwnSocket:
+class ExclusiveSocket:
     """See :class:`mcptrio.transports.fd_streams.Reader` and ``Writer``. Not on Windows, where sockets are no files.
 
     Args:

@@ -18,7 +18,7 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.expected import expect
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
-from mcptrio.transports.exclusive_socket import OwnSocket
+from mcptrio.transports.exclusive_socket import ExclusiveSocket
 from mcptrio.transports.fd_streams import Reader, Writer
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
@@ -56,9 +56,9 @@ class StreamChannel:
         expect(limits, MessageLimits, "StreamChannel: limits")
         self.name = name
         self._stream = stream
-        ends: _StreamEnds | OwnSocket
+        ends: _StreamEnds | ExclusiveSocket
         if isinstance(stream, trio.SocketStream) and sys.platform != "win32":
-            ends = OwnSocket(stream)
+            ends = ExclusiveSocket(stream)
         else:
             ends = _StreamEnds(stream)
         reader: Reader = ends

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused
 from mcptrio.errors import AuthorizationError
@@ -80,7 +80,7 @@ def test_scope_may_be_left_out() -> None:
 
 
 def test_code_is_bound_to_the_key() -> None:
-    prover = Prover()
+    prover = DPoPSigner()
 
     assert parse_qs(urlsplit(attempt(prover=prover).url).query)["dpop_jkt"] == [prover.thumbprint]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from mcptrio.auth.dpop import BadProof, ProofJudge, Prover, hash_token, normal_url
+from mcptrio.auth.dpop import BadDPoPProof, DPoPSigner, DPoPVerifier, hash_token, normal_url
 from mcptrio.auth.jose import Key, peek, sign
 from mcptrio.errors import Overloaded
 
@@ -37,8 +37,8 @@ def clock() -> float:
     return NOW
 
 
-def judge(**options: Any) -> ProofJudge:
-    return ProofJudge(is_new=options.pop("is_new", Memory()), clock=clock, **options)
+def judge(**options: Any) -> DPoPVerifier:
+    return DPoPVerifier(is_new=options.pop("is_new", Memory()), clock=clock, **options)
 
 
 def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: Any) -> str:
@@ -52,7 +52,7 @@ def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: A
 
 def test_what_is_proven_is_believed_once() -> None:
     memory = Memory()
-    prover, judging = Prover(KEY, clock=clock), judge(is_new=memory)
+    prover, judging = DPoPSigner(KEY, clock=clock), judge(is_new=memory)
     made = prover.prove("POST", f"{URL}?key=x#y", token=TOKEN)
 
     found = judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
@@ -63,12 +63,12 @@ def test_what_is_proven_is_believed_once() -> None:
     assert peek(made).claims["htu"] == URL
     [(_, until)] = memory.seen.items()
     assert until == NOW + 300
-    with pytest.raises(BadProof, match="used before"):
+    with pytest.raises(BadDPoPProof, match="used before"):
         judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
 
 
 def test_each_proof_is_another() -> None:
-    prover = Prover(KEY)
+    prover = DPoPSigner(KEY)
 
     assert len({peek(prover.prove("POST", URL)).claims["jti"] for _ in range(50)}) == 50
 
@@ -88,7 +88,7 @@ def test_the_proof_of_the_rfc() -> None:
         "qdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0Ijo"
         "xNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
     )
-    judging = ProofJudge(is_new=Memory(), clock=lambda: 1562262616.0)
+    judging = DPoPVerifier(is_new=Memory(), clock=lambda: 1562262616.0)
 
     found = judging.judge([text], method="POST", url="https://server.example.com/token")
 
@@ -136,7 +136,7 @@ BAD: dict[str, tuple[list[str], str]] = {
 def test_a_bad_proof_is_refused_and_not_remembered(proofs: list[str], why: str) -> None:
     memory = Memory()
 
-    with pytest.raises(BadProof, match=why) as caught:
+    with pytest.raises(BadDPoPProof, match=why) as caught:
         judge(is_new=memory).judge(proofs, method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
     assert caught.value.error == "invalid_dpop_proof"
     assert memory.seen == {}
@@ -148,13 +148,13 @@ def test_a_proof_that_anybody_can_make(algorithm: str) -> None:
     header = json.dumps({"typ": "dpop+jwt", "alg": algorithm, "jwk": KEY.bare}).encode()
 
     forged = f"{urlsafe_b64encode(header).rstrip(b'=').decode()}.{payload}.{signature}"
-    with pytest.raises(BadProof, match="alg"):
+    with pytest.raises(BadDPoPProof, match="alg"):
         judge().judge([forged], method="POST", url=URL, token=TOKEN)
 
 
 def test_a_good_proof_of_the_wrong_key() -> None:
     """Whoever has stolen a token has not stolen the key."""
-    with pytest.raises(BadProof, match="another key") as caught:
+    with pytest.raises(BadDPoPProof, match="another key") as caught:
         judge().judge([proof(OTHER)], method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
     assert caught.value.error == "invalid_token"
 
@@ -183,7 +183,7 @@ def test_algorithms_are_the_judges() -> None:
     rsa = Key.generate("RS256")
 
     assert judge().judge([proof(rsa)], method="POST", url=URL, token=TOKEN).thumbprint == rsa.thumbprint
-    with pytest.raises(BadProof, match="alg: expected one of ES256"):
+    with pytest.raises(BadDPoPProof, match="alg: expected one of ES256"):
         judge(algorithms=frozenset({"ES256"})).judge([proof(rsa)], method="POST", url=URL, token=TOKEN)
 
 
@@ -191,10 +191,10 @@ def test_algorithms_are_the_judges() -> None:
 
 
 def test_a_nonce_is_asked_for_given_and_used() -> None:
-    prover = Prover(KEY, clock=clock)
+    prover = DPoPSigner(KEY, clock=clock)
     judging = judge(is_current=lambda nonce: nonce == "n1")
 
-    with pytest.raises(BadProof) as caught:
+    with pytest.raises(BadDPoPProof) as caught:
         judging.judge([prover.prove("POST", URL)], method="POST", url=URL)
     assert caught.value.error == "use_dpop_nonce"
     assert prover.heard(URL, {"dpop-nonce": "n1"})
@@ -204,7 +204,7 @@ def test_a_nonce_is_asked_for_given_and_used() -> None:
 
 
 def test_nonces_are_each_servers_own() -> None:
-    prover = Prover(KEY)
+    prover = DPoPSigner(KEY)
     prover.heard("https://AS.example.com:443/token?x", {"dpop-nonce": "of-as"})
 
     assert peek(prover.prove("POST", "https://as.example.com/other")).claims["nonce"] == "of-as"
@@ -212,7 +212,7 @@ def test_nonces_are_each_servers_own() -> None:
 
 
 def test_nonces_of_the_last_servers_are_kept() -> None:
-    prover = Prover(KEY)
+    prover = DPoPSigner(KEY)
     for number in range(100):
         prover.heard(f"https://{number}.example.com", {"dpop-nonce": str(number)})
 
@@ -224,7 +224,7 @@ def test_nonces_of_the_last_servers_are_kept() -> None:
 
 @pytest.mark.parametrize("nonce", ["", 'a"b', "a b", "a\\b", "é", "x" * 257], ids=repr)
 def test_what_is_no_nonce_is_not_kept(nonce: str) -> None:
-    assert not Prover(KEY).heard(URL, {"dpop-nonce": nonce})
+    assert not DPoPSigner(KEY).heard(URL, {"dpop-nonce": nonce})
 
 
 # URLs

@@ -12,7 +12,7 @@ from attrs import define, field
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth import ClientCredentials, EnterpriseManaged, IdentityProvider, Key, PreRegistered, WorkloadIdentity
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.dpop import ProofJudge, Prover
+from mcptrio.auth.dpop import DPoPSigner, DPoPVerifier
 from mcptrio.auth.jose import peek, sign, verify
 from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.ground.secret import Secret
@@ -358,7 +358,7 @@ async def test_tokens_bound_to_a_key(world: World) -> None:
     client = machine(world)
     assert await world.refuse(client, scheme="DPoP")
 
-    judge = ProofJudge(is_new=lambda name, until: True, clock=world.clock)
+    judge = DPoPVerifier(is_new=lambda name, until: True, clock=world.clock)
     at_token = judge.judge([world.requests[-1].headers["dpop"]], method="POST", url=f"{AS}/token")
     sent = [await client.headers("POST", f"{URL}?x=1") for _ in range(2)]
 
@@ -554,4 +554,4 @@ def test_named_servers() -> None:
 
 
 def test_a_prover_makes_its_key_when_it_is_needed() -> None:
-    assert Prover().key.algorithm == "ES256"
+    assert DPoPSigner().key.algorithm == "ES256"

@@ -22,7 +22,7 @@ from mcptrio.abc import FetchRequest
 from mcptrio.auth import DPoPRule, FailureLimit, IssuerKeys, JWTTokens, ResourceServer, ResourceServerOptions
 from mcptrio.auth.challenges import parse_challenges
 from mcptrio.auth.discovery import discover
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.flows import drive
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.auth.server.issuer_keys import KeyTimes
@@ -192,7 +192,7 @@ class Walker:
     """A client's authorization that goes where the challenge leads, and asks the issuer for what it says."""
 
     here: Here
-    prover: Prover | None = None
+    prover: DPoPSigner | None = None
     token: str | None = None
     asked: list[frozenset[str]] = field(factory=list)
 
@@ -276,7 +276,7 @@ async def test_client_of_2024_is_let_in_over_sse() -> None:
 async def test_key_of_the_client_is_proven_with_every_request() -> None:
     options = ResourceServerOptions(dpop=DPoPRule(use="required", nonces=300))
     async with protected(options) as here:
-        walker = Walker(here, prover=Prover())
+        walker = Walker(here, prover=DPoPSigner())
         async with mcptrio.connect(mcptrio.Endpoint(url=here.resource, auth=walker)) as client:
             for _ in range(3):
                 assert _text(await client.call_tool("whoami")) == "ada read"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcptrio.auth.server.remembered import Remembered, hash_of
-from mcptrio.auth.server.replay_cache import Nonces, ReplayBounds, Replays
+from mcptrio.auth.server.replay_cache import Nonces, ReplayBounds, ReplayCache
+from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.errors import Overloaded
 from tests.auth.server_parts import Clock
 
@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
     clock = Clock()
-    replays = Replays(ReplayBounds(), clock, clock)
+    replays = ReplayCache(ReplayBounds(), clock, clock)
 
     assert replays.is_new("key:1", clock.now + 300)
     assert not replays.is_new("key:1", clock.now + 300)
@@ -29,7 +29,7 @@ def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
 
 def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
     clock = Clock()
-    replays = Replays(ReplayBounds(proofs=100, proofs_per_key=10), clock, clock)
+    replays = ReplayCache(ReplayBounds(proofs=100, proofs_per_key=10), clock, clock)
     for number in range(10):
         assert replays.is_new(f"flood:{number}", clock.now + 300)
 
@@ -44,7 +44,7 @@ def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
 
 def test_full_memory_forgets_nothing() -> None:
     clock = Clock()
-    replays = Replays(ReplayBounds(proofs=50), clock, clock)
+    replays = ReplayCache(ReplayBounds(proofs=50), clock, clock)
     for number in range(50):
         assert replays.is_new(f"{number}:1", clock.now + 300)
 
@@ -55,7 +55,7 @@ def test_full_memory_forgets_nothing() -> None:
 
 def test_proof_is_remembered_whatever_happens_to_the_wall_clock() -> None:
     wall, ticks = Clock(), Clock()
-    replays = Replays(ReplayBounds(), wall, ticks)
+    replays = ReplayCache(ReplayBounds(), wall, ticks)
     began = wall.now
     assert replays.is_new("key:1", began + 300)
 
@@ -88,7 +88,7 @@ def test_nonce_is_taken_for_two_periods_and_only_with_the_key() -> None:
 
 def test_what_is_remembered_is_bounded_and_ends() -> None:
     clock = Clock()
-    kept: Remembered[int] = Remembered(2, clock)
+    kept: VerificationCache[int] = VerificationCache(2, clock)
     for number in range(3):
         kept.put(hash_of(str(number)), number, seconds=10)
     kept.put(hash_of("late"), 9, seconds=0)

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.auth.challenges import parse_challenges
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.jose import Key
 from mcptrio.auth.server.failures import FailureLimit
 from mcptrio.auth.server.replay_cache import ReplayBounds
@@ -48,7 +48,7 @@ def proven(
     url: str = RESOURCE,
     over: str | None = None,
     at: str = RESOURCE,
-    prover: Prover | None = None,
+    prover: DPoPSigner | None = None,
 ) -> RequestHead:
     """A request with a proof.
 
@@ -56,7 +56,7 @@ def proven(
         over: the token that the proof is about.
         at: where the request arrives.
     """
-    proof = (prover or Prover(key, clock=clock)).prove(method, url, token=over or token)
+    proof = (prover or DPoPSigner(key, clock=clock)).prove(method, url, token=over or token)
     return request(token, scheme=scheme, url=at, headers={"dpop": [proof]})
 
 
@@ -70,7 +70,7 @@ async def refusal(guard: ResourceServer, head: RequestHead) -> tuple[int, str, M
 
 async def test_proof_lets_in_and_each_request_needs_its_own() -> None:
     clock = Clock()
-    guard, prover = server(clock), Prover(KEY, clock=clock)
+    guard, prover = server(clock), DPoPSigner(KEY, clock=clock)
 
     for _ in range(3):
         assert await guard.admit(proven(clock, prover=prover)) == BOUND
@@ -221,7 +221,7 @@ async def test_step_up_is_asked_for_in_the_scheme_that_was_used() -> None:
 async def test_nonce_is_asked_for_given_and_rotated() -> None:
     clock = Clock()
     clock.now = 1_800_000_000.0
-    guard, prover = server(clock, nonces=60), Prover(KEY, clock=clock)
+    guard, prover = server(clock, nonces=60), DPoPSigner(KEY, clock=clock)
 
     async def ask() -> str | None:
         """The error, and the nonce is heard."""
@@ -244,7 +244,7 @@ async def test_nonce_is_asked_for_given_and_rotated() -> None:
 async def test_replicas_with_a_key_take_each_others_nonces() -> None:
     clock, prover = Clock(), None
     one, two = (server(clock, nonces=60, nonce_key=b"k" * 32) for _ in range(2))
-    prover = Prover(KEY, clock=clock)
+    prover = DPoPSigner(KEY, clock=clock)
     with pytest.raises(AuthorizationError) as refused:
         await one.admit(proven(clock, prover=prover))
     prover.heard(RESOURCE, {name.lower(): value for name, value in refused.value.headers.items()})

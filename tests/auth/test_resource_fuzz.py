@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcptrio.abc import Principal, RequestHead
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.server.certificates import CertificatePrincipals
 from mcptrio.auth.server.failures import FailureLimit
 from mcptrio.auth.server.issuer_keys import IssuerKeys
@@ -22,7 +22,7 @@ from tests.auth.test_resource_server import Tokens
 __all__: list[str] = []
 
 ISSUED = Issuer()
-PROVER = Prover(clock=ISSUED.clock)
+PROVER = DPoPSigner(clock=ISSUED.clock)
 BOUND = ISSUED.token(cnf={"jkt": PROVER.thumbprint})
 PROOF = PROVER.prove("POST", RESOURCE, token=BOUND)
 GUARD = ResourceServer(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key, peek, verify
 from mcptrio.auth.metadata import ServerMetadata
@@ -192,7 +192,7 @@ def claims_of(request: FetchRequest) -> dict[str, Any]:
 
 
 def test_proof_and_nonce() -> None:
-    prover = Prover(clock=Clock(1000))
+    prover = DPoPSigner(clock=Clock(1000))
     wanted = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="n1")
     given = answer({**GIVEN, "token_type": "DPoP"}, dpop_nonce="n2")
     (first, second), tokens = asked(request_tokens(server(), None, GRANT, prover=prover), wanted, given)
@@ -217,7 +217,7 @@ def test_proof_and_nonce() -> None:
     ],
 )
 def test_nonce_is_answered_once(again: FetchResponse) -> None:
-    prover = Prover()
+    prover = DPoPSigner()
     wanted = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="n1")
     with pytest.raises(TokenRefused):
         asked(request_tokens(server(), None, GRANT, prover=prover), wanted, again)
@@ -226,11 +226,11 @@ def test_nonce_is_answered_once(again: FetchResponse) -> None:
 def test_nonce_that_comes_with_another_refusal_is_no_reason_to_ask_again() -> None:
     refusal = answer({"error": "invalid_grant"}, 400, dpop_nonce="n1")
     with pytest.raises(TokenRefused, match="invalid_grant"):
-        asked(request_tokens(server(), None, GRANT, prover=Prover()), refusal)
+        asked(request_tokens(server(), None, GRANT, prover=DPoPSigner()), refusal)
 
 
 def test_server_may_ignore_the_proof() -> None:
-    _, tokens = asked(request_tokens(server(), None, GRANT, prover=Prover()), answer(GIVEN))
+    _, tokens = asked(request_tokens(server(), None, GRANT, prover=DPoPSigner()), answer(GIVEN))
 
     assert tokens.scheme == "Bearer"
 

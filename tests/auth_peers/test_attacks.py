@@ -24,7 +24,7 @@ from attrs import Factory, define, frozen
 import mcptrio
 from mcptrio import Context, tool
 from mcptrio.auth import DPoPRule, FailureLimit, OAuth, OwnRedirects, ResourceServerOptions
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.jose import Key, sign
 from tests.auth_peers.guarded import ACCEPT, PATIENCE, Guarded, loopback_fetch, modern, plain_http, saying
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
@@ -334,7 +334,7 @@ async def test_a_token_bound_to_a_key_is_worthless_without(tmp_path: Path) -> No
         assert await status(stolen) == 401
         assert await status({"Authorization": f"Bearer {token}"}) == 401
         assert await status({"Authorization": f"DPoP {token}"}) == 401
-        thief = Prover()
+        thief = DPoPSigner()
         assert (
             await status({"Authorization": f"DPoP {token}", "dpop": thief.prove("POST", here.url, token=token)}) == 401
         )

@@ -442,13 +442,13 @@ def test_a_property_is_told_to_open_its_own_server(project: pytest.Pytester) -> 
     run(project, given + "async def test_it(mcp_client, zone): ...", errors=1)
     own = """
 import hypothesis
-from mcptrio.testing import ServerParts, open_served
+from mcptrio.testing import ServerSpec, open_served
 
 @pytest.mark.trio
 @hypothesis.settings(max_examples=5, database=None)
 @hypothesis.given(zone=hypothesis.strategies.text(max_size=3))
 async def test_it(zone):
-    async with open_served(ServerParts(plugins=[my_plugin])) as served, served.connect() as client:
+    async with open_served(ServerSpec(plugins=[my_plugin])) as served, served.connect() as client:
         assert (await client.call_tool("now", {"zone": zone})).content[0].text == f"noon in {zone}"
 """
     run(project, own, passed=1)

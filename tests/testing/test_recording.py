@@ -10,7 +10,7 @@ import pytest
 from mcptrio import Context, MCPError, ResourceNotFound, resource, tool
 from mcptrio.protocol.messages import ErrorResponse, Malformed, Notification, Request, Response
 from mcptrio.serving import ServerSettings
-from mcptrio.testing import Case, Recording, Script, ServerParts, open_served
+from mcptrio.testing import Case, Recording, Script, ServerSpec, open_served
 from mcptrio.testing.wire_text import Recorded
 from mcptrio.transports.memory import memory_channel_pair
 
@@ -36,7 +36,7 @@ async def recorded(revision: str) -> Recording:
     """A session with questions, progress and an error."""
     recording = Recording()
     script = Script().elicit({"value": "peas"})
-    parts = ServerParts(plugins=[Garden()], options={"settings": ServerSettings(page_size=1)})
+    parts = ServerSpec(plugins=[Garden()], options={"settings": ServerSettings(page_size=1)})
     async with open_served(parts, Case(revision=revision), recording=recording) as served:
         async with served.connect(handlers=script.handlers("form")) as client:
             assert len([each async for each in client.tools()]) == 2

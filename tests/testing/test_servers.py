@@ -11,7 +11,7 @@ import trio
 from mcptrio import ConfigError, ConnectionClosed, Context, PluginSetup, ToolError, hookimpl, tool
 from mcptrio.errors import PluginError
 from mcptrio.serving import ServerLimits, ServerSettings
-from mcptrio.testing import Case, Script, Served, ServerParts, delay, drop, open_served, run_jumping
+from mcptrio.testing import Case, Script, Served, ServerSpec, delay, drop, open_served, run_jumping
 
 __all__: list[str] = []
 
@@ -73,7 +73,7 @@ class Broken:
 async def test_a_server_runs_and_is_connected_to(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GREETED", "yes")
     case = Case(transport=transport, revision="2025-06-18")  # type: ignore[arg-type]
-    async with open_served(ServerParts(plugins=[Plugin("hello")]), case) as served:
+    async with open_served(ServerSpec(plugins=[Plugin("hello")]), case) as served:
         async with served.connect() as one, served.connect(revision="2026-07-28") as two:
             for client in (one, two):
                 assert (await client.call_tool("greet")).content[0].text == "hello"  # type: ignore[union-attr]
@@ -92,9 +92,7 @@ async def test_a_server_runs_and_is_connected_to(transport: str, monkeypatch: py
 async def test_a_handler_is_replayed_where_nothing_is_parked(transport: str, replay: bool, runs: int) -> None:
     script = Script().elicit({"value": 7})
     case = Case(transport=transport, replay=replay)  # type: ignore[arg-type]
-    parts = ServerParts(
-        plugins=[Plugin("hello")], options={"settings": ServerSettings(limits=ServerLimits(requests=7))}
-    )
+    parts = ServerSpec(plugins=[Plugin("hello")], options={"settings": ServerSettings(limits=ServerLimits(requests=7))})
     async with open_served(parts, case) as served, served.connect(handlers=script.handlers()) as client:
         result = await client.call_tool("ask")
 
@@ -107,7 +105,7 @@ async def test_a_handler_is_replayed_where_nothing_is_parked(transport: str, rep
 async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
     plugin = Broken()
     case = Case(transport=transport)  # type: ignore[arg-type]
-    parts = ServerParts(plugins=[plugin])
+    parts = ServerSpec(plugins=[plugin])
     if transport == "stdio":
         with pytest.raises(ConnectionClosed, match=r"plugin Broken: .*no, never"):
             async with open_served(parts, case) as served, served.connect():
@@ -116,7 +114,7 @@ async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
     with pytest.raises(PluginError, match=r"plugin Broken: .*no, never"):
         async with open_served(parts, case):
             pass
-    async with open_served(ServerParts(plugins=[plugin], options={"strict": False}), case) as served:
+    async with open_served(ServerSpec(plugins=[plugin], options={"strict": False}), case) as served:
         assert served.server is not None
         assert served.server.status.plugins[0].state == "quarantined"
 
@@ -125,17 +123,17 @@ async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
 async def test_a_failure_inside_comes_out_as_it_is(transport: str) -> None:
     case = Case(transport=transport)  # type: ignore[arg-type]
     with pytest.raises(KeyError):
-        async with open_served(ServerParts(), case) as served, served.connect():
+        async with open_served(ServerSpec(), case) as served, served.connect():
             raise KeyError
 
 
 async def test_faults_are_put_between(autojump_clock: object) -> None:
-    async with open_served(ServerParts(plugins=[Plugin("hello")])) as served:
+    async with open_served(ServerSpec(plugins=[Plugin("hello")])) as served:
         async with served.connect(to_server=[delay(5, "tools/call")], to_client=[delay(7, "tools/call")]) as client:
             before = trio.current_time()
             await client.call_tool("greet")
             assert trio.current_time() - before == pytest.approx(12)
-    async with open_served(ServerParts(), Case(transport="http")) as served:
+    async with open_served(ServerSpec(), Case(transport="http")) as served:
         with pytest.raises(ConfigError, match="only in memory, the test runs over http"):
             async with served.connect(to_client=[drop(1)]):
                 pass
@@ -143,7 +141,7 @@ async def test_faults_are_put_between(autojump_clock: object) -> None:
 
 @pytest.mark.trio(run=run_jumping)
 async def test_a_clock_that_jumps_waits_for_threads() -> None:
-    async with open_served(ServerParts(plugins=[Plugin("hello")])) as served, served.connect() as client:
+    async with open_served(ServerSpec(plugins=[Plugin("hello")])) as served, served.connect() as client:
         before = trio.current_time()
         for name in ("slow", "impatient"):
             assert (await client.call_tool(name, timeout=5)).content[0].text == "done"  # type: ignore[union-attr]

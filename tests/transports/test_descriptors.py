@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mcptrio.transports.exclusive_pipe import open_own_pipe_writer
+from mcptrio.transports.exclusive_pipe import open_exclusive_pipe_writer
 from mcptrio.transports.fd_streams import ATOMIC, Writer, open_writer
 
 __all__: list[str] = []
@@ -52,7 +52,7 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Writer, in
         stack.callback(os.close, again)
         if request.param == "shared pipe":
             os.set_blocking(again, False)
-        opener: Callable[[int], Writer] = open_own_pipe_writer if request.param == "own pipe" else open_writer
+        opener: Callable[[int], Writer] = open_exclusive_pipe_writer if request.param == "own pipe" else open_writer
         writer = opener(fd)
         stack.callback(writer.close)
         yield writer, again, read

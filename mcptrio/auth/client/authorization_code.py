@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from attrs import field, frozen
 
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, one_line, request_tokens
@@ -80,7 +80,7 @@ def begin(
     resource: str,
     redirect_uri: str,
     scopes: tuple[str, ...] | None,
-    prover: Prover | None = None,
+    prover: DPoPSigner | None = None,
 ) -> Attempt:
     """A new attempt.
 
@@ -148,7 +148,7 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
 
 
 def exchange(
-    attempt: Attempt, code: Secret, *, prover: Prover | None = None, clock: Callable[[], float] = time.time
+    attempt: Attempt, code: Secret, *, prover: DPoPSigner | None = None, clock: Callable[[], float] = time.time
 ) -> Flow[Tokens]:
     """What a code is good for.
 

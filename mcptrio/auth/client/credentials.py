@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from mcptrio.abc import TokenStore
 from mcptrio.auth.client.registration import Registered
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.jose import BadKey, Key
 from mcptrio.auth.token_requests import Tokens
 
@@ -64,7 +64,7 @@ class Granted:
     obtained_at: float
     anew: bool
     client: Registered | None = None
-    prover: Prover | None = field(default=None, repr=False)
+    prover: DPoPSigner | None = field(default=None, repr=False)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class Granted:
             obtained_at=value["obtained_at"],
             anew=value["anew"],
             client=None if client is None else Registered.read(client),
-            prover=None if key is None else Prover(Key.from_jwk(key)),
+            prover=None if key is None else DPoPSigner(Key.from_jwk(key)),
         )
 
 

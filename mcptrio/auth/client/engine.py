@@ -18,11 +18,11 @@ from typing import Final
 
 import trio
 
-from mcptrio.auth.challenges import Refusal
+from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.credentials import Binding, Granted
 from mcptrio.auth.client.grants import ATTEMPTS, PATIENCE, Grant, GrantRequest
 from mcptrio.auth.discovery import Place
-from mcptrio.auth.dpop import DPOP, Prover
+from mcptrio.auth.dpop import DPOP, DPoPSigner
 from mcptrio.auth.scopes import first_scopes, union
 from mcptrio.auth.urls import canonical, origin, shown
 from mcptrio.errors import AuthorizationError, ConsentNeeded, RequestFailed
@@ -74,7 +74,7 @@ class GrantClient:
             RequestFailed: those who give tokens cannot be reached.
         """
         self._check_origin(url)
-        server, refusal = self._server, Refusal.read(headers)
+        server, refusal = self._server, ChallengeResponse.read(headers)
         if server.granted is not None and server.granted.prover is not None:
             server.granted.prover.heard(url, headers)
             if refusal.error == "use_dpop_nonce":
@@ -110,7 +110,7 @@ class GrantClient:
         if (failure := self._server.failure) is not None:
             raise AuthorizationError(str(failure)) from failure
 
-    async def _answer(self, refusal: Refusal, status: int, refused: Granted | None) -> bool:
+    async def _answer(self, refusal: ChallengeResponse, status: int, refused: Granted | None) -> bool:
         """Get other tokens, or raise :class:`ConsentNeeded` if only a person can grant them."""
         server, scopes = self._server, None
         if server.granted is not None and server.granted is not refused:
@@ -120,7 +120,7 @@ class GrantClient:
             scopes = self._step(server.granted, refusal)
         elif await self._without_asking(refusal):
             return True
-        if not self._grant.needs_person:
+        if not self._grant.needs_user:
             return await self._obtain(refusal, scopes or server.wanted, is_step=is_step)
         before = server.rounds
 
@@ -132,7 +132,7 @@ class GrantClient:
 
         raise ConsentNeeded(f"{shown(server.url)} wants authorization", ask=ask)
 
-    async def _without_asking(self, refusal: Refusal) -> bool:
+    async def _without_asking(self, refusal: ChallengeResponse) -> bool:
         """Whether there is another token, of another process or for a refresh token."""
         server = self._server
         refused = server.granted
@@ -152,7 +152,7 @@ class GrantClient:
             )
         return not is_fresh and await self._grant.renew(refused, lambda kept: kept is not refused) is not None
 
-    def _step(self, granted: Granted, refusal: Refusal) -> tuple[str, ...]:
+    def _step(self, granted: Granted, refusal: ChallengeResponse) -> tuple[str, ...]:
         """The scopes to ask for now, after those granted did not suffice.
 
         Raises:
@@ -178,7 +178,9 @@ class GrantClient:
             )
         return wanted
 
-    async def _obtain(self, refusal: Refusal, scopes: tuple[str, ...] | None, *, is_step: bool = False) -> bool:
+    async def _obtain(
+        self, refusal: ChallengeResponse, scopes: tuple[str, ...] | None, *, is_step: bool = False
+    ) -> bool:
         """Get tokens by the grant.
 
         Args:
@@ -201,7 +203,7 @@ class GrantClient:
         await self._grant.keep(binding, granted)
         return True
 
-    def _prover(self, place: Place, refusal: Refusal) -> Prover | None:
+    def _prover(self, place: Place, refusal: ChallengeResponse) -> DPoPSigner | None:
         """Return the prover, if tokens must be bound to a key."""
         mode, algorithms = self._method.dpop, place.server.dpop_signing_alg_values_supported
         must = place.dpop_required or refusal.only_dpop
@@ -217,7 +219,9 @@ class GrantClient:
                 f"not so with {shown(place.server.issuer)}"
             )
         before = self._server.granted
-        return before.prover if before is not None and before.prover is not None else Prover(clock=self._method.clock)
+        return (
+            before.prover if before is not None and before.prover is not None else DPoPSigner(clock=self._method.clock)
+        )
 
     # Before a token ends
 
@@ -233,7 +237,7 @@ class GrantClient:
                 if server.granted is None or self._has_ended(server.granted):
                     server.rounds += 1
                     server.failure = error
-                    if not self._grant.needs_person:
+                    if not self._grant.needs_user:
                         server.granted = None  # the next request has nothing to send, and asks for another
                     raise
             else:
@@ -245,10 +249,10 @@ class GrantClient:
     async def _renew(self, granted: Granted) -> bool:
         if await self._grant.renew(granted, lambda kept: not self._ends_soon(kept)) is not None:
             return True
-        if self._grant.needs_person:
+        if self._grant.needs_user:
             return False
         where = None if self._server.binding is None else self._server.binding.metadata_url
-        again = Refusal(dpop=granted.tokens.scheme == "DPoP", metadata_url=where)
+        again = ChallengeResponse(dpop=granted.tokens.scheme == "DPoP", metadata_url=where)
         return await self._obtain(again, granted.asked)
 
     async def _load(self) -> None:

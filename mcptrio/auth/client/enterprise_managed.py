@@ -106,11 +106,11 @@ class _PersonsGrant(Grant):
 
     async def obtain(self, request: GrantRequest) -> Granted:
         provider = self._provider
-        flow = _grant_to_person(provider, await provider.identity(), self._client, request)
+        flow = _grant_to_user(provider, await provider.identity(), self._client, request)
         return request.granted(await self.drive(flow))
 
 
-def _grant_to_person(
+def _grant_to_user(
     provider: IdentityProvider, identity: Secret, client: ClientIdentity, request: GrantRequest
 ) -> Flow[Tokens]:
     """Both steps: at the provider, and at the server's authorization server.

@@ -23,7 +23,7 @@ from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Binding, Granted
 from mcptrio.auth.client.registration import Registered
 from mcptrio.auth.discovery import Place, discover
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.flows import Flow, drive
 from mcptrio.auth.token_requests import Tokens
 from mcptrio.auth.urls import canonical, check_url, shown
@@ -83,7 +83,7 @@ class GrantRequest:
 
     place: Place
     scopes: tuple[str, ...] | None
-    prover: Prover | None
+    prover: DPoPSigner | None
     clock: Callable[[], float]
 
     @property
@@ -142,7 +142,7 @@ class Grant(ABC):
         issuer: whom the credentials are for; ``None`` for the first that the server names.
     """
 
-    needs_person: ClassVar[bool] = False
+    needs_user: ClassVar[bool] = False
     """Whether a person has to be asked before :meth:`obtain`."""
 
     def __init__(self, method: GrantMethod, server: ServerState, fetch: Fetch, *, issuer: str | None = None) -> None:

@@ -1,7 +1,7 @@
 """Authorizing a client's requests with OAuth, on behalf of a person.
 
 ``connect`` makes an :class:`OAuthClient` of an :class:`OAuth`. :mod:`mcptrio.auth.client.engine` decides when a person
-is asked, and :class:`PersonGrant` asks, renews and stores.
+is asked, and :class:`UserGrant` asks, renews and stores.
 
 Source: MCP 2026-07-28, basic/authorization, and basic/authorization/client-registration, "Authorization Server
 Binding"; RFC 6750; RFC 9449.
@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from attrs import Factory, evolve, field, frozen
 
 from mcptrio.abc import Fetch, TokenStore
-from mcptrio.auth.challenges import Refusal
+from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
 from mcptrio.auth.client.credentials import Binding, Credentials, Granted
 from mcptrio.auth.client.engine import GrantClient
@@ -24,7 +24,7 @@ from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.auth.client.redirects import Redirect, Redirects
 from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.auth.discovery import Place
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.scopes import with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens, revoke_token
@@ -104,15 +104,15 @@ class OAuth(GrantMethod):
         Raises:
             AuthorizationError: it is no http or https URL.
         """
-        return OAuthClient(PersonGrant(self, self._state_of(url), fetch, self._credentials, self._metadata))
+        return OAuthClient(UserGrant(self, self._state_of(url), fetch, self._credentials, self._metadata))
 
 
 class OAuthClient(GrantClient):
     """Authorizes the requests to one server. Made by :meth:`OAuth.client_auth`."""
 
-    def __init__(self, grant: PersonGrant) -> None:
+    def __init__(self, grant: UserGrant) -> None:
         super().__init__(grant)
-        self._person = grant
+        self._user = grant
 
     async def log_in(self, headers: Mapping[str, str] | None = None) -> None:
         """Ask the person now, whatever there is.
@@ -126,7 +126,7 @@ class OAuthClient(GrantClient):
             RequestFailed: somebody cannot be reached.
         """
         await self._load()
-        refusal = Refusal.read(headers or {})
+        refusal = ChallengeResponse.read(headers or {})
         await self._round(lambda: self._obtain(refusal, None))
 
     async def log_out(self) -> bool:
@@ -138,15 +138,15 @@ class OAuthClient(GrantClient):
         await self._load()
         server = self._server
         async with server.lock:
-            await self._person.revoke()
+            await self._user.revoke()
             server.granted = server.binding = server.place = None
-            return await self._person.forget()
+            return await self._user.forget()
 
 
-class PersonGrant(Grant):
+class UserGrant(Grant):
     """For one server. Made with its client."""
 
-    needs_person: ClassVar[bool] = True
+    needs_user: ClassVar[bool] = True
 
     def __init__(
         self, oauth: OAuth, server: ServerState, fetch: Fetch, credentials: Credentials, metadata: ClientMetadata
@@ -169,7 +169,7 @@ class PersonGrant(Grant):
         known = await self._credentials.client(place.server.issuer)
         issuer = None if self._has_fixed_redirect(place.server) else place.server.issuer
         async with oauth.redirects.open(() if known is None else known.redirect_uris, issuer) as redirect:
-            client, registered = await self._become_known(request, known, redirect)
+            client, registered = await self._register_client(request, known, redirect)
             attempt = begin(
                 place.server,
                 client,
@@ -301,7 +301,7 @@ class PersonGrant(Grant):
 
     # Private
 
-    async def _become_known(
+    async def _register_client(
         self, request: GrantRequest, known: Registered | None, redirect: Redirect
     ) -> tuple[ClientIdentity, Registered | None]:
         """The client to use, and its registration if it has just got or already has one there."""
@@ -328,7 +328,7 @@ class PersonGrant(Grant):
         has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
         return self._oauth.client is not None or has_document
 
-    async def _exchanged(self, attempt: Attempt, code: Secret, prover: Prover | None) -> Tokens:
+    async def _exchanged(self, attempt: Attempt, code: Secret, prover: DPoPSigner | None) -> Tokens:
         refused: TokenRefused
         try:
             return await self.drive(exchange(attempt, code, prover=prover, clock=self._oauth.clock))

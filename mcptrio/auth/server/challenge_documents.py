@@ -24,9 +24,9 @@ from mcptrio.auth.server.request_credentials import Refused
 from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.urls import resource_metadata_urls
 
-__all__ = ["NEVER_ASKED", "Notices", "path_of"]
+__all__ = ["NEVER_REQUESTED_SCOPES", "ChallengeDocuments", "path_of"]
 
-NEVER_ASKED: Final = frozenset({"offline_access"})
+NEVER_REQUESTED_SCOPES: Final = frozenset({"offline_access"})
 """MCP 2026-07-28, basic/authorization, "Refresh Tokens": servers should not ask for it."""
 
 _SCOPE_CHARACTERS: Final = 4096
@@ -37,7 +37,7 @@ _DESCRIPTION: Final = 300
 
 
 @frozen(kw_only=True)
-class Notices:
+class ChallengeDocuments:
     """
     Args:
         resources: addresses of the endpoint; may be empty where there are no issuers.
@@ -109,7 +109,7 @@ class Notices:
         return {"off": ["Bearer"], "accepted": ["Bearer", "DPoP"], "required": ["DPoP"]}[use]
 
     def _written(self, scopes: Iterable[str]) -> str:
-        names = (f"{self.options.scope_prefix}{each}" for each in {*scopes} - NEVER_ASKED)
+        names = (f"{self.options.scope_prefix}{each}" for each in {*scopes} - NEVER_REQUESTED_SCOPES)
         return " ".join(sorted(filter(_is_scope, names)))
 
     def _metadata(self, resource: str) -> ResourceMetadata:

@@ -30,8 +30,8 @@ from mcptrio.auth.flows import Flow, drive
 from mcptrio.auth.jose import BadToken
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.server.jwt_tokens import ClaimRules, check_kind, scopes_in
-from mcptrio.auth.server.remembered import Remembered, hash_of
 from mcptrio.auth.server.static_tokens import PREFIX
+from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.auth.token_requests import ClientIdentity, authenticate_client
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed
@@ -113,7 +113,7 @@ class IntrospectedTokens:
         self._bounds = bounds or IntrospectionBounds()
         self._clock = clock
         self._ticks = ticks
-        self._kept: Remembered[Principal | None] = Remembered(self._bounds.remembered, ticks, clock)
+        self._kept: VerificationCache[Principal | None] = VerificationCache(self._bounds.remembered, ticks, clock)
         self._asking: dict[bytes, trio.Event] = {}
         self._turns = trio.CapacityLimiter(self._bounds.asking)
         self._waiting = 0

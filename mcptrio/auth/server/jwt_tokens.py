@@ -24,7 +24,7 @@ from mcptrio.abc import Principal
 from mcptrio.auth.claims import EXPIRED, check_claims
 from mcptrio.auth.jose import ALGORITHMS, BadToken, ExpiredToken, peek, verify
 from mcptrio.auth.server.issuer_keys import IssuerKeys
-from mcptrio.auth.server.remembered import Remembered, hash_of
+from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.errors import AuthorizationError
 
 __all__ = ["ClaimRules", "JWTTokens", "principal_of"]
@@ -103,7 +103,7 @@ class JWTTokens:
         self._audience = frozenset(audience)
         self._rules = rules or ClaimRules()
         self._clock = clock
-        self._good: Remembered[Principal] = Remembered(
+        self._good: VerificationCache[Principal] = VerificationCache(
             self._rules.remembered if self._rules.remember else 0, ticks, clock
         )
 

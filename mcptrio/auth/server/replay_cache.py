@@ -25,7 +25,7 @@ from attrs import field, frozen, validators
 
 from mcptrio.errors import Overloaded, RateLimited
 
-__all__ = ["Nonces", "ReplayBounds", "Replays"]
+__all__ = ["Nonces", "ReplayBounds", "ReplayCache"]
 
 _LABEL: Final = b"mcptrio dpop nonce "
 _DIGEST: Final = 16
@@ -44,7 +44,7 @@ class ReplayBounds:
     proofs_per_key: int = field(default=10_000, validator=validators.ge(1))
 
 
-class Replays:
+class ReplayCache:
     """
     Args:
         clock: seconds since 1970, which proofs are judged by.
@@ -60,7 +60,7 @@ class Replays:
         self._by_key: dict[str, int] = {}
 
     def is_new(self, name: str, until: float) -> bool:
-        """Whether a proof comes for the first time; it is remembered then. For :class:`mcptrio.auth.dpop.ProofJudge`.
+        """Whether a proof comes for the first time; it is remembered then. For :class:`mcptrio.auth.dpop.DPoPVerifier`.
 
         Args:
             name: the thumbprint of its key, a colon, and what no other proof of that key has.

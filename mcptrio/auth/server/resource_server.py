@@ -24,16 +24,16 @@ from urllib.parse import urlsplit
 from attrs import evolve
 
 from mcptrio.abc import Principal, RequestHead, TokenVerifier
-from mcptrio.auth.dpop import DPOP, BadProof, ProofJudge, normal_url
+from mcptrio.auth.dpop import DPOP, BadDPoPProof, DPoPVerifier, normal_url
 from mcptrio.auth.jose import BadToken, peek
 from mcptrio.auth.scopes import ScopeHierarchy, check_scope
 from mcptrio.auth.server.certificates import certificate_thumbprint
-from mcptrio.auth.server.challenge_documents import NEVER_ASKED, Notices, path_of
+from mcptrio.auth.server.challenge_documents import NEVER_REQUESTED_SCOPES, ChallengeDocuments, path_of
 from mcptrio.auth.server.failures import Failures
-from mcptrio.auth.server.remembered import Remembered, hash_of
-from mcptrio.auth.server.replay_cache import Nonces, Replays
+from mcptrio.auth.server.replay_cache import Nonces, ReplayCache
 from mcptrio.auth.server.request_credentials import SCHEMES, Refused, binding_of, credentials_in, scheme_of
 from mcptrio.auth.server.resource_options import ResourceServerOptions
+from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.auth.server.verifiers import Verifiers
 from mcptrio.auth.urls import canonical, check_url, origin
 from mcptrio.errors import AuthorizationError
@@ -93,12 +93,12 @@ class ResourceServer:
         self._verifiers = Verifiers(tuple(tokens))
         self._takes_tokens = bool(tokens)
         self._scopes = frozenset(map(check_scope, scopes))
-        if wrong := self._scopes & NEVER_ASKED:
+        if wrong := self._scopes & NEVER_REQUESTED_SCOPES:
             raise ValueError(f"scopes: expected what is needed here, got {', '.join(wrong)}, which no server asks for")
         for each in (*(options.scopes_supported or ()), f"{options.scope_prefix}scope"):
             check_scope(each)
         self._hierarchy = ScopeHierarchy(options.includes)
-        self._notices = Notices(
+        self._notices = ChallengeDocuments(
             resources=resources, issuers=issuers, scopes=self._hierarchy.reduced(self._scopes), options=options
         )
         self._documents = MappingProxyType(dict(self._notices.documents()))
@@ -106,14 +106,14 @@ class ResourceServer:
         self._clock = clock
         self._recheck = options.recheck
         self._failures = Failures(options.failures, ticks)
-        self._known: Remembered[None] = Remembered(_KNOWN, ticks)
+        self._known: VerificationCache[None] = VerificationCache(_KNOWN, ticks)
         rule = options.dpop
         self._dpop = rule.use if resources else "off"
         self._nonces = None
         if rule.nonces is not None and self._dpop != "off":
             self._nonces = Nonces(rotate=rule.nonces, clock=clock, key=rule.nonce_key)
-        self._judge = ProofJudge(
-            is_new=Replays(rule.bounds, clock, ticks).is_new,
+        self._judge = DPoPVerifier(
+            is_new=ReplayCache(rule.bounds, clock, ticks).is_new,
             window=rule.window,
             clock=clock,
             is_current=self._nonces.accepts if self._nonces is not None else None,
@@ -258,7 +258,7 @@ class ResourceServer:
         url = self._proven_url(request, proofs)
         try:
             self._judge.judge(proofs, method=request.method, url=url, token=token, bound_to=key)
-        except BadProof as error:
+        except BadDPoPProof as error:
             is_asking = error.error == "use_dpop_nonce"
             raise Refused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
 

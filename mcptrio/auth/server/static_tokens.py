@@ -30,7 +30,7 @@ from attrs import field, frozen
 from mcptrio.abc import Principal
 from mcptrio.auth.claims import EXPIRED
 from mcptrio.auth.scopes import check_scope
-from mcptrio.auth.server.remembered import hash_of
+from mcptrio.auth.server.verification_cache import hash_of
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 
 __all__ = ["PREFIX", "StaticToken", "StaticTokens", "make_token", "parse_tokens", "read_tokens", "tokens_text"]

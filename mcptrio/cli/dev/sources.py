@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 import trio
 from attrs import frozen
 
-from mcptrio.plugins.finding import offered
+from mcptrio.plugins.discovery import offered
 
 __all__ = ["MOST", "POLL", "Sources", "Watch", "imported_files", "shown"]
 

@@ -22,7 +22,7 @@ from mcptrio.cli.install.entries import is_ours
 from mcptrio.cli.terminal.layout import Look, counted
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
-from mcptrio.connecting.mcp_json.places import Place
+from mcptrio.connecting.mcp_json.locations import SourceLocation
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import MCPTrioError
@@ -143,7 +143,7 @@ def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
 def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Machine) -> Command | Endpoint:
     """With the variables replaced that the host would replace."""
     variables = Variables(os.environ, machine.project)
-    place = Place(source=host.id, path=(host.key, name))
+    place = SourceLocation(source=host.id, path=(host.key, name))
     if isinstance(target, Endpoint):
         headers = {key: variables.expand(value, place.at(key)) for key, value in target.headers.items()}
         return attrs.evolve(target, url=variables.expand(target.url, place.at("url")), headers=headers)

@@ -15,7 +15,7 @@ from mcptrio.cli.group import COMMANDS
 from mcptrio.cli.help_pages import Command
 from mcptrio.cli.new.scaffold import SHIPPED, NewPlugin, write_plugin
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.finding import distribution_of, offered
+from mcptrio.plugins.discovery import distribution_of, offered
 
 __all__ = ["command"]
 

@@ -25,7 +25,7 @@ from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Look, Style, counted
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.quoting import printable
-from mcptrio.plugins.finding import check_offered, distribution_of, offered
+from mcptrio.plugins.discovery import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MOST_TOKENS
 from mcptrio.serve.config import Config
 from mcptrio.transports.child_process import signal_name, start_process

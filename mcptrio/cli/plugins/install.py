@@ -20,7 +20,7 @@ import click
 from mcptrio.cli.help_pages import Command
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.finding import check_offered, distribution_of, offered
+from mcptrio.plugins.discovery import check_offered, distribution_of, offered
 
 __all__ = ["install", "uninstall"]
 

@@ -18,7 +18,7 @@ from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Look
 from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
-from mcptrio.plugins.finding import check_offered
+from mcptrio.plugins.discovery import check_offered
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.shown_settings import shown_settings
 from mcptrio.plugins.tokens import estimated_tokens

@@ -20,7 +20,7 @@ from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
 from mcptrio.cli.server.config_options import CONFIG, read_config
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.finding import check_offered, offered
+from mcptrio.plugins.discovery import check_offered, offered
 from mcptrio.serve.config import Config
 
 __all__ = ["disable", "enable"]

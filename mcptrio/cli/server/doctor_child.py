@@ -25,7 +25,7 @@ from mcptrio.cli.server.own_issuers import mismatches
 from mcptrio.cli.server.plugin_server import Chosen, make_server
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.guarded import Failure, run_guarded_sync
-from mcptrio.plugins.finding import offered
+from mcptrio.plugins.discovery import offered
 from mcptrio.plugins.manager import SLOW_IMPORT
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.portability import oddities_of

@@ -103,7 +103,7 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
     """The installed plugins, for the completion of a shell, and files."""
     from click.shell_completion import CompletionItem
 
-    from mcptrio.plugins.finding import offered
+    from mcptrio.plugins.discovery import offered
 
     names = [CompletionItem(name) for name in offered() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
@@ -192,7 +192,7 @@ class Wanted:
             ConfigError: a file is not there, or what the file names is not installed.
         """
         # The parent of workers comes by here, and loads no plugins.
-        from mcptrio.plugins.finding import check_offered, offered
+        from mcptrio.plugins.discovery import check_offered, offered
 
         # It is never installed: the tables of the file enable it.
         own = {MOUNT} if read.mount else set()

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from mcptrio.connecting.mcp_json.env_files import read_env_file
-from mcptrio.connecting.mcp_json.places import Place, kind_of
+from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.ground.quoting import printable
@@ -62,10 +62,10 @@ def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
     Raises:
         ConfigError: a key is missing or has another value than expected, or the entry is disabled.
     """
-    return read_entry_at(entry, Place(source="entry"), Variables(os.environ, Path.cwd()))
+    return read_entry_at(entry, SourceLocation(source="entry"), Variables(os.environ, Path.cwd()))
 
 
-def read_entry_at(entry: Any, place: Place, variables: Variables) -> Command | Endpoint | Socket:
+def read_entry_at(entry: Any, place: SourceLocation, variables: Variables) -> Command | Endpoint | Socket:
     """The same for an entry of a file.
 
     Raises:
@@ -77,7 +77,7 @@ def read_entry_at(entry: Any, place: Place, variables: Variables) -> Command | E
 
 
 class _Entry:
-    def __init__(self, entry: Mapping[str, Any], place: Place, variables: Variables) -> None:
+    def __init__(self, entry: Mapping[str, Any], place: SourceLocation, variables: Variables) -> None:
         self._entry = {key: value for key, value in entry.items() if value is not None}
         self._place = place
         self._variables = variables
@@ -202,7 +202,7 @@ class _Entry:
             if value is not None
         }
 
-    def _expanded(self, value: Any, place: Place, *, numbers: bool = False) -> str:
+    def _expanded(self, value: Any, place: SourceLocation, *, numbers: bool = False) -> str:
         if numbers and isinstance(value, bool):
             return "true" if value else "false"
         if numbers and isinstance(value, int | float):

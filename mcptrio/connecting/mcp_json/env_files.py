@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mcptrio.connecting.mcp_json.places import Place
+from mcptrio.connecting.mcp_json.locations import SourceLocation
 from mcptrio.errors import ConfigError
 
 __all__ = ["read_env_file"]
@@ -24,7 +24,7 @@ _QUOTED = re.compile(
 _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
 
 
-def read_env_file(path: Path, place: Place) -> dict[str, str]:
+def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
     """The variables of a file. A value may be quoted; ``#`` begins a comment; of a name given twice the last counts.
 
     Args:

@@ -18,7 +18,7 @@ from typing import Any
 from mcptrio.connecting.mcp_json.entries import read_entry_at
 from mcptrio.connecting.mcp_json.inputs import AskInput, Input, Inputs
 from mcptrio.connecting.mcp_json.jsonc import JSONProblem, parse
-from mcptrio.connecting.mcp_json.places import Place, kind_of
+from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.errors import ConfigError
@@ -40,7 +40,7 @@ _NAMED = 20
 class ServerFile:
     """The servers of a file. Made by :func:`load_mcp_json`."""
 
-    def __init__(self, entries: Mapping[str, Any], place: Place, inputs: Inputs, variables: Variables) -> None:
+    def __init__(self, entries: Mapping[str, Any], place: SourceLocation, inputs: Inputs, variables: Variables) -> None:
         self._entries = entries
         self._place = place
         self._inputs = inputs
@@ -96,13 +96,13 @@ def load_mcp_json(
         ConfigError: it cannot be read, is no JSON (comments and trailing commas aside), or has no servers.
     """
     path = Path(path)
-    place = Place(source=str(path))
+    place = SourceLocation(source=str(path))
     text = _read(path, place)
     try:
         document = parse(text)
     except JSONProblem as problem:
         raise ConfigError(f"{path}:{problem.line}: {problem}") from None
-    place = Place(source=str(path), document=document)
+    place = SourceLocation(source=str(path), document=document)
     tables = document.value
     if not isinstance(tables, dict):
         raise place.error(f"expected an object, got {kind_of(tables)}")
@@ -164,7 +164,7 @@ def read_reference(
     return name, file.read(name)
 
 
-def _servers_at(tables: Mapping[str, Any], place: Place) -> tuple[tuple[str, ...], bool]:
+def _servers_at(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple[str, ...], bool]:
     """The keys that lead to the servers, and whether opencode writes such files.
 
     Raises:
@@ -183,7 +183,7 @@ def _servers_at(tables: Mapping[str, Any], place: Place) -> tuple[tuple[str, ...
     return (("mcp",) if is_opencode else ("mcp", "servers")), is_opencode
 
 
-def _read(path: Path, place: Place) -> str:
+def _read(path: Path, place: SourceLocation) -> str:
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)

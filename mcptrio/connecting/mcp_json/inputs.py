@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from mcptrio.connecting.mcp_json.places import Place, kind_of
+from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.ground.quoting import printable
 
 __all__ = ["AskInput", "Input", "Inputs"]
@@ -52,7 +52,7 @@ class Inputs:
         ask: asks the user.
     """
 
-    def __init__(self, declared: Any, place: Place, ask: AskInput | None) -> None:
+    def __init__(self, declared: Any, place: SourceLocation, ask: AskInput | None) -> None:
         self._declared = _read(declared, place)
         self._ask = ask
         self._answers: dict[str, str] = {}
@@ -61,7 +61,7 @@ class Inputs:
     def declared(self) -> tuple[Input, ...]:
         return tuple(self._declared.values())
 
-    def answer(self, id: str, place: Place) -> str:
+    def answer(self, id: str, place: SourceLocation) -> str:
         """The user's answer.
 
         Raises:
@@ -84,7 +84,7 @@ class Inputs:
         return self._answers[id]
 
 
-def _read(declared: Any, place: Place) -> dict[str, Input]:
+def _read(declared: Any, place: SourceLocation) -> dict[str, Input]:
     if declared is None:
         return {}
     if not isinstance(declared, list):
@@ -98,7 +98,7 @@ def _read(declared: Any, place: Place) -> dict[str, Input]:
     return inputs
 
 
-def _read_one(each: Any, place: Place) -> Input:
+def _read_one(each: Any, place: SourceLocation) -> Input:
     if not isinstance(each, Mapping):
         raise place.error(f"expected an object, got {kind_of(each)}")
     id = each.get("id")

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mcptrio.connecting.mcp_json.inputs import Inputs
-from mcptrio.connecting.mcp_json.places import Place
+from mcptrio.connecting.mcp_json.locations import SourceLocation
 from mcptrio.ground.quoting import printable
 
 __all__ = ["Variables"]
@@ -56,7 +56,7 @@ class Variables:
             "/": os.sep,
         }
 
-    def expand(self, text: str, place: Place, *, whole: bool = False) -> str:
+    def expand(self, text: str, place: SourceLocation, *, whole: bool = False) -> str:
         """The text with its variables replaced.
 
         Args:
@@ -80,7 +80,7 @@ class Variables:
             raise place.error(f"expected at most {_LONGEST} characters, with its variables, got more")
         return "".join(pieces)
 
-    def _value(self, inner: str, whole: str, place: Place) -> str:
+    def _value(self, inner: str, whole: str, place: SourceLocation) -> str:
         if self._is_opencode and inner.startswith("file:"):
             raise place.error("{file:…}: expected {env:NAME}, since the contents of files are not read here")
         if inner in self._folders:

@@ -24,7 +24,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp
-from mcptrio.ground.contexts import Within
+from mcptrio.ground.context_runner import ContextRunner
 from mcptrio.ground.waiter import Waiter
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.access_log import AccessLog, shown_client
@@ -300,7 +300,7 @@ class Owner:
         while True:
             following: Exchange | WebSocketExchange | None = exchange
             while following is not None:
-                await Within(self._context.copy(), self.call(following, connection.client))
+                await ContextRunner(self._context.copy(), self.call(following, connection.client))
                 following = connection.next(following)
                 if following is not None:
                     # Requests that came together may each be served without a pause, and other clients wait.

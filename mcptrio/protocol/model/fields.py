@@ -24,10 +24,10 @@ __all__ = [
     "Meta",
     "class_history",
     "evolve",
+    "exists_in",
     "field",
     "field_history",
     "model",
-    "spoken",
 ]
 
 C = TypeVar("C", bound=type)
@@ -162,7 +162,7 @@ def class_history(cls: type) -> ClassHistory:
     return history
 
 
-def spoken(version: str, *, since: str | None = None, until: str | None = None) -> bool:
+def exists_in(version: str, *, since: str | None = None, until: str | None = None) -> bool:
     """Whether a part of the protocol belongs to a revision.
 
     Args:

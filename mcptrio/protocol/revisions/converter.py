@@ -22,7 +22,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from mcptrio.errors import InvalidParams, LocalProtocolError
 from mcptrio.protocol.model.content import UnknownContent
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitParams, ElicitURLParams
-from mcptrio.protocol.model.fields import class_history, field_history, spoken
+from mcptrio.protocol.model.fields import class_history, exists_in, field_history
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 from mcptrio.protocol.model.sampling import SamplingContent
 from mcptrio.protocol.revisions.mismatch import Mismatch, describe
@@ -85,11 +85,11 @@ class Converter:
         """The fields of a class with their wire names, and whether the revision has them."""
         for attribute in attrs.fields(attrs.resolve_types(cls)):
             history = field_history(attribute)
-            has = spoken(self._version, since=history.since, until=history.until)
+            has = exists_in(self._version, since=history.since, until=history.until)
             yield attribute, history.name or camel(attribute.name), has
 
     def _speaks(self, cls: type) -> bool:
-        return spoken(self._version, since=class_history(cls).since)
+        return exists_in(self._version, since=class_history(cls).since)
 
     # Making the functions.
 
@@ -162,7 +162,7 @@ class Converter:
             cls, self._hooks, _cattrs_omit_if_default=True, _cattrs_use_linecache=False, **overrides
         )
         history = class_history(cls)
-        tag = getattr(cls, history.tag) if history.tag and spoken(self._version, since=history.tag_since) else None
+        tag = getattr(cls, history.tag) if history.tag and exists_in(self._version, since=history.tag_since) else None
         if history.tag is None or tag is None:
             return write_members
         name = camel(history.tag)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from attrs import Factory, field, frozen
 
-from mcptrio.protocol.model.fields import spoken
+from mcptrio.protocol.model.fields import exists_in
 from mcptrio.protocol.model.methods import METHODS, Method, Side
 from mcptrio.protocol.revisions.converter import Converter, Lowering, Reader, Writer
 from mcptrio.protocol.revisions.mismatch import Mismatch
@@ -186,7 +186,7 @@ def _index(rows: tuple[Method, ...], version: str) -> Mapping[tuple[str, Side], 
         {
             (row.name, side): row
             for row in rows
-            if spoken(version, since=row.since, until=row.until)
+            if exists_in(version, since=row.since, until=row.until)
             for side in (_BOTH if row.to is Side.BOTH else (row.to,))
         }
     )

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from mcptrio.auth import BadProof, Nonces, ProofJudge
+from mcptrio.auth import BadDPoPProof, DPoPVerifier, Nonces
 
 from .clients import Client
 from .config import Config
@@ -42,14 +42,14 @@ def dpop_key_of(ledger: Ledger, config: Config, client: Client | None, proofs: S
             raise Refusal("invalid_dpop_proof", "expected a proof of possession (DPoP)")
         return None
     nonces = _nonces(ledger, now)
-    judge = ProofJudge(
+    judge = DPoPVerifier(
         is_new=lambda name, until: _is_new(ledger, name, until),
         clock=lambda: now,
         is_current=nonces.accepts if config.dpop_nonces else None,
     )
     try:
         return judge.judge(proofs, method="POST", url=config.addresses.url("token")).thumbprint
-    except BadProof as error:
+    except BadDPoPProof as error:
         headers = {"DPoP-Nonce": nonces.current()} if error.error == "use_dpop_nonce" else {}
         raise Refusal(error.error, str(error), headers=headers) from None
 

@@ -8,12 +8,12 @@ import httpx2
 import pytest
 from mcptrio_authserver import ClientSettings
 
-from mcptrio.auth.dpop import Prover
+from mcptrio.auth.dpop import DPoPSigner
 
 from .conftest import CLIENTS, REDIRECT, SECRET, Site, error_of, opened, payload
 
 
-async def prove(site: Site, prover: Prover, form: dict[str, str]) -> httpx2.Response:
+async def prove(site: Site, prover: DPoPSigner, form: dict[str, str]) -> httpx2.Response:
     """Ask for a token with a proof, as a client does: once more with the nonce where one is wanted."""
     url = f"{site.issuer}/token"
     response = await site.post("token", form, headers={"dpop": prover.prove("POST", url)})
@@ -34,11 +34,11 @@ def code_form(site: Site, code: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def prover(site: Site) -> Prover:
-    return Prover(clock=site.clock)
+def prover(site: Site) -> DPoPSigner:
+    return DPoPSigner(clock=site.clock)
 
 
-async def test_tokens_are_bound_to_the_key_of_the_proof(site: Site, prover: Prover) -> None:
+async def test_tokens_are_bound_to_the_key_of_the_proof(site: Site, prover: DPoPSigner) -> None:
     response = await prove(site, prover, code_form(site, (await site.code())["code"]))
 
     tokens = response.json()
@@ -49,25 +49,25 @@ async def test_tokens_are_bound_to_the_key_of_the_proof(site: Site, prover: Prov
     assert (told.json()["token_type"], told.json()["cnf"]) == ("DPoP", {"jkt": prover.thumbprint})
 
 
-async def test_refresh_token_of_a_public_client_is_bound_too(site: Site, prover: Prover) -> None:
+async def test_refresh_token_of_a_public_client_is_bound_too(site: Site, prover: DPoPSigner) -> None:
     tokens = (await prove(site, prover, code_form(site, (await site.code())["code"]))).json()
     form = {"grant_type": "refresh_token", "client_id": "app", "refresh_token": tokens["refresh_token"]}
 
     assert error_of(await site.post("token", form)) == "invalid_dpop_proof"
-    assert error_of(await prove(site, Prover(clock=site.clock), form)) == "invalid_dpop_proof"
+    assert error_of(await prove(site, DPoPSigner(clock=site.clock), form)) == "invalid_dpop_proof"
     renewed = await prove(site, prover, form)
 
     assert payload(renewed.json()["access_token"])["cnf"] == {"jkt": prover.thumbprint}
 
 
-async def test_code_can_be_bound_before(site: Site, prover: Prover) -> None:
+async def test_code_can_be_bound_before(site: Site, prover: DPoPSigner) -> None:
     code = (await site.code(dpop_jkt=prover.thumbprint))["code"]
 
-    assert error_of(await prove(site, Prover(clock=site.clock), code_form(site, code))) == "invalid_dpop_proof"
+    assert error_of(await prove(site, DPoPSigner(clock=site.clock), code_form(site, code))) == "invalid_dpop_proof"
     assert error_of(await prove(site, prover, code_form(site, code))) == "invalid_grant", "it is spent"
 
 
-async def test_proof_without_a_nonce_spends_nothing(site: Site, prover: Prover) -> None:
+async def test_proof_without_a_nonce_spends_nothing(site: Site, prover: DPoPSigner) -> None:
     form = code_form(site, (await site.code())["code"])
     url = f"{site.issuer}/token"
 
@@ -78,7 +78,7 @@ async def test_proof_without_a_nonce_spends_nothing(site: Site, prover: Prover) 
     assert (await prove(site, prover, form)).status_code == 200
 
 
-async def test_nonce_is_good_for_some_minutes(site: Site, prover: Prover) -> None:
+async def test_nonce_is_good_for_some_minutes(site: Site, prover: DPoPSigner) -> None:
     form = {"grant_type": "client_credentials"}
     url = f"{site.issuer}/token"
     first = await site.post("token", form, auth=("robot", SECRET), headers={"dpop": prover.prove("POST", url)})
@@ -92,7 +92,7 @@ async def test_nonce_is_good_for_some_minutes(site: Site, prover: Prover) -> Non
 
 async def test_proof_is_good_once_and_here(folder: Path) -> None:
     async with opened(folder, dpop_nonces=False) as site:
-        prover = Prover(clock=site.clock)
+        prover = DPoPSigner(clock=site.clock)
         form, url = {"grant_type": "client_credentials"}, f"{site.issuer}/token"
 
         async def ask(*proofs: str) -> httpx2.Response:
@@ -120,7 +120,7 @@ async def test_proof_can_be_required(folder: Path) -> None:
     async with opened(folder, clients=clients) as site:
         code = (await site.code())["code"]
         assert error_of(await site.redeem(code)) == "invalid_dpop_proof"
-        prover = Prover(clock=site.clock)
+        prover = DPoPSigner(clock=site.clock)
         assert (await prove(site, prover, code_form(site, code))).json()["token_type"] == "DPoP"
     async with opened(folder, dpop="required") as site:
         response = await site.post("token", {"grant_type": "client_credentials"}, auth=("robot", SECRET))

@@ -18,7 +18,7 @@ from mcptrio_fs.access import uri_of
 
 from mcptrio import Client, MCPError, Server
 from mcptrio.client import Change, Handlers
-from mcptrio.testing import Case, Script, ServerParts, open_served
+from mcptrio.testing import Case, Script, ServerSpec, open_served
 from mcptrio.types import BlobResourceContents, TextContent, TextResourceContents
 
 READING = {
@@ -45,9 +45,9 @@ CHANGING = {
 CASE = Case(revision="2025-11-25")
 
 
-def parts(**config: Any) -> ServerParts:
+def parts(**config: Any) -> ServerSpec:
     """A server with the plugin, so configured."""
-    return ServerParts(plugins=[mcptrio_fs], config={"mcptrio_fs": config})
+    return ServerSpec(plugins=[mcptrio_fs], config={"mcptrio_fs": config})
 
 
 @asynccontextmanager

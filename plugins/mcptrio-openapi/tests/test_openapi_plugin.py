@@ -26,7 +26,7 @@ from mcptrio_openapi.pacing import Pace
 
 from mcptrio import Secret, Server, ToolError, connect
 from mcptrio.serving import ServerSettings
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 
 PREFIX = "one_"
 Make = Callable[..., Path]
@@ -73,7 +73,7 @@ async def test_the_configuration_is_read_by_the_loader(site: Any, document: Make
 async def test_tools_have_the_name_of_the_plugin(document: Make, policy: dict[str, str], names: list[str]) -> None:
     file = document({**IT, "/b": {"get": {"operationId": "x" * 100}}})
     table = {"apis": {"one": {"file": str(file), "base_url": "http://127.0.0.1:1"}}, **policy}
-    parts = ServerParts(plugins=["openapi"], config={"openapi": table})
+    parts = ServerSpec(plugins=["openapi"], config={"openapi": table})
     async with open_served(parts, Case()) as served, served.connect() as client:
         found = [tool.name async for tool in client.tools()]
         report = json.loads((await client.read_resource("openapi:///apis")).contents[0].text)["apis"][0]

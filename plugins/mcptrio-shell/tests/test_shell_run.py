@@ -14,7 +14,7 @@ from mcptrio_shell.config import Limits, Rule
 from trio.testing import MockClock
 
 from mcptrio import Client
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 Run = Callable[..., Any]
@@ -325,7 +325,7 @@ async def test_a_server_that_is_killed_takes_its_commands_along(inside: Path) ->
         "        allow=(Rule(argv=('sh', '-c'), rest=('*',), shell=True),))))\n"
     )
     script = "echo $PPID $$ > pids; setsid sh -c 'trap \"\" TERM; echo $$ > daemon; sleep 60; sleep 60'"
-    parts = ServerParts(plugins=[plugin])
+    parts = ServerSpec(plugins=[plugin])
     with trio.fail_after(120):
         async with open_served(parts, Case(revision="2025-11-25", transport="stdio")) as served:
             async with served.connect() as client:

@@ -12,7 +12,7 @@ import pytest
 import trio
 from mcptrio_skills import Config, Skills
 
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 from tests.conformance.runner import Allowed, Leg, find_suite, judge, read_results
 from tests.node import Node, find_node
 
@@ -37,7 +37,7 @@ async def test_suite_has_no_complaint(suite: tuple[Node, Path], tmp_path: Path) 
     (first / "references" / "FORMS.md").write_text("# Forms\n")
     for number in range(5):
         write_skill(folder / "acme" / f"skill-{number}")
-    parts = ServerParts(plugins=[Skills(Config(folders=(folder,), page_size=2))])
+    parts = ServerSpec(plugins=[Skills(Config(folders=(folder,), page_size=2))])
     complaints: list[str] = []
     succeeded: dict[str, int] = {}
     with trio.fail_after(180):

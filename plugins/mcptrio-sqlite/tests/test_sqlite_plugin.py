@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from mcptrio.errors import PluginError
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) -> None:
-    parts = ServerParts(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
+    parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
     with trio.fail_after(60):
         async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
             [tool] = [tool.name async for tool in client.tools() if tool.name.endswith("read_query")]
@@ -24,7 +24,7 @@ async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) ->
 
 
 async def test_a_setting_that_does_not_fit_is_told() -> None:
-    parts = ServerParts(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
+    parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
     with pytest.raises(PluginError, match=r"plugins\.sqlite\.writable: expected the name of a database"):
         async with open_served(parts):
             pass

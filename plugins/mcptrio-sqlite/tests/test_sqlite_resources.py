@@ -15,7 +15,7 @@ from mcptrio_sqlite import Config, objects
 from mcptrio import MCPError, Server, connect
 from mcptrio.abc import Principal
 from mcptrio.serving import memory_channel_pair
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 from mcptrio.types import TextResourceContents
 
 
@@ -87,7 +87,7 @@ async def test_insights_make_a_memo(sqlite_client: Any, call: Any) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revision: str) -> None:
-    parts = ServerParts(plugins=objects(Config(databases={"shop": shop})))
+    parts = ServerSpec(plugins=objects(Config(databases={"shop": shop})))
     async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await call(one, "append_insight", insight="mine")

@@ -6,12 +6,12 @@ import pytest
 import trio
 
 from mcptrio.errors import PluginError
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 async def test_the_plugin_is_found_and_configured(transport: str) -> None:
-    parts = ServerParts(plugins=["thinking"], config={"thinking": {"max_thoughts": 1}})
+    parts = ServerSpec(plugins=["thinking"], config={"thinking": {"max_thoughts": 1}})
     thought = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1, "sequence_id": "s"}
     with trio.fail_after(60):
         async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:
@@ -25,5 +25,5 @@ async def test_the_plugin_is_found_and_configured(transport: str) -> None:
 
 async def test_a_setting_that_does_not_fit_is_told() -> None:
     with pytest.raises(PluginError, match="max_thoughts"):
-        async with open_served(ServerParts(plugins=["thinking"], config={"thinking": {"max_thoughts": 0}})):
+        async with open_served(ServerSpec(plugins=["thinking"], config={"thinking": {"max_thoughts": 0}})):
             pass

@@ -15,7 +15,7 @@ from mcptrio_thinking import Config, Thinking
 from mcptrio import Client, MCPError, Server, connect
 from mcptrio.abc import Principal
 from mcptrio.serving import memory_channel_pair
-from mcptrio.testing import Case, ServerParts, open_served
+from mcptrio.testing import Case, ServerSpec, open_served
 from mcptrio.types import TextContent
 
 HANDSHAKE = "2025-11-25"
@@ -154,7 +154,7 @@ async def test_without_an_id_a_conversation_goes_on_with_its_last_sequence(revis
 
 
 async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
-    parts = ServerParts(plugins=[Thinking(Config())])
+    parts = ServerSpec(plugins=[Thinking(Config())])
     async with open_served(parts, Case(transport="http", revision=STATELESS)) as served, served.connect() as client:
         one = await think(client, FIRST)
         two = await think(client, FIRST)
@@ -208,7 +208,7 @@ async def test_line_end_is_no_part_of_a_name() -> None:
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
 async def test_conversations_do_not_share_a_history(revision: str) -> None:
-    parts = ServerParts(plugins=[Thinking(Config())])
+    parts = ServerSpec(plugins=[Thinking(Config())])
     async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await think(one, FIRST, sequence_id="same")

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from mcptrio.protocol.model import LEVELS, CallToolParams, CallToolResult, EmptyResult, Result, TextContent
-from mcptrio.protocol.model.fields import ABSENT, class_history, evolve, field, field_history, model, spoken
+from mcptrio.protocol.model.fields import ABSENT, class_history, evolve, exists_in, field, field_history, model
 
 
 @model(tag="kind", since="2025-03-26")
@@ -94,7 +94,7 @@ def test_a_derived_class_keeps_the_tag_and_begins_anew() -> None:
     ],
 )
 def test_since_is_inclusive_and_until_is_not(since: str | None, until: str | None, expected: bool) -> None:
-    assert spoken("2025-06-18", since=since, until=until) is expected
+    assert exists_in("2025-06-18", since=since, until=until) is expected
 
 
 def test_absent_is_false_and_shows_itself() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from mcptrio.protocol import model
-from mcptrio.protocol.model.fields import class_history, field_history, spoken
+from mcptrio.protocol.model.fields import class_history, exists_in, field_history
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 CLASSES = [cls for name in model.__all__ if attrs.has(cls := getattr(model, name))]
@@ -86,11 +86,11 @@ def lacks(version: str) -> set[str]:
     """The classes and fields that are not written in a revision."""
     missing = set()
     for cls in CLASSES:
-        if not spoken(version, since=class_history(cls).since):
+        if not exists_in(version, since=class_history(cls).since):
             missing.add(cls.__name__)
         for attribute in attrs.fields(cls):
             history = field_history(attribute)
-            if not attribute.inherited and not spoken(version, since=history.since, until=history.until):
+            if not attribute.inherited and not exists_in(version, since=history.since, until=history.until):
                 missing.add(f"{cls.__name__}.{attribute.name}")
     return missing
 

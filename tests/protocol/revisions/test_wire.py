@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcptrio.errors import LocalProtocolError
 from mcptrio.protocol import model
-from mcptrio.protocol.model.fields import ABSENT, class_history, field_history, spoken
+from mcptrio.protocol.model.fields import ABSENT, class_history, exists_in, field_history
 from mcptrio.protocol.model.methods import INPUT_REQUESTS, METHODS, Method, Side
 from mcptrio.protocol.model.sampling import SamplingContent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
@@ -132,7 +132,7 @@ def as_spoken(value: Any, version: str) -> Any:
     kept = {}
     for attribute in attrs.fields(type(value)):
         history = field_history(attribute)
-        if spoken(version, since=history.since, until=history.until):
+        if exists_in(version, since=history.since, until=history.until):
             kept[attribute.name] = as_spoken(getattr(value, attribute.name), version)
     return type(value)(**kept)
 
@@ -185,7 +185,7 @@ def rows(rows: tuple[Method, ...]) -> list[Any]:
         pytest.param(revision, row, id=f"{revision}-{row.name}-{row.to.value}")
         for revision in REVISIONS.values()
         for row in rows
-        if spoken(revision.version, since=row.since, until=row.until)
+        if exists_in(revision.version, since=row.since, until=row.until)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcptrio import Client, Context, tool
-from mcptrio.testing import Case, Script, ServerParts, open_served
+from mcptrio.testing import Case, Script, ServerSpec, open_served
 
 __all__ = ["main", "test_order"]
 
@@ -26,7 +26,7 @@ async def test_order(mcp_client: Client, mcp_script: Script) -> None:
 
 async def main() -> None:
     script = Script()
-    parts = ServerParts(plugins=[Bakery()])
+    parts = ServerSpec(plugins=[Bakery()])
     async with (
         open_served(parts, Case(transport="memory", revision="2025-11-25")) as served,
         served.connect(handlers=script.handlers()) as client,

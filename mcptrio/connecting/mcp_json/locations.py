@@ -14,14 +14,14 @@ from mcptrio.connecting.mcp_json.jsonc import Document, Path
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 
-__all__ = ["Place", "kind_of"]
+__all__ = ["SourceLocation", "kind_of"]
 
 _SHOWN = 80
 """Characters of a name in an error."""
 
 
 @frozen(kw_only=True)
-class Place:
+class SourceLocation:
     """
     Args:
         source: the file, or what it is called where there is none.
@@ -33,9 +33,9 @@ class Place:
     path: Path = ()
     document: Document | None = field(default=None, repr=False)
 
-    def at(self, *steps: str | int) -> Place:
+    def at(self, *steps: str | int) -> SourceLocation:
         """A part of the value."""
-        return Place(source=self.source, path=(*self.path, *steps), document=self.document)
+        return SourceLocation(source=self.source, path=(*self.path, *steps), document=self.document)
 
     def error(self, problem: str) -> ConfigError:
         where = self.source

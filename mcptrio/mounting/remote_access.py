@@ -23,11 +23,11 @@ from mcptrio.capabilities.middleware import RequestView
 from mcptrio.capabilities.owner import Owner
 from mcptrio.client.client import Client
 from mcptrio.errors import MCPTrioError
-from mcptrio.mounting.reporting import ACCESS
+from mcptrio.mounting.access_method import ACCESS_METHOD
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.runtime.callers import CALLER, stated
 
-__all__ = ["Access", "Judging"]
+__all__ = ["AccessReport", "RemoteAccess"]
 
 _log = logging.getLogger("mcptrio.mounting.judging")
 
@@ -39,7 +39,7 @@ PATIENCE: Final = 5.0
 """Seconds that a request waits for one."""
 _MOST: Final = 1000
 """Principals whose judgements are kept; of more, that of the one heard of longest ago is forgotten."""
-_JUDGED: Final = frozenset(
+_CHECKED_METHODS: Final = frozenset(
     {
         "tools/list",
         "tools/call",
@@ -56,7 +56,7 @@ _JUDGED: Final = frozenset(
 
 
 @frozen(kw_only=True)
-class Access:
+class AccessReport:
     """What the other process says to whom belongs what.
 
     Args:
@@ -64,26 +64,26 @@ class Access:
         scopes: by kind and name, what each thing takes.
     """
 
-    judges: bool = False
+    has_authorizers: bool = False
     scopes: dict[str, dict[str, list[str]]] = field(factory=dict)
 
     @classmethod
-    async def of(cls, client: Client) -> Access:
+    async def of(cls, client: Client) -> AccessReport:
         """
         Raises:
             MCPTrioError: it does not say.
         """
-        said = await client.request(ACCESS)
-        return cls(judges=bool(said["judges"]), scopes=said["scopes"])
+        said = await client.request(ACCESS_METHOD)
+        return cls(has_authorizers=bool(said["judges"]), scopes=said["scopes"])
 
 
 @frozen
-class _Judgement:
+class _AccessDecision:
     may: dict[str, frozenset[str]]
     until: float
 
 
-class Judging:
+class RemoteAccess:
     """
     Args:
         catalog: of the plugin's server.
@@ -97,39 +97,39 @@ class Judging:
         self._catalog = catalog
         # Not the plugin's: what it judges is its own, so nobody else's is refused where it has failed.
         self._owner = Owner(name=f"{name}, isolated")
-        self._judges = False
+        self._has_authorizers = False
         self._name = name
         self._upstream = upstream
         self._own_name = own_name
-        self._known: OrderedDict[Principal | None, _Judgement] = OrderedDict()
-        self._epoch = 0
+        self._known: OrderedDict[Principal | None, _AccessDecision] = OrderedDict()
+        self._generation = 0
 
-    def take(self, access: Access) -> None:
+    def take(self, access: AccessReport) -> None:
         """What there is has changed: everybody is judged anew."""
-        self._epoch += 1
+        self._generation += 1
         self._known.clear()
-        if access.judges and not self._judges:
+        if access.has_authorizers and not self._has_authorizers:
             # Only now: who judges nothing costs other requests nothing.
-            self._judges = True
+            self._has_authorizers = True
             self._catalog.authorizers.withdraw(self._owner)
             self._catalog.middleware.add(self.learn, self._owner, ORDER)
-            self._catalog.authorizers.add(self.judge, self._owner)
+            self._catalog.authorizers.add(self.authorize, self._owner)
 
     def end(self) -> None:
         """Nothing is allowed any more: what is still offered is about to be taken back."""
-        self._epoch += 1
+        self._generation += 1
         self._known.clear()
-        if self._judges:
+        if self._has_authorizers:
             self._catalog.middleware.withdraw(self._owner)
 
     async def learn(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
         """The middleware: before a request is answered, it is known what its principal may use."""
         is_another = request.plugin is not None and request.plugin != self._name
-        if request.method in _JUDGED and not is_another:
+        if request.method in _CHECKED_METHODS and not is_another:
             await self._learn(request)
         return await proceed()
 
-    def judge(self, component: Component, principal: Principal | None) -> bool:
+    def authorize(self, component: Component, principal: Principal | None) -> bool:
         """The authorizer, for what is the plugin's; of all else it has no opinion."""
         if component.plugin != self._name:
             return True
@@ -146,7 +146,7 @@ class Judging:
             self._known.move_to_end(principal)
             return
         ask = partial(self._ask, {CALLER: stated(principal, request.caller)})
-        epoch = self._epoch
+        epoch = self._generation
         try:
             with trio.fail_after(PATIENCE):
                 may = await self._upstream.ask(ask)
@@ -154,15 +154,15 @@ class Judging:
             # What was allowed before stays so while the process is away: nothing can be called meanwhile.
             _log.info("%s: it cannot be told what a principal may use: %s", self._name, error or "it does not answer")
             return
-        if epoch != self._epoch:
+        if epoch != self._generation:
             # What there was has changed meanwhile; for this one request that will do, and no longer.
             now -= TTL
-        self._known[principal] = _Judgement(may, now + TTL)
+        self._known[principal] = _AccessDecision(may, now + TTL)
         self._known.move_to_end(principal)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
     @staticmethod
     async def _ask(meta: dict[str, Any], client: Client) -> dict[str, frozenset[str]]:
-        said = await client.request(ACCESS, {"_meta": meta})
+        said = await client.request(ACCESS_METHOD, {"_meta": meta})
         return {kind: frozenset(names) for kind, names in said["may"].items()}

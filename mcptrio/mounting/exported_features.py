@@ -28,7 +28,7 @@ from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.schema.uri_templates import URITemplate
 
-__all__ = ["Offers"]
+__all__ = ["ExportedFeatures"]
 
 _log = logging.getLogger("mcptrio.mounting.offers")
 
@@ -48,7 +48,7 @@ class _Listed:
     scopes: Mapping[str, Sequence[str]]
 
 
-class Offers:
+class ExportedFeatures:
     """
     Args:
         server: as the plugin has it that mounts.

@@ -9,10 +9,10 @@ from collections.abc import Coroutine, Generator
 from contextvars import Context
 from typing import Any
 
-__all__ = ["Within"]
+__all__ = ["ContextRunner"]
 
 
-class Within(Generator[Any, Any, None]):
+class ContextRunner(Generator[Any, Any, None]):
     """Awaited, it runs a coroutine in a context of its own, in the task that runs now."""
 
     def __init__(self, context: Context, work: Coroutine[Any, Any, None]) -> None:

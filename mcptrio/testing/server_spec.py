@@ -27,11 +27,11 @@ from mcptrio.errors import ConfigError
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.server import Server
 
-__all__ = ["ServerParts", "open_parcel", "packed"]
+__all__ = ["ServerSpec", "open_spec", "pickle_spec"]
 
 
 @frozen(kw_only=True)
-class ServerParts:
+class ServerSpec:
     """
     Args:
         plugins: modules and objects; the names of installed plugins; paths of files.
@@ -74,7 +74,7 @@ class ServerParts:
 
 
 @contextmanager
-def packed(parts: ServerParts) -> Iterator[Path]:
+def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
     """The parts in a file, which lasts as long as the context.
 
     Raises:
@@ -97,12 +97,12 @@ def packed(parts: ServerParts) -> Iterator[Path]:
         yield file
 
 
-def open_parcel(file: Path) -> ServerParts:
-    """The parts in a file that :func:`packed` has written. Imports what they need, from where it was."""
+def open_spec(file: Path) -> ServerSpec:
+    """The parts in a file that :func:`pickle_spec` has written. Imports what they need, from where it was."""
     path, files, data = pickle.loads(file.read_bytes())
     sys.path[:] = path
     unpacker = _Unpacker(io.BytesIO(data), files)
-    return ServerParts(plugins=unpacker.load(), config=unpacker.load(), options=unpacker.load())
+    return ServerSpec(plugins=unpacker.load(), config=unpacker.load(), options=unpacker.load())
 
 
 class _Packer(pickle.Pickler):

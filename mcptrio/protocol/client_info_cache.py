@@ -18,15 +18,15 @@ from mcptrio.protocol.events import Peer
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
 from mcptrio.protocol.revisions.revision import Revision
 
-__all__ = ["Introductions"]
+__all__ = ["ClientInfoCache"]
 
 _KEPT: Final = 256
-"""Introductions that are kept; with one more all are forgotten."""
+"""ClientInfoCache that are kept; with one more all are forgotten."""
 _BYTES: Final = 4096
 """A longer one is not kept."""
 
 
-class Introductions:
+class ClientInfoCache:
     def __init__(self) -> None:
         self._peers: dict[tuple[str, bytes], Peer] = {}
 

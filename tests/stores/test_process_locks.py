@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.stores.presence import Presence
+from mcptrio.stores.process_locks import ProcessRegistry
 
 __all__: list[str] = []
 
@@ -30,10 +30,10 @@ def no_more_files() -> Iterator[None]:
 
 
 def test_an_opening_lives_until_it_is_left(tmp_path: Path) -> None:
-    one, other = Presence(tmp_path / "s.db"), Presence(tmp_path / "s.db")
-    assert other.lives(one.id)
+    one, other = ProcessRegistry(tmp_path / "s.db"), ProcessRegistry(tmp_path / "s.db")
+    assert other.is_alive(one.id)
     one.leave()
-    assert not other.lives(one.id)
+    assert not other.is_alive(one.id)
     other.leave()
     assert list(tmp_path.iterdir()) == []
 
@@ -41,7 +41,7 @@ def test_an_opening_lives_until_it_is_left(tmp_path: Path) -> None:
 def test_an_opening_keeps_its_lock_file_while_others_look_for_those_that_are_gone(tmp_path: Path) -> None:
     """A new file is visible before it is locked; a look in between must not take it away from its maker."""
     file = tmp_path / "s.db"
-    observer = Presence(file)
+    observer = ProcessRegistry(file)
     over = threading.Event()
     lost: list[str] = []
 
@@ -51,8 +51,8 @@ def test_an_opening_keeps_its_lock_file_while_others_look_for_those_that_are_gon
 
     def open_again_and_again() -> None:
         for _ in range(1500):
-            opening = Presence(file)
-            if not observer.lives(opening.id):
+            opening = ProcessRegistry(file)
+            if not observer.is_alive(opening.id):
                 lost.append(opening.id)
             opening.leave()
 
@@ -71,9 +71,9 @@ def test_an_opening_keeps_its_lock_file_while_others_look_for_those_that_are_gon
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="needs a limit of open files that holds at once")
 def test_an_opening_is_not_taken_for_gone_when_no_file_can_be_opened(tmp_path: Path) -> None:
-    one, other = Presence(tmp_path / "s.db"), Presence(tmp_path / "s.db")
+    one, other = ProcessRegistry(tmp_path / "s.db"), ProcessRegistry(tmp_path / "s.db")
     with no_more_files():
-        lives = other.lives(one.id)
+        lives = other.is_alive(one.id)
     assert lives
     one.leave()
     other.leave()

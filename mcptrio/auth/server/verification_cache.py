@@ -15,7 +15,7 @@ from hashlib import sha256
 from math import inf
 from typing import Generic, TypeVar
 
-__all__ = ["Remembered", "hash_of"]
+__all__ = ["VerificationCache", "hash_of"]
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ def hash_of(token: str) -> bytes:
     return sha256(token.encode()).digest()
 
 
-class Remembered(Generic[T]):
+class VerificationCache(Generic[T]):
     """
     Args:
         entries: how many; 0 for none.

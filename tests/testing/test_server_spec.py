@@ -12,8 +12,8 @@ import pytest
 
 from mcptrio import ConfigError, Server, tool
 from mcptrio.serving import ServerLimits, ServerSettings
-from mcptrio.testing import ServerParts
-from mcptrio.testing.parcels import open_parcel, packed
+from mcptrio.testing import ServerSpec
+from mcptrio.testing.server_spec import open_spec, pickle_spec
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ def plugins(server: Server) -> dict[str, str]:
 def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
     file = tmp_path / "clock.py"
     file.write_text("from mcptrio import tool\n@tool\nasync def now() -> str:\n    return 'noon'\n")
-    server = ServerParts(
+    server = ServerSpec(
         plugins=[mcptrio_everything, Counter(1), "fs", file],
         config={"fs": {"folders": [str(tmp_path)]}},
         options={"name": "mine", "settings": ServerSettings(limits=ServerLimits(sessions=7))},
@@ -51,25 +51,25 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        (ServerParts(plugins=["fss"]), "no plugin 'fss' is installed; did you mean fs"),
-        (ServerParts(plugins=[Path("nowhere.py")]), "mcp_plugins: no such file: nowhere.py"),
+        (ServerSpec(plugins=["fss"]), "no plugin 'fss' is installed; did you mean fs"),
+        (ServerSpec(plugins=[Path("nowhere.py")]), "mcp_plugins: no such file: nowhere.py"),
         (
-            ServerParts(plugins=[Counter(1)], config={"counter": {}}),
+            ServerSpec(plugins=[Counter(1)], config={"counter": {}}),
             r"expected the name of a plugin \(Counter\), got 'counter'",
         ),
-        (ServerParts(config={"a": {}}), r"expected the name of a plugin \(none\), got 'a'"),
+        (ServerSpec(config={"a": {}}), r"expected the name of a plugin \(none\), got 'a'"),
     ],
 )
-def test_parts_that_make_no_server_are_refused(parts: ServerParts, problem: str) -> None:
+def test_parts_that_make_no_server_are_refused(parts: ServerSpec, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parts.make()
 
 
 def test_parts_travel_by_name_or_as_a_copy(tmp_path: Path) -> None:
     counter = Counter(1)
-    parts = ServerParts(plugins=[mcptrio_everything, counter, "fs", tmp_path], config={"a": {"b": tmp_path}})
-    with packed(parts) as file:
-        opened = open_parcel(file)
+    parts = ServerSpec(plugins=[mcptrio_everything, counter, "fs", tmp_path], config={"a": {"b": tmp_path}})
+    with pickle_spec(parts) as file:
+        opened = open_spec(file)
 
     assert not file.exists()
     assert opened.plugins[0] is mcptrio_everything
@@ -90,11 +90,12 @@ def test_modules_that_cannot_be_imported_by_name_are_found_by_file(
     exec(compile(file.read_text(), file, "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, "test_away", module)
     code = (
-        "import sys, pathlib; from mcptrio.testing.parcels import open_parcel as o; p = o(pathlib.Path(sys.argv[1]))\n"
+        "import sys, pathlib; from mcptrio.testing.server_spec import open_spec as o\n"
+        "p = o(pathlib.Path(sys.argv[1]))\n"
     )
     code += "print(p.plugins[0].word, p.plugins[1].__file__)"
 
-    with packed(ServerParts(plugins=[module.Plugin(), module])) as parcel:
+    with pickle_spec(ServerSpec(plugins=[module.Plugin(), module])) as parcel:
         done = subprocess.run([sys.executable, "-c", code, parcel], capture_output=True, text=True, check=True)
     assert done.stdout == f"hello {file}\n"
 
@@ -102,12 +103,12 @@ def test_modules_that_cannot_be_imported_by_name_are_found_by_file(
 @pytest.mark.parametrize(
     ("parts", "name"),
     [
-        (ServerParts(plugins=[lambda: None]), "mcp_plugins"),
-        (ServerParts(config={"a": {"b": (each for each in ())}}), "mcp_config"),
-        (ServerParts(options={"title": open(__file__)}), "mcp_server_options"),  # noqa: SIM115
+        (ServerSpec(plugins=[lambda: None]), "mcp_plugins"),
+        (ServerSpec(config={"a": {"b": (each for each in ())}}), "mcp_config"),
+        (ServerSpec(options={"title": open(__file__)}), "mcp_server_options"),  # noqa: SIM115
     ],
 )
-def test_what_cannot_travel_is_refused_by_name(parts: ServerParts, name: str) -> None:
+def test_what_cannot_travel_is_refused_by_name(parts: ServerSpec, name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: over stdio the server is in another process"):
-        with packed(parts):
+        with pickle_spec(parts):
             pass

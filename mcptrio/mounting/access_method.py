@@ -1,6 +1,6 @@
 """What the process of an isolated plugin tells its parent of who may use what there: the method ``mcptrio/access``.
 
-Added to the server of such a process by the command line; asked by :mod:`mcptrio.mounting.judging` in the parent.
+Added to the server of such a process by the command line; asked by :mod:`mcptrio.mounting.remote_access` in the parent.
 The one rule: only the process that started this one is answered.
 """
 
@@ -15,20 +15,20 @@ from mcptrio.capabilities.context import Context, inputs_of
 from mcptrio.errors import MethodNotFound
 from mcptrio.server import Server
 
-__all__ = ["ACCESS", "report_access"]
+__all__ = ["ACCESS_METHOD", "add_access_method"]
 
-ACCESS: Final = "mcptrio/access"
+ACCESS_METHOD: Final = "mcptrio/access"
 """A request. Of the parent's own: ``{"judges": bool, "scopes": {kind: {name: [scope]}}}``. For somebody:
 ``{"may": {kind: [name]}}``, what no plugin there forbids them."""
 
 
-def report_access(server: Server) -> None:
+def add_access_method(server: Server) -> None:
     """Have a server answer it."""
 
     async def report(ctx: Context) -> dict[str, Any]:
         stated = inputs_of(ctx).scope.stated
         if stated is None:
-            raise MethodNotFound(f"no such method: {ACCESS}")
+            raise MethodNotFound(f"no such method: {ACCESS_METHOD}")
         if stated.is_own:
             scopes: dict[str, dict[str, list[str]]] = {}
             for each in _components(server.catalog):
@@ -42,7 +42,7 @@ def report_access(server: Server) -> None:
                 may[each.kind].append(each.name)
         return {"may": may}
 
-    server.add_method(report, ACCESS)
+    server.add_method(report, ACCESS_METHOD)
 
 
 def _components(catalog: Catalog) -> Iterator[Component]:

@@ -20,7 +20,7 @@ from typing import Final
 from mcptrio.errors import StoreFailed
 from mcptrio.stores.file_lock import try_lock
 
-__all__ = ["Presence"]
+__all__ = ["ProcessRegistry"]
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
 _ATTEMPTS: Final = 10
@@ -28,7 +28,7 @@ _ATTEMPTS: Final = 10
 _UNLINKS_OPEN_FILES: Final = sys.platform != "win32"
 
 
-class Presence:
+class ProcessRegistry:
     """This opening of a file among others. Every method may wait for the disk.
 
     Args:
@@ -42,7 +42,7 @@ class Presence:
         self._path = path
         self.id, self._descriptor = self._enter()
 
-    def lives(self, id: str) -> bool:
+    def is_alive(self, id: str) -> bool:
         """Whether that opening still is one. Removes its lock file if not."""
         if id == self.id:
             return True
@@ -75,7 +75,7 @@ class Presence:
         """Remove the lock files of those that are gone."""
         prefix = f"{self._path.name}-"
         for path in self._path.parent.glob(f"{_escaped(prefix)}*.lock"):
-            self.lives(path.name.removeprefix(prefix).removesuffix(".lock"))
+            self.is_alive(path.name.removeprefix(prefix).removesuffix(".lock"))
 
     def leave(self) -> None:
         if self._descriptor >= 0:
