@@ -14,7 +14,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from mcptrio.errors import ConfigError
-from mcptrio.http.engine.server import serve_asgi
+from mcptrio.http.engine.server import run_engine
 from mcptrio.serve.worker import VARIABLE, Beginning, adopt
 from mcptrio.serve.worker_balance import PAUSE, Board, Place
 from mcptrio.serve.worker_bus import Relay, WorkerBus
@@ -196,7 +196,7 @@ async def test_leaving_server_answers_who_is_connected_once_more() -> None:
     with trio.fail_after(30), closing(listening):
         async with trio.open_nursery() as nursery:
             bind = f"fd://{listening.sockets[0].fileno()}"
-            await nursery.start(partial(serve_asgi, hello, bind=bind, leaving=leaving, shutdown=shutdown))
+            await nursery.start(partial(run_engine, hello, bind=bind, leaving=leaving, shutdown=shutdown))
             connected = await trio.open_tcp_stream(*address)
             await connected.send_all(request)
             assert b"connection: close" not in (await connected.receive_some()).lower()

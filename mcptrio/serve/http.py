@@ -161,7 +161,7 @@ async def _listen(
     """
     from mcptrio.http.client_address import Proxies
     from mcptrio.http.engine.limits import ConnectionLimits
-    from mcptrio.http.engine.server import HTTP2Handler, serve_asgi
+    from mcptrio.http.engine.server import HTTP2Handler, run_engine
     from mcptrio.transports.descriptor_limit import raise_limit
 
     http2: HTTP2Handler | None = None
@@ -169,7 +169,7 @@ async def _listen(
         from mcptrio.http.hypercorn.connection import serve_http2 as http2
     raise_limit(options.connections)
     accept = partial(
-        serve_asgi,
+        run_engine,
         app,
         limits=ConnectionLimits(
             connections=options.connections,

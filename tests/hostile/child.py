@@ -18,8 +18,9 @@ from typing import Any
 import trio
 
 from mcptrio import Server
+from mcptrio.http.engine.server import run_engine
 from mcptrio.http.hypercorn.connection import serve_http2
-from mcptrio.serving import ConnectionLimits, HTTPOptions, asgi_app, serve_asgi
+from mcptrio.serving import ConnectionLimits, HTTPOptions, asgi_app
 from tests.hostile.application import Application
 
 __all__ = ["BODY_TIMEOUT", "CROWD", "HEAD_BYTES", "ROOMY", "TIGHT"]
@@ -56,7 +57,7 @@ async def main(certificate: str) -> None:
             ports = {}
             for port, numbers in limits.items():
                 serve = partial(
-                    serve_asgi,
+                    run_engine,
                     application,
                     bind="127.0.0.1:0",
                     tls=tls if port in ("tls", "secure") else None,

@@ -22,10 +22,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from mcptrio import Server
 from mcptrio.http.engine.access_log import ACCESS
+from mcptrio.http.engine.server import run_engine
 from mcptrio.http.hypercorn.connection import serve_http2
 from mcptrio.serve.http import HTTPSockets, serve_http
 from mcptrio.serve.tls import Certificates
-from mcptrio.serving import ConnectionLimits, HTTPOptions, serve_asgi
+from mcptrio.serving import ConnectionLimits, HTTPOptions
 from tests.authority import Authority, files, trusting
 
 from .web import eventually
@@ -213,7 +214,7 @@ def serving(authority: Authority, pair: tuple[Path, Path]) -> Serving:
     async def serve(app: Any, *, shutdown: trio.Event | None = None, **options: Any) -> AsyncIterator[Site]:
         shutdown = trio.Event() if shutdown is None else shutdown
         tls = Certificates(files(pair), http2=True).context
-        start = partial(serve_asgi, app, bind="127.0.0.1:0", tls=tls, http2=serve_http2, shutdown=shutdown, **options)
+        start = partial(run_engine, app, bind="127.0.0.1:0", tls=tls, http2=serve_http2, shutdown=shutdown, **options)
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 (url,) = await nursery.start(start)

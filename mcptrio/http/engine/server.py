@@ -43,7 +43,7 @@ from mcptrio.transports.sparing_log import SparingLog
 if TYPE_CHECKING:
     from mcptrio.http.engine.websocket import WebSocketExchange
 
-__all__ = ["ConnectionLimits", "HTTP2Handler", "Owner", "Served", "serve_asgi"]
+__all__ = ["ConnectionLimits", "HTTP2Handler", "Owner", "Served", "run_engine", "serve_asgi"]
 
 
 _IDLE: Final = 256
@@ -58,6 +58,41 @@ async def serve_asgi(
     *,
     bind: str | Sequence[str] = "127.0.0.1:8000",
     tls: ssl.SSLContext | None = None,
+    shutdown: trio.Event | None = None,
+    shutdown_timeout: float = 3.0,
+    limits: ConnectionLimits | None = None,
+    access_log: bool = False,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve an ASGI application until ``shutdown`` is set, then let what is running finish.
+
+    Args:
+        bind: as :func:`mcptrio.transports.sockets.listen` has it; several for several.
+        shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
+        shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
+        access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO.
+        task_status: started with the URLs, in the order of ``bind``.
+
+    Raises:
+        OSError: an address cannot be bound.
+    """
+    await run_engine(
+        app,
+        bind=bind,
+        tls=tls,
+        shutdown=shutdown,
+        shutdown_timeout=shutdown_timeout,
+        limits=limits,
+        access_log=access_log,
+        task_status=task_status,
+    )
+
+
+async def run_engine(
+    app: ASGIApp,
+    *,
+    bind: str | Sequence[str] = "127.0.0.1:8000",
+    tls: ssl.SSLContext | None = None,
     leaving: trio.Event | None = None,
     pause: Callable[[int], float] | None = None,
     proxies: Proxies | None = None,
@@ -68,20 +103,15 @@ async def serve_asgi(
     http2: HTTP2Handler | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve an ASGI application until ``shutdown`` is set, then let what is running finish.
+    """Serve as :func:`serve_asgi` does, beside other processes, behind proxies, or with HTTP/2.
 
     Args:
-        bind: as :func:`mcptrio.transports.sockets.listen` has it; several for several.
         leaving: set it some time before ``shutdown`` where others accept from the same sockets: nothing more is
             accepted here, and each connection is closed after its next response.
         pause: from the number of connections there are to the seconds for which the next one is left to others that
             accept from the same sockets.
         proxies: have no share of the connections, since many clients are behind them.
-        shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
-        shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
-        access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO.
         http2: serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` has to offer it.
-        task_status: started with the URLs, in the order of ``bind``.
 
     Raises:
         OSError: an address cannot be bound.

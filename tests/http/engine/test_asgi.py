@@ -16,6 +16,7 @@ import trio.testing
 
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.limits import ConnectionLimits
+from mcptrio.http.engine.server import run_engine
 from mcptrio.http.engine.server import serve_asgi as serve
 from mcptrio.http.extension import EXTENSION
 from tests.http.engine.served import POST, UPGRADE, Receive, Send, answering, connected, serving
@@ -451,7 +452,9 @@ async def test_one_address_takes_no_more_than_its_share(trusted: tuple[str, ...]
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
-            start = partial(serve, app, bind="127.0.0.1:0", limits=ConnectionLimits(connections=4), shutdown=shutdown)
+            start = partial(
+                run_engine, app, bind="127.0.0.1:0", limits=ConnectionLimits(connections=4), shutdown=shutdown
+            )
             (url,) = await nursery.start(partial(start, proxies=Proxies.of(trusted)))
             port = int(url.rpartition(":")[2])
             for address in ("127.0.0.1", "127.0.0.1", *trusted, "127.0.0.2"):
