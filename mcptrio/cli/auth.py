@@ -6,14 +6,13 @@ The one rule: nothing of a credential is ever shown; who looks on sees where, by
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 import click
 import orjson
-from attrs import frozen
 
 from mcptrio.abc import FetchRequest, TokenStore
 from mcptrio.auth.client.credentials import Binding, Credentials, Granted
@@ -23,7 +22,7 @@ from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.credentials import http_url, store_of
 from mcptrio.cli.client.exits import EXIT_CODES, ExitCode
-from mcptrio.cli.client.running import run_at_console
+from mcptrio.cli.client.running import Work, run_at_console
 from mcptrio.cli.client.signing_in import sign_in
 from mcptrio.cli.client.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.help_pages import Command, Group
@@ -42,17 +41,6 @@ __all__ = ["command"]
 
 _PING: Final = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-
-
-@frozen(kw_only=True)
-class _Wanted:
-    """What the options of a login say."""
-
-    scopes: tuple[str, ...]
-    client: PreRegistered | None
-    private: tuple[str, ...]
-    port: int
-    browser: bool
 
 
 @click.group("auth", cls=Group)
@@ -87,7 +75,7 @@ _Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
 )
 @click.option(
     "--private-server",
-    "private",
+    "private_servers",
     multiple=True,
     metavar="URL",
     help="An authorization server in a private network that may be asked; others have to be public.",
@@ -100,16 +88,7 @@ _Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
     help="The browser comes back to this port.  [default: any]",
 )
 @click.option("--no-browser", is_flag=True, help="Only show the address, and open nothing.")
-def login(
-    target: str,
-    scopes: tuple[str, ...],
-    client_id: str | None,
-    client_secret: str | None,
-    issuer: str | None,
-    private: tuple[str, ...],
-    port: int,
-    no_browser: bool,
-) -> None:
+def login(target: str, client_id: str | None, client_secret: str | None, issuer: str | None, **options: Any) -> None:
     """Log in to a server, in the browser.
 
     TARGET is a URL, FILE.json#NAME, or the name of a server in a file here. Without a terminal the address to open is
@@ -123,13 +102,7 @@ def login(
             raise click.UsageError("expected --issuer with --client-secret: the server alone would say who is sent it")
         secret = None if client_secret is None else Secret(read_value("--client-secret", client_secret))
         client = PreRegistered(client_id=client_id, client_secret=secret, issuer=issuer)
-    wanted = _Wanted(scopes=scopes, client=client, private=private, port=port, browser=not no_browser)
-
-    def start(_: Console) -> _Work:
-        endpoint = _endpoint(target)
-        return partial(_log_in, endpoint, wanted, store_of())
-
-    _run(start)
+    _run(lambda: partial(_log_in, _endpoint(target), store_of(), client, **options))
 
 
 @_Command("status")
@@ -141,11 +114,7 @@ def status(target: str | None, as_json: bool) -> None:
     Exit code 1 if there is no login.
     """
 
-    def start(_: Console) -> _Work:
-        url = None if target is None else http_url(_endpoint(target))
-        return partial(_status, url, store_of(), as_json)
-
-    _run(start)
+    _run(lambda: partial(_status, None if target is None else http_url(_endpoint(target)), store_of(), as_json))
 
 
 @_Command("logout")
@@ -156,17 +125,10 @@ def logout(target: str) -> None:
     Exit code 1 if there was nothing.
     """
 
-    def start(_: Console) -> _Work:
-        endpoint = _endpoint(target)
-        return partial(_log_out, endpoint, store_of())
-
-    _run(start)
+    _run(lambda: partial(_log_out, _endpoint(target), store_of()))
 
 
-_Work = Callable[[Console, Interrupts, Terminal | None], Awaitable[int]]
-
-
-def _run(start: Callable[[Console], _Work]) -> None:
+def _run(start: Callable[[], Work]) -> None:
     click.get_current_context().exit(run_at_console(start))
 
 
@@ -179,28 +141,30 @@ def _endpoint(target: str) -> Endpoint:
 
 async def _log_in(
     endpoint: Endpoint,
-    wanted: _Wanted,
     store: TokenStore,
+    client: PreRegistered | None,
     console: Console,
     interrupts: Interrupts,
     terminal: Terminal | None,
+    *,
+    scopes: tuple[str, ...],
+    private_servers: tuple[str, ...],
+    port: int,
+    no_browser: bool,
 ) -> int:
     url = http_url(endpoint)
-    redirects = sign_in(console, terminal, interrupts, server=url, port=wanted.port, browser=wanted.browser)
-    oauth = OAuth(
-        redirects=redirects, store=store, scopes=wanted.scopes, client=wanted.client, private_servers=wanted.private
-    )
+    redirects = sign_in(console, terminal, interrupts, server=url, port=port, browser=not no_browser)
+    oauth = OAuth(redirects=redirects, store=store, scopes=scopes, client=client, private_servers=private_servers)
     fetcher = Fetcher(AddressPolicy.around(url, origins=oauth.named_servers), tls=endpoint.tls)
-    client = oauth.client_auth(url, fetcher)
-    await client.log_in(await _challenge(fetcher, url))
+    await oauth.client_auth(url, fetcher).log_in(await _challenge(fetcher, url))
     credentials = Credentials(store)
     binding = await credentials.binding(url)
     granted = None if binding is None else await credentials.granted(binding)
     if binding is None or granted is None:
         raise ConfigError("the credentials were not kept: the store forgets what it is given")
-    if wanted.client is not None:
+    if client is not None:
         # The other commands renew what was granted as the same client.
-        await credentials.keep_client(binding.issuer, Registered(identity=wanted.client.identity))
+        await credentials.keep_client(binding.issuer, Registered(identity=client.identity))
     console.print(console.look.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
     return ExitCode.DONE
 
@@ -262,7 +226,6 @@ async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: I
 
 
 def _values(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
-    """What may be shown of a login."""
     expires = granted.tokens.expires_at
     return {
         "url": url,

@@ -146,7 +146,6 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The entry point."""
     end(cli, "mcptrio")
 
 

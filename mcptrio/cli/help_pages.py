@@ -14,12 +14,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import isnan
 from textwrap import wrap
 from typing import Any, ClassVar, TextIO, TypeAlias
 
 import click
 
-__all__ = ["Command", "Group", "Page", "Rows", "complain"]
+__all__ = ["SECONDS", "Command", "Group", "Page", "Rows", "complain", "split_passed_on"]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
 """Terms, each with its text."""
@@ -113,6 +114,17 @@ class Page:
         return click.style(text, **_STYLES[style]) if self._is_coloured and text else text
 
 
+class _Seconds(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isnan(found := super().convert(value, param, ctx)):
+            self.fail("expected a number of seconds, got nan", param, ctx)
+        return found
+
+
+SECONDS = _Seconds(min=0, min_open=True)
+"""A time of more than nothing."""
+
+
 class _Base(click.Command):
     """Shows click's own errors as those of the commands: wrapped, and coloured on a terminal."""
 
@@ -162,8 +174,13 @@ class Group(_Base, click.Group):
         return {"Commands": [(name, _summary(self.commands[name])) for name in self.list_commands(ctx)]}
 
 
+def split_passed_on(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """Return the arguments before ``--``, and those behind it; ``None`` if there is no ``--``."""
+    at = args.index("--") if "--" in args else None
+    return (args, None) if at is None else (args[:at], tuple(args[at + 1 :]))
+
+
 def complain(label: str, text: str, file: TextIO | None = None) -> None:
-    """Say what is wrong, on standard error."""
     from mcptrio.cli.terminal.layout import Look
 
     look = Look.of(sys.stderr if file is None else file)

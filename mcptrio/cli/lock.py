@@ -66,11 +66,6 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
 
 
 def _write(path: Path, server: Server, *, as_json: bool) -> None:
-    """
-    Raises:
-        click.ClickException: a plugin is broken.
-        ConfigError: the file cannot be written.
-    """
     for plugin in server.plugins.plugins.values():
         if plugin.state == "quarantined":
             raise click.ClickException(

@@ -56,11 +56,7 @@ async def command(visit: Visit, name: str, words: tuple[str, ...], output: Path 
 
 
 def read_texts(words: tuple[str, ...]) -> dict[str, str]:
-    """Arguments that are texts.
-
-    Raises:
-        ConfigError: a word is none, or is given twice.
-    """
+    """Arguments that are texts."""
     arguments: dict[str, str] = {}
     for text in words:
         word = split_word(text)

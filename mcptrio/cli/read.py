@@ -10,13 +10,13 @@ import click
 import trio
 
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.contents import Contents
-from mcptrio.cli.client.saving import decode, write_file
+from mcptrio.cli.client.contents import Contents, bytes_of
+from mcptrio.cli.client.saving import write_file
 from mcptrio.cli.client.visit import Visit
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.terminal.terminal import Interrupted
 from mcptrio.errors import ConfigError
-from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+from mcptrio.protocol.model.resource_contents import BlobResourceContents
 
 __all__ = ["command"]
 
@@ -38,7 +38,7 @@ async def command(visit: Visit, uri: str, output: Path | None, force: bool) -> N
     Text goes to standard output, with a line end, and bytes where that is no terminal; with -o - both as they are.
     """
     way = _way(output)
-    if output is not None and way == "file" and _is_there(output) and not force:
+    if output is not None and way == "file" and await trio.Path(output).exists() and not force:
         force = await _may_overwrite(visit, output)
     with progress_line(visit.console, uri) as line:
         result = await visit.client.read_resource(uri, progress=line)
@@ -47,7 +47,7 @@ async def command(visit: Visit, uri: str, output: Path | None, force: bool) -> N
     elif output is not None and way == "file":
         if len(result.contents) != 1:
             raise ConfigError(f"--output: {uri} has {len(result.contents)} parts; expected a folder for them")
-        data = _data(result.contents[0])
+        data = bytes_of(result.contents[0], result.contents[0].uri)
         await trio.to_thread.run_sync(partial(write_file, output, data, overwrite=force))
         visit.console.note(f"{len(data)} bytes saved as {output}", "dim")
     elif way == "folder":
@@ -57,7 +57,7 @@ async def command(visit: Visit, uri: str, output: Path | None, force: bool) -> N
     else:
         for each in result.contents:
             if way == "bytes" or (isinstance(each, BlobResourceContents) and not visit.console.is_out_terminal):
-                visit.console.write_bytes(_data(each))
+                visit.console.write_bytes(bytes_of(each, each.uri))
             else:
                 await Contents(visit.console, None, name=uri).show_resource(each)
 
@@ -70,21 +70,7 @@ def _way(output: Path | None) -> Literal["shown", "bytes", "file", "folder"]:
     return "folder" if output.is_dir() else "file"
 
 
-def _is_there(output: Path) -> bool:
-    return output.exists()
-
-
-def _data(contents: ResourceContents) -> bytes:
-    if isinstance(contents, TextResourceContents):
-        return contents.text.encode("utf-8", "surrogatepass")
-    return decode(contents.blob, contents.uri)
-
-
 async def _may_overwrite(visit: Visit, path: Path) -> bool:
-    """
-    Raises:
-        ConfigError: the person said no, or there is none.
-    """
     if visit.terminal is not None and visit.is_interactive:
         async with visit.terminal.floor():
             try:

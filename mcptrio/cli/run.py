@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from mcptrio.cli.group import end
 from mcptrio.cli.help_pages import Command
 from mcptrio.cli.serve import serve
-from mcptrio.cli.server.config_options import config_option, profile_option
+from mcptrio.cli.server.config_options import config_option, host_option, log_level_option, port_option, profile_option
 from mcptrio.cli.server.plugin_server import Chosen, plugin_names
-from mcptrio.serve.config import LOG_LEVELS
 
 __all__ = ["command", "run"]
 
@@ -25,35 +24,27 @@ __all__ = ["command", "run"]
 @click.command("run", cls=Command)
 @click.argument("plugins", metavar="[FILE.py|NAME]...", nargs=-1, shell_complete=plugin_names)
 @click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
-@click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
-)
+@host_option
+@port_option
 @config_option
 @profile_option
-@click.option(
-    "--log-level",
-    type=click.Choice(LOG_LEVELS),
-    metavar="LEVEL",
-    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
-)
+@log_level_option
 @click.pass_obj
 def command(
     objects: tuple[object, ...] | None,
+    /,
     plugins: tuple[str, ...],
     http: bool,
-    host: str | None,
-    port: int | None,
     config: Path | None,
     profile: str | None,
-    log_level: str | None,
+    **options: Any,
 ) -> None:
     """Run plugins, files or installed ones, as a server over stdio or HTTP.
 
     Without a name it runs all that are installed.
     A client starts this command and talks to it over standard input and output. With --http it serves HTTP.
     """
-    if not http and (host is not None or port is not None):
+    if not http and (options["host"] is not None or options["port"] is not None):
         raise click.UsageError("--host and --port go with --http")
     if objects and plugins:
         raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
@@ -61,7 +52,7 @@ def command(
         "http" if http else "stdio",
         Chosen(plugins=plugins, place="FILE.py", objects=objects or (), config=config, profile=profile),
         addresses=[],
-        options={"host": host, "port": port, "log_level": log_level, "isolated": False},
+        options={**options, "isolated": False},
     )
 
 

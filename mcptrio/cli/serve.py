@@ -19,6 +19,7 @@ from attrs import evolve
 
 from mcptrio.cli.help_pages import Command
 from mcptrio.cli.server.auth import identify_by, refuse_streams
+from mcptrio.cli.server.config_options import host_option, log_level_option, port_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     Chosen,
@@ -30,9 +31,8 @@ from mcptrio.cli.server.plugin_server import (
     tables_of,
 )
 from mcptrio.cli.server.serve_request import Asked
-from mcptrio.cli.server.values import addresses
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import LOG_LEVELS, Config
+from mcptrio.serve.config import Config
 
 if TYPE_CHECKING:
     from mcptrio.serve.worker import Worker
@@ -42,6 +42,11 @@ __all__ = ["RELOADED", "ServeCommand", "command", "serve"]
 
 RELOADED = "MCPTRIO_RELOADED"
 """In the environment of a worker of ``mcptrio dev``."""
+
+
+def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """Addresses as ``stream.listen`` has them; a port alone is one of this machine."""
+    return [f"127.0.0.1:{value}" if value.isdecimal() else value for value in values]
 
 
 class ServeCommand(Command):
@@ -74,27 +79,15 @@ class ServeCommand(Command):
     "--listen",
     multiple=True,
     metavar="ADDRESS",
-    callback=addresses,
+    callback=_addresses,
     help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
 )
 @plugin_options
 @click.option("--strict", is_flag=True, help="A plugin that fails is an error, and not left out.")
-@click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(LOG_LEVELS),
-    metavar="LEVEL",
-    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
-)
-@click.option(
-    "--isolated",
-    is_flag=True,
-    hidden=True,
-    help="This is the process of a plugin that is isolated.",
-)
+@host_option
+@port_option
+@log_level_option
+@click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: Chosen, listen: list[str], **options: Any) -> None:
     """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.
 
@@ -109,10 +102,6 @@ def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], option
     Args:
         addresses: where connections are accepted.
         options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
-
-    Raises:
-        click.UsageError: the options contradict each other.
-        ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
@@ -121,7 +110,11 @@ def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], option
         raise click.UsageError(f"--listen does not go with {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: the parent is there alone")
-    worker = _adopted() if transport == "http" else None
+    worker = None
+    if transport == "http":
+        from mcptrio.serve.worker import adopt
+
+        worker = adopt()
     # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
     gc.disable()
     read = chosen.read()
@@ -187,13 +180,6 @@ def _read_again(chosen: Chosen) -> tuple[Config, Wanted]:
     return read, chosen.wanted(read)
 
 
-def _adopted() -> Worker | None:
-    """This process as one of several workers, if that is what it was started as."""
-    from mcptrio.serve.worker import adopt
-
-    return adopt()
-
-
 def _over_stdio(asked: Asked) -> None:
     from mcptrio.serve.process import Ready, run
     from mcptrio.serve.stdio import serve_process
@@ -255,7 +241,6 @@ def _over_streams(asked: Asked) -> None:
 
 
 def _over(name: str, asked: Asked) -> None:
-    """Serve over the transport of a plugin."""
     from mcptrio.cli.server.renewing import renewal
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport

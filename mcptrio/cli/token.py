@@ -126,10 +126,6 @@ def revoke(names: tuple[str, ...], path: Path | None) -> None:
 
 
 def _file(path: Path | None) -> Path:
-    """
-    Raises:
-        ConfigError: nothing says where the tokens are.
-    """
     if path is not None:
         return path
     read = configured()
@@ -151,7 +147,6 @@ def _write(original: Original, tokens: list[StaticToken]) -> None:
 
 
 def _values(token: StaticToken) -> dict[str, Any]:
-    """What may be shown of a token."""
     shown = {key: value for key, value in asdict(token).items() if key != "hash"}
     for key in ("created", "expires"):
         if shown[key] is not None:

@@ -43,11 +43,7 @@ class Watched:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Watched:
-        """Tell names of lists from URIs, which have a colon.
-
-        Raises:
-            ConfigError: a word is neither.
-        """
+        """Tell names of lists from URIs, which have a colon."""
         lists = tuple(word for word in words if word in LISTS)
         uris = tuple(word for word in words if word not in LISTS)
         for word in uris:
@@ -58,7 +54,6 @@ class Watched:
         return cls(uris, lists)
 
     def subscribe(self, visit: Visit) -> AbstractAsyncContextManager[Changes]:
-        """Ask the server for these changes."""
         wanted = {name: name in self.lists for name in LISTS}
         return visit.client.subscribe(self.uris, **wanted)
 
@@ -96,7 +91,6 @@ def told_of(visit: Visit) -> list[str]:
 
 
 def show_change(visit: Visit, change: Change) -> None:
-    """One line, or one JSON object."""
     if visit.as_json:
         visit.console.print_json({"kind": change.kind, **({"uri": change.uri} if change.uri is not None else {})})
     else:

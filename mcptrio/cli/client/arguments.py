@@ -20,7 +20,16 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.cli.client.schema_words import alternatives, choices, describe, items_of, kinds, properties, required
+from mcptrio.cli.client.schema_words import (
+    alternatives,
+    choices,
+    describe,
+    items_of,
+    kind_of,
+    kinds,
+    properties,
+    required,
+)
 from mcptrio.errors import ConfigError, InvalidParams
 from mcptrio.ground.quoting import quote, quote_name
 from mcptrio.schema.validation import Validator
@@ -43,10 +52,6 @@ class Word:
 
 
 def split_word(word: str) -> Word:
-    """
-    Raises:
-        ConfigError: it is no such word.
-    """
     key, equals, value = word.partition("=")
     if not equals or not key.rstrip(":"):
         raise ConfigError(f"argument {quote(word)}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
@@ -63,9 +68,6 @@ def read_arguments(
         schema: of the tool's input.
         base: arguments that the words are added to, or replace.
         checked: whether each word has to fit the schema; otherwise one that does not is read as if there were none.
-
-    Raises:
-        ConfigError: a word does not fit; which one, and what was expected.
     """
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}
     seen: set[str] = set()
@@ -97,11 +99,7 @@ def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Compare arguments with the schema of the tool; a schema that cannot be used lets them pass.
-
-    Raises:
-        ConfigError: what is missing, or what was expected where.
-    """
+    """Compare arguments with the schema of the tool; a schema that cannot be used lets them pass."""
     known = properties(schema, schema)
     missing = [name for name in required(schema, schema) if name not in arguments]
     if missing:
@@ -122,9 +120,6 @@ def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any
     Args:
         form: what is expected, for the error.
         advice: what to do, for the end of the error.
-
-    Raises:
-        ConfigError: it is no JSON; what, and where.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant)
@@ -136,7 +131,6 @@ def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any
 
 
 def _where(error: ValueError) -> str:
-    """Say where a text is no JSON, and why."""
     if not isinstance(error, json.JSONDecodeError):
         return f": {error}"
     problem = error.msg[:1].lower() + error.msg[1:]
@@ -144,10 +138,6 @@ def _where(error: ValueError) -> str:
 
 
 def read_file(name: str, what: str) -> bytes:
-    """
-    Raises:
-        ConfigError: it cannot be read, or is too large.
-    """
     try:
         with Path(name).expanduser().open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -162,11 +152,7 @@ def read_file(name: str, what: str) -> bytes:
 
 
 def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
-    """The path of a key, and the schema there. A property with a dot in its name wins over a path.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The path of a key, and the schema there. A property with a dot in its name wins over a path."""
     known = properties(schema, root)
     if key in known:
         return [key], known[key]
@@ -207,10 +193,6 @@ def _put(
     *,
     is_first: bool,
 ) -> None:
-    """
-    Raises:
-        ValueError: the place is taken, or there is none.
-    """
     container: Any = arguments
     for at, step in enumerate(path):
         is_last = at + 1 == len(path)
@@ -266,10 +248,6 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
 
 
 def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
-    """
-    Raises:
-        ValueError: the text is nothing that the schema takes.
-    """
     values = choices(schema, root)
     if values is not None:
         return _chosen(text, values, schema, root)
@@ -279,7 +257,7 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     parsed = _parsed(text)
     if not types:
         return text if parsed is _NOTHING else parsed
-    kind = _type_of(parsed)
+    kind = "" if parsed is _NOTHING else kind_of(parsed)
     if kind in types or (kind == "integer" and "number" in types):
         return parsed
     if kind == "number" and "integer" in types and parsed.is_integer():
@@ -312,17 +290,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return _NOTHING
-
-
-def _type_of(value: Any) -> str:
-    if value is _NOTHING:
-        return ""
-    if value is None:
-        return "null"
-    for kind, name in ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array")):
-        if isinstance(value, kind):
-            return name
-    return "object"
 
 
 def _refuse_constant(name: str) -> None:

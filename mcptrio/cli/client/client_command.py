@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import isnan
 from types import MappingProxyType
 from typing import Any
 
 import click
+from attrs import fields_dict
 
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.exits import EXIT_CODES
 from mcptrio.cli.client.running import Action, ClientOptions, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import SECONDS, Command, split_passed_on
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -47,16 +47,16 @@ class ClientCommand(Command):
         self.own_params = list(params or ())
         """Without TARGET and what goes with it."""
         options.setdefault("epilog", EXIT_CODES)
-        super().__init__(name, params=[_target(), *self.own_params, *_common()], **options)
+        target = click.Argument(["target"], metavar="TARGET")
+        super().__init__(name, params=[target, *self.own_params, *_common()], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take off what stands behind ``--``; TARGET is not expected then, nor with ``--plugin``."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_COMMAND] = tuple(args[at + 1 :])
-            if not ctx.meta[_COMMAND]:
+        args, passed_on = split_passed_on(args)
+        if passed_on is not None:
+            if not passed_on:
                 raise click.UsageError("expected a command behind --, got nothing", ctx)
-            args = args[:at]
+            ctx.meta[_COMMAND] = passed_on
         elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
             ctx.meta[_COMMAND] = ()
         try:
@@ -77,7 +77,6 @@ class ClientCommand(Command):
         ctx.exit(run_action(self.action(own), _options(given, ctx.meta.get(_COMMAND, ()))))
 
     def action(self, own: dict[str, Any]) -> Action:
-        """The function with its own parameters."""
         assert self.callback is not None
         return partial(self.callback, **own)
 
@@ -94,31 +93,8 @@ class ClientCommand(Command):
 
 
 def _options(given: dict[str, Any], command: tuple[str, ...]) -> ClientOptions:
-    target = TargetOptions(
-        target=given.get("target"),
-        command=command,
-        plugins=given["plugins"],
-        headers=given["headers"],
-        env=given["env"],
-        settings=client_settings(),
-    )
-    return ClientOptions(
-        target=target,
-        revision=given["revision"],
-        timeout=given["timeout"],
-        as_json=given["as_json"],
-        verbose=given["verbose"],
-    )
-
-
-def _target() -> click.Parameter:
-    return click.Argument(["target"], metavar="TARGET")
-
-
-def _seconds(_ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and isnan(value):
-        raise click.BadParameter("expected a number of seconds, got nan", param=param)
-    return value
+    of_target = {name: given.pop(name) for name in fields_dict(TargetOptions) if name in given}
+    return ClientOptions(target=TargetOptions(command=command, settings=client_settings(), **of_target), **given)
 
 
 def _json() -> click.Option:
@@ -155,8 +131,7 @@ def _common() -> list[click.Parameter]:
         ),
         click.Option(
             ["--timeout"],
-            type=click.FloatRange(min=0, min_open=True),
-            callback=_seconds,
+            type=SECONDS,
             metavar="SECONDS",
             help="Wait so long for a connection, and for an answer or its next progress.  [default: 30, 60]",
         ),

@@ -83,10 +83,6 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 
 
 def client_settings(environ: Mapping[str, str] = os.environ) -> ClientSettings:
-    """Read the settings.
-
-    Raises:
-        ConfigError: a variable stands for no setting, or its value does not fit.
-    """
+    """Read the settings."""
     check_variables(environ, {*VARIABLES}, (_TABLE,), page="commands")
     return SettingsReader(environ=environ).read(ClientSettings, {}, (_TABLE,), variables=(_TABLE,))

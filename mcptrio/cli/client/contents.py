@@ -28,7 +28,7 @@ from mcptrio.protocol.model.content import (
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 
-__all__ = ["Contents", "says_the_same"]
+__all__ = ["Contents", "bytes_of", "says_the_same"]
 
 
 class Contents:
@@ -66,19 +66,14 @@ class Contents:
             await self._save(block)
 
     async def show_resource(self, contents: ResourceContents) -> None:
-        """Show what a resource holds."""
         await self.show((EmbeddedResource(resource=contents),))
 
     async def save_resource(self, contents: ResourceContents) -> None:
         """Save what a resource holds, text as well."""
-        if isinstance(contents, TextResourceContents):
-            data = contents.text.encode("utf-8", "surrogatepass")
-            await self._write("resource", contents.uri, contents.mime_type or "text/plain", data)
-        else:
-            await self._take("resource", contents.uri, contents.mime_type, contents.blob)
+        kind = contents.mime_type or ("text/plain" if isinstance(contents, TextResourceContents) else "unknown type")
+        await self._write("resource", contents.uri, kind, bytes_of(contents, f"resource ({kind})"))
 
     def show_structured(self, value: Any) -> None:
-        """Show structured content as JSON."""
         self._console.print_json(value)
 
     async def _save(self, block: ContentBlock) -> None:
@@ -101,8 +96,18 @@ class Contents:
         self._console.note(f"[{told}, saved as {path}]", "dim")
 
 
+def bytes_of(contents: ResourceContents, what: str) -> bytes:
+    """What a resource holds, text as UTF-8.
+
+    Args:
+        what: it is, for the error.
+    """
+    if isinstance(contents, TextResourceContents):
+        return contents.text.encode("utf-8", "surrogatepass")
+    return decode(contents.blob, what)
+
+
 def _text(block: ContentBlock) -> str | None:
-    """What is text of a block."""
     match block:
         case TextContent():
             return block.text

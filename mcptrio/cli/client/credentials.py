@@ -42,11 +42,7 @@ def store_path(machine: Machine) -> Path:
 
 
 def store_of() -> TokenStore:
-    """The store that is used: the one that the environment names, or a file.
-
-    Raises:
-        ConfigError: the user has no home folder, or a variable is wrong.
-    """
+    """The store that is used: the one that the environment names, or a file."""
     text = client_settings().credentials
     if text == _KEYRING:
         return KeyringTokenStore()
@@ -61,11 +57,7 @@ def store_of() -> TokenStore:
 
 
 def http_url(endpoint: Endpoint) -> str:
-    """The URL that credentials of a server are kept under: canonical, and http also where it is a WebSocket's.
-
-    Raises:
-        ConfigError: it is no such URL.
-    """
+    """The URL that credentials of a server are kept under: canonical, and http also where it is a WebSocket's."""
     try:
         scheme = endpoint.url.partition(":")[0].lower()
         url = URL.parse(endpoint.url, ("ws", "wss")) if scheme in _SCHEMES else URL.parse(endpoint.url)

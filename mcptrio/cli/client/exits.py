@@ -59,7 +59,6 @@ def only(error: BaseException) -> BaseException:
 
 
 def code_of(error: MCPTrioError | OSError) -> int:
-    """The exit code that an error ends a command with."""
     if isinstance(error, ConfigError | PluginError):
         return ExitCode.USAGE
     if isinstance(error, RequestTimeout):

@@ -67,18 +67,15 @@ class ClientOptions:
 
 
 def run_action(action: Action, options: ClientOptions) -> int:
-    """Connect, act, and leave; the exit code."""
 
-    def start(_: Console) -> Work:
+    def start() -> Work:
         return partial(_connected, action, options, find_target(options.target, ask=_asker(options)))
 
     url = options.target.target or ""
     return run_at_console(start, moved=bool(options.target.plugins), verbose=options.verbose, url=url)
 
 
-def run_at_console(
-    start: Callable[[Console], Work], *, moved: bool = False, verbose: bool = False, url: str = ""
-) -> int:
+def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: bool = False, url: str = "") -> int:
     """Run something that talks to a person or a server; the exit code.
 
     Args:
@@ -100,9 +97,9 @@ def run_at_console(
             return ExitCode.DONE
 
 
-def _run(start: Callable[[Console], Work], console: Console, url: str) -> int:
+def _run(start: Callable[[], Work], console: Console, url: str) -> int:
     try:
-        return trio.run(_visit, start(console), console)
+        return trio.run(_visit, start(), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
         told = only(error)
         if isinstance(told, BrokenPipeError):

@@ -32,11 +32,7 @@ class Folder:
         self._path = path
 
     def save(self, name: str, data: bytes) -> Path:
-        """Write a file of this name, or of one with a number in it where the name is taken.
-
-        Raises:
-            ConfigError: it cannot be written.
-        """
+        """Write a file of this name, or of one with a number in it where the name is taken."""
         stem, dot, extension = name.rpartition(".")
         stem, extension = (stem, f"{dot}{extension}") if stem else (name, "")
         try:
@@ -55,10 +51,6 @@ class Folder:
 
 
 def write_file(path: Path, data: bytes, *, overwrite: bool) -> None:
-    """
-    Raises:
-        ConfigError: it is there already, or cannot be written.
-    """
     try:
         with path.open("wb" if overwrite else "xb") as file:
             file.write(data)

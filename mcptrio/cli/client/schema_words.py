@@ -21,6 +21,7 @@ __all__ = [
     "choices",
     "describe",
     "items_of",
+    "kind_of",
     "kinds",
     "properties",
     "required",
@@ -62,7 +63,7 @@ def kinds(schema: Any, root: JSONSchema) -> set[str]:
         elif isinstance(named, list):
             found.update(name for name in named if isinstance(name, str))
         elif (values := _constants(each)) is not None:
-            found.update(_kind_of(value) for value in values)
+            found.update(kind_of(value) for value in values)
         elif "properties" in each:
             found.add("object")
         else:
@@ -137,7 +138,7 @@ def describe(schema: Any, root: JSONSchema) -> str:
     text = name_type(" | ".join(sorted(types, key=_rank)))
     if types == {"array"}:
         items = kinds(items_of(schema, root), root)
-        text = f"an array of {_plural(items)}" if len(items) == 1 else text
+        text = f"an array of {next(iter(items))}s" if len(items) == 1 else text
     limits = _limits(found[0]) if len([each for each in found if each.get("type") != "null"]) == 1 else ""
     return f"{text} ({limits})" if limits else text
 
@@ -203,7 +204,6 @@ def _rank(kind: str) -> int:
 
 
 def _target(reference: str, root: JSONSchema) -> Any:
-    """Of a reference within the schema; ``None`` of any other."""
     if reference == "#":
         return root
     if not reference.startswith("#/"):
@@ -236,7 +236,8 @@ def _constants(schema: JSONSchema) -> list[Any] | None:
     return values if isinstance(values, list) else None
 
 
-def _kind_of(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """The JSON type of a value."""
     if isinstance(value, bool):
         return "boolean"
     for kind, name in ((str, "string"), (int, "integer"), (float, "number"), (list, "array"), (dict, "object")):
@@ -245,19 +246,13 @@ def _kind_of(value: Any) -> str:
     return "null"
 
 
-def _plural(kinds: set[str]) -> str:
-    [kind] = kinds
-    return {"null": "nulls"}.get(kind, f"{kind}s")
-
-
 def _limits(schema: JSONSchema) -> str:
-    parts: list[str] = []
-    parts.extend(_range(schema, "minimum", "maximum", ""))
-    parts.extend(_range(schema, "minLength", "maxLength", " characters"))
-    parts.extend(_range(schema, "minItems", "maxItems", " items"))
-    for keyword, words in _WORDED:
-        if _is_number(schema.get(keyword)):
-            parts.append(f"{words} {schema[keyword]}")
+    parts = [
+        *_range(schema, "minimum", "maximum", ""),
+        *_range(schema, "minLength", "maxLength", " characters"),
+        *_range(schema, "minItems", "maxItems", " items"),
+        *(f"{words} {schema[keyword]}" for keyword, words in _WORDED if _is_number(schema.get(keyword))),
+    ]
     for keyword, words in (("format", "format"), ("pattern", "matching")):
         if isinstance(schema.get(keyword), str):
             parts.append(f"{words} {printable(schema[keyword])[:_CHOICE]}")

@@ -67,10 +67,6 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
     """
     Args:
         ask: asks the person for what a file of servers leaves open; ``None``: nobody is there.
-
-    Raises:
-        ConfigError: there is no such target, or an option does not go with it.
-        PluginError: a plugin is broken.
     """
     if options.plugins:
         _refuse(options, "plugins are served in this process", "headers", "env")
@@ -195,11 +191,7 @@ def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
 
 
 def read_value(option: str, value: str) -> str:
-    """What is meant by a value: that in a file (``@FILE``) or a variable (``$NAME``), else itself.
-
-    Raises:
-        ConfigError: there is no such file or variable.
-    """
+    """What is meant by a value: that in a file (``@FILE``) or a variable (``$NAME``), else itself."""
     if value.startswith(("@@", "$$")):
         return value[1:]
     if value.startswith("@"):

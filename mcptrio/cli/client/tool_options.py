@@ -27,9 +27,6 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
 
     Args:
         options: the names of the command's own options, for suggestions.
-
-    Raises:
-        ConfigError: the tool has no such argument, or a value is missing.
     """
     root = dict(schema)
     names = {_option(name): name for name in properties(root, root)}

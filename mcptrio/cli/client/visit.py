@@ -48,9 +48,6 @@ class Visit:
 
         Args:
             names: those that it lists.
-
-        Raises:
-            ConfigError: the same, of a server that hides nothing.
         """
         hint = await self.hint_at_login()
         verb = "lists" if hint else "has"
@@ -61,11 +58,7 @@ class Visit:
 
     @contextmanager
     def asking_for(self, unlisted: ConfigError | None) -> Iterator[None]:
-        """Ask for a name that may be hidden: a server names the missing scope only if it is asked for it.
-
-        Raises:
-            ConfigError: ``unlisted``, if the server refuses for another reason.
-        """
+        """Ask for a name that may be hidden: a server names the missing scope only if it is asked for it."""
         try:
             yield
         except MCPError as error:

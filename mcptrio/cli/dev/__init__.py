@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,7 @@ from mcptrio.cli.dev.sources import Sources, Watch
 from mcptrio.cli.dev.worker import Launch
 from mcptrio.cli.serve import RELOADED, ServeCommand
 from mcptrio.cli.serve import command as serve
-from mcptrio.cli.server.config_options import CONFIG
+from mcptrio.cli.server.config_options import CONFIG, own_command
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import Chosen
 from mcptrio.errors import ConfigError
@@ -50,9 +49,9 @@ def _dev(**params: Any) -> None:
     if transport == "http":
         from mcptrio.cli.dev.http import over_http
 
-        over_http(params, read, _command("dev", "--stdio", *_arguments(params)))
+        over_http(params, read, own_command("dev", "--stdio", *_arguments(params)))
     else:
-        command = _command("serve", "--stdio", *_arguments({**params, "strict": True}))
+        command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
         _over_stdio(read, Watch(sources), Launch(command=command, env=dict(_environment(read))))
 
 
@@ -85,15 +84,6 @@ class _Sources:
         return Sources.of(wanted.names, wanted.without, (*wanted.files, self._chosen.config or Path(CONFIG)))
 
 
-def _command(*arguments: str) -> list[str]:
-    """A command of ours in a fresh interpreter.
-
-    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
-    """
-    from_here = {"", os.getcwd()} & set(sys.path[:1])
-    return [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio", *arguments]
-
-
 def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
     """The arguments of the worker: those of our command line."""
     for option in serve.params:
@@ -108,7 +98,6 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _environment(read: Config) -> Iterator[tuple[str, str]]:
-    """The whole environment of a worker."""
     yield from os.environ.items()
     yield RELOADED, "1"
     # A module that is changed twice within a second would otherwise be taken from its compiled form.

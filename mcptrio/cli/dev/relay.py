@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,7 +121,7 @@ class Relay:
         with scope:
             changed: list[Path] = []
             while True:
-                changed = await self._replace(changed) or await self._next()
+                changed = await self._replace(changed) or await self._changed_before(self._died)
 
     async def _replace(self, changed: Sequence[Path]) -> list[Path]:
         """Have a new worker take over. Returns what has changed before it could, if anything has."""
@@ -132,7 +133,7 @@ class Relay:
         worker = Worker(self._launch, self._from_worker)
         self._live.add(worker)
         self._nursery.start_soon(self._own, worker)
-        meanwhile = await self._until_settled(worker)
+        meanwhile = await self._changed_before(worker.settled, _READY)
         if meanwhile:
             worker.leave()
             return sorted({*changed, *meanwhile})
@@ -153,7 +154,8 @@ class Relay:
         self._settled.set()
         return []
 
-    async def _until_settled(self, worker: Worker) -> list[Path]:
+    async def _changed_before(self, event: trio.Event, seconds: float = inf) -> list[Path]:
+        """Wait for a change, the event or the time, and return what has changed."""
         changed: list[Path] = []
         async with trio.open_nursery() as nursery:
 
@@ -162,22 +164,8 @@ class Relay:
                 nursery.cancel_scope.cancel()
 
             nursery.start_soon(look)
-            with trio.move_on_after(_READY):
-                await worker.settled.wait()
-            nursery.cancel_scope.cancel()
-        return changed
-
-    async def _next(self) -> list[Path]:
-        """Wait until there is reason for another worker. Returns what has changed; nothing where one has ended."""
-        changed: list[Path] = []
-        async with trio.open_nursery() as nursery:
-
-            async def look() -> None:
-                changed.extend(await self._watch.changed())
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(look)
-            await self._died.wait()
+            with trio.move_on_after(seconds):
+                await event.wait()
             nursery.cancel_scope.cancel()
         return changed
 

@@ -163,7 +163,6 @@ def imported_files() -> list[str]:
 
 
 def shown(paths: Sequence[Path]) -> str:
-    """Some names for a line of the log."""
     names = ", ".join(path.name for path in paths[:_SHOWN])
     return names if len(paths) <= _SHOWN else f"{names} and {len(paths) - _SHOWN} more"
 

@@ -115,7 +115,6 @@ class Worker:
         self.leave()
 
     def leave(self) -> None:
-        """End it."""
         self._leaving.set()
 
     def hears(self, answer: Response | ErrorResponse) -> bool:

@@ -67,7 +67,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
     What stands behind -- at the end is passed on to `mcptrio serve`.
     """
     machine = Machine.here()
-    target = _target(options, InstallCommand.passed_on(ctx), machine)
+    target = _target(options, ctx.obj, machine)
     if options["prints"]:
         for host in _kinds(hosts, machine, scope):
             click.echo(snippet(host, name, target), nl=False)
@@ -133,11 +133,7 @@ def _is_wrong(found: Found) -> bool:
 
 
 def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
-    """The hosts named, each once.
-
-    Raises:
-        ConfigError: one is not known.
-    """
+    """The hosts named, each once."""
     kinds: dict[str, HostKind] = {}
     for name in names:
         if name != _ALL:

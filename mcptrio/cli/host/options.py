@@ -12,33 +12,23 @@ from typing import Any
 
 import click
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import Command, split_passed_on
 
 __all__ = ["InstallCommand", "hosts_and_scope", "pairs"]
 
-_PASSED_ON = "mcptrio.cli.host.passed_on"
-"""The key in click's context of what stands behind ``--``."""
-
 
 class InstallCommand(Command):
-    """Takes off what stands behind ``--``."""
+    """Takes off what stands behind ``--``, and leaves it in click's context as ``obj``."""
 
     sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_PASSED_ON] = tuple(args[at + 1 :])
-            args = args[:at]
+        args, passed_on = split_passed_on(args)
+        ctx.obj = passed_on or ()
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- SERVE_OPTIONS]"]
-
-    @staticmethod
-    def passed_on(ctx: click.Context) -> tuple[str, ...]:
-        passed: tuple[str, ...] = ctx.meta.get(_PASSED_ON, ())
-        return passed
 
 
 def hosts_and_scope(function: Any) -> Any:
@@ -59,10 +49,6 @@ def hosts_and_scope(function: Any) -> Any:
 
 
 def pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
-    """
-    Raises:
-        click.UsageError: one is not NAME=VALUE; it is not repeated, since it may hold a secret.
-    """
     found = {}
     for text in texts:
         name, sign, value = text.partition("=")

@@ -141,7 +141,6 @@ def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
 
 
 def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Machine) -> Command | Endpoint:
-    """With the variables replaced that the host would replace."""
     variables = Variables(os.environ, machine.project)
     place = SourceLocation(source=host.id, path=(host.key, name))
     if isinstance(target, Endpoint):

@@ -71,7 +71,6 @@ def odd_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[Oddity]:
 
 
 def odd_prompts(prompts: Sequence[Prompt]) -> Iterator[Oddity]:
-    """Of prompts."""
     yield from _twice("prompt", (prompt.name for prompt in prompts))
     for prompt in prompts:
         where = f"prompt {quote_name(prompt.name)}"
@@ -86,7 +85,6 @@ def odd_prompts(prompts: Sequence[Prompt]) -> Iterator[Oddity]:
 
 
 def odd_resources(resources: Sequence[Resource]) -> Iterator[Oddity]:
-    """Of resources."""
     yield from _twice("resource", (resource.uri for resource in resources))
     for resource in resources:
         where = f"resource {quote_name(resource.uri)}"
@@ -98,7 +96,6 @@ def odd_resources(resources: Sequence[Resource]) -> Iterator[Oddity]:
 
 
 def odd_templates(templates: Sequence[ResourceTemplate]) -> Iterator[Oddity]:
-    """Of resource templates."""
     yield from _twice("template", (template.uri_template for template in templates))
     for template in templates:
         where = f"template {quote_name(template.uri_template)}"

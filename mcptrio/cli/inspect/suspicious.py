@@ -81,7 +81,6 @@ def suspicions(text: str) -> Iterator[str]:
 
 
 def _hidden(text: str) -> list[str]:
-    """The characters that do not show, each once, in order."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
         return []
     found: dict[str, None] = {}

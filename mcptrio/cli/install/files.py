@@ -54,11 +54,7 @@ class Original:
     owner: tuple[int, int] | None = None
 
     def replace(self, data: bytes | None) -> None:
-        """Write the file anew, or take it away.
-
-        Raises:
-            ConfigError: it was changed meanwhile, or cannot be written.
-        """
+        """Write the file anew, or take it away."""
         effective = os.access in os.supports_effective_ids
         if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
             raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
@@ -79,9 +75,6 @@ class Original:
 
         Returns:
             the copy; ``None`` where there is no file.
-
-        Raises:
-            ConfigError: it cannot be written.
         """
         if self.data is None:
             return None
@@ -132,9 +125,6 @@ def _locked(folder: Path) -> Iterator[None]:
 
     Locks the folder itself, so that no lock file is left in it. NFS and others cannot lock a folder: without the lock,
     the check still finds nearly all that another process has written.
-
-    Raises:
-        ConfigError: another process holds the lock for longer than :data:`_PATIENCE` seconds.
     """
     if sys.platform == "win32":
         yield
@@ -159,10 +149,6 @@ def _locked_or_no_locks(descriptor: int) -> bool:
 
 
 def read(path: Path) -> Original:
-    """
-    Raises:
-        ConfigError: it is no file, cannot be read or written, or is too large.
-    """
     try:
         target = path.resolve()
         try:
@@ -193,11 +179,7 @@ def backups(path: Path) -> list[Path]:
 
 
 def decoded(path: Path, data: bytes | None) -> tuple[str, str]:
-    """The mark of the byte order where there is one, and the text.
-
-    Raises:
-        ConfigError: it is not UTF-8.
-    """
+    """The mark of the byte order where there is one, and the text."""
     try:
         text = (data or b"").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -52,10 +52,6 @@ class HostKind:
     then: str = "Restart it."
 
     def file(self, machine: Machine, scope: Scope) -> Path:
-        """
-        Raises:
-            ConfigError: the host has no file of this scope.
-        """
         place = self.user if scope == "user" else self.project
         if place is None:
             other = "user" if scope == "project" else "project"
@@ -82,11 +78,7 @@ class HostKind:
 
 
 def find_host(text: str) -> HostKind:
-    """The host of this name, or for a path to a JSON file the one that reads it.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The host of this name, or for a path to a JSON file the one that reads it."""
     if text in HOSTS:
         return HOSTS[text]
     if text.lower().endswith((".json", ".jsonc")):
@@ -104,11 +96,7 @@ def generic(path: Path, key: str = "mcpServers") -> HostKind:
 
 
 def _key_of(path: Path) -> str:
-    """The name that a file has for its servers; other faults of the file are reported when it is edited.
-
-    Raises:
-        ConfigError: the servers are where VS Code's settings.json or opencode have them.
-    """
+    """The name that a file has for its servers; other faults of the file are reported when it is edited."""
     try:
         value = parse("json", path.expanduser().read_text("utf-8-sig"))
     except (OSError, ValueError):

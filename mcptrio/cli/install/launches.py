@@ -42,9 +42,6 @@ class Launch:
 
         Args:
             folder: where relative paths begin, and where ``mcptrio.toml`` is looked for.
-
-        Raises:
-            ConfigError: a file is not there, or the configuration is wrong.
         """
         if not executable or not Path(executable).is_absolute():
             raise ConfigError(f"expected an interpreter with an absolute path, got {executable!r}")

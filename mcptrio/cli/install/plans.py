@@ -71,9 +71,6 @@ class Plan:
 
         Returns:
             the copy that was made.
-
-        Raises:
-            ConfigError: it cannot be written, or was changed since the plan was made; nothing was written.
         """
         if not self.changes:
             return None
@@ -95,10 +92,6 @@ def plan_install(host: HostKind, path: Path, name: str, target: Command | Endpoi
         path: of the host's file.
         name: of the entry.
         force: put it in the place of one of this name that is not ours.
-
-    Raises:
-        ConfigError: the file cannot be read or is wrong, has another entry of this name, or the host has no such
-            entries.
     """
     file = _File.read(host, path, name)
     _check(target, host)
@@ -125,11 +118,7 @@ def plan_install(host: HostKind, path: Path, name: str, target: Command | Endpoi
 
 
 def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> Plan:
-    """The file without the entry. If installing is all that has happened to it, it will be as it was before.
-
-    Raises:
-        ConfigError: the file cannot be read or is wrong, or the entry of this name is not ours.
-    """
+    """The file without the entry. If installing is all that has happened to it, it will be as it was before."""
     file = _File.read(host, path, name)
     entry = file.entry
     if entry is None:
@@ -149,11 +138,7 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
 
 
 def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:
-    """The entry alone, as a file that has nothing else.
-
-    Raises:
-        ConfigError: the host has no such entries.
-    """
+    """The entry alone, as a file that has nothing else."""
     _check(target, host)
     return put(host.format, "", (host.key, name), host.shape.write(target, name, {}))
 

@@ -185,7 +185,6 @@ def _decoded(part: str) -> str:
 
 
 def _behind_value(text: str, at: int) -> int:
-    """The beginning of the line behind a value."""
     depth = 0
     while found := _VALUE.match(text, at):
         at = found.end()

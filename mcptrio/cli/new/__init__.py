@@ -42,10 +42,6 @@ def command(name: str, folder: Path, author: str | None, description: str | None
 
 
 def _check_free(name: str) -> None:
-    """
-    Raises:
-        ConfigError: somebody has this name.
-    """
     if name in SHIPPED:
         raise ConfigError(f"{name} is a plugin that comes with mcptrio; take another name")
     if name in COMMANDS:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -63,28 +64,10 @@ _FORCE = click.option("--force", is_flag=True, help="Write over a file that is t
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: standard output]")
 @_FORCE
 def _server_json(
-    plugins: tuple[str, ...],
-    settings: tuple[str, ...],
-    name: str | None,
-    title: str | None,
-    description: str | None,
-    version: str | None,
-    package: str | None,
-    repository: str | None,
-    url: str | None,
-    output: Path | None,
-    force: bool,
+    plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, **listed: Any
 ) -> None:
     """Make server.json, which the MCP registry takes (mcp-publisher publish)."""
-    listing = Listing(
-        name=name,
-        title=title,
-        description=description,
-        version=version,
-        package=package,
-        repository=repository,
-        url=url,
-    )
+    listing = Listing(**listed)
     described = _described(plugins, settings)
     text = json.dumps(server_json(described, listing), indent=2, ensure_ascii=False) + "\n"
     if output is None:
@@ -109,38 +92,16 @@ def _server_json(
 @_FORCE
 @json_option
 def _mcpb(
-    plugins: tuple[str, ...],
-    settings: tuple[str, ...],
-    name: str,
-    version: str,
-    display_name: str | None,
-    description: str | None,
-    author: str,
-    license: str | None,
-    homepage: str | None,
-    output: Path | None,
-    force: bool,
-    as_json: bool,
+    plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, as_json: bool, **about: Any
 ) -> None:
     """Make a bundle that Claude Desktop and others install with a click; uv installs what it needs there.
 
     The same plugins give the same bytes.
     """
     described = _described(plugins, settings)
-    data = bundle(
-        described,
-        Bundle(
-            name=name,
-            version=version,
-            description=description or _summary(described),
-            author=author,
-            mcptrio=__version__,
-            display_name=display_name,
-            license=license,
-            homepage=homepage,
-        ),
-    )
-    output = output if output is not None else Path(f"{name}.mcpb")
+    about["description"] = about["description"] or _summary(described)
+    data = bundle(described, Bundle(mcptrio=__version__, **about))
+    output = output if output is not None else Path(f"{about['name']}.mcpb")
     write_file(output, data, overwrite=force)
     digest = sha256(data).hexdigest()
     if as_json:

@@ -49,10 +49,6 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
     Args:
         files: those that were loaded from files.
         asked: the settings that matter, as ``plugin.field``; without any, all do.
-
-    Raises:
-        ConfigError: there is none, or one is neither installed nor a file.
-        PluginError: a plugin is broken.
     """
     by_stem = {file.stem: file for file in files}
     found: list[Described] = []

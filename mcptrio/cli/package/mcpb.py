@@ -62,11 +62,7 @@ class Bundle:
 
 
 def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
-    """The zip.
-
-    Raises:
-        ConfigError: something would be refused, or a plugin's file cannot be read.
-    """
+    """The zip."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in sorted(files(plugins, about).items()):
@@ -79,11 +75,7 @@ def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
 
 
 def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
-    """What is in it, by name.
-
-    Raises:
-        ConfigError: as above.
-    """
+    """What is in it, by name."""
     found = {
         "manifest.json": _json(manifest(plugins, about)),
         "pyproject.toml": _project(plugins, about).encode(),
@@ -100,10 +92,6 @@ def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
 
 
 def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
-    """
-    Raises:
-        ConfigError: something would be refused.
-    """
     if not _NAME.fullmatch(about.name):
         raise ConfigError(f"--name: expected small letters, digits, '.', '_' and '-', got {about.name!r}")
     for option, text in (

@@ -49,10 +49,6 @@ class Listing:
 
 
 def server_json(plugins: Sequence[Described], listing: Listing) -> dict[str, Any]:
-    """
-    Raises:
-        ConfigError: something is missing, or would be refused.
-    """
     main = _main(plugins, listing.package)
     assert main.distribution is not None
     metadata = main.distribution.metadata

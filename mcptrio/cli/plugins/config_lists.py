@@ -112,10 +112,6 @@ def _with_list(text: str, line: str) -> str:
 
 
 def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
-    """
-    Raises:
-        Inline: it does not say what was wanted, and nothing else, when it is read again.
-    """
     expected: dict[str, Any] = parse(text)
     said = expected.setdefault(_TABLE, {}).setdefault(key, [])
     expected[_TABLE][key] = [*said, name] if is_in else [each for each in said if each != name]

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
-from math import isnan
 from typing import Any
 
 import click
 import trio
 from attrs import define, field
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import SECONDS, Command
+from mcptrio.cli.server.config_options import own_command
 from mcptrio.cli.server.doctor_child import question
 from mcptrio.cli.server.plugin_server import Chosen, Wanted, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
@@ -61,20 +60,13 @@ class _Examined:
     data: bytearray = field(factory=bytearray, repr=False)
 
 
-def _seconds(_ctx: click.Context, param: click.Parameter, value: float) -> float:
-    if isnan(value):
-        raise click.BadParameter("expected a number of seconds, got nan", param=param)
-    return value
-
-
 @click.command("doctor", cls=Command)
 @plugin_options
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=20.0,
     show_default=True,
-    callback=_seconds,
     metavar="SECONDS",
     help="Time for each plugin.",
 )
@@ -120,9 +112,7 @@ async def _examine_all(names: Sequence[str], chosen: Chosen, timeout: float) -> 
 
 
 async def _examine(examined: _Examined, asked: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
-    # As `python -m` alone would do it, what happens to lie in this folder is imported only if that is so here too.
-    from_here = {"", os.getcwd()} & set(sys.path[:1])
-    command = [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio.cli.server.doctor_child", asked]
+    command = own_command(asked, module="mcptrio.cli.server.doctor_child")
     async with at_once:
         process = start_process(command, env=os.environ)
         os.close(process.stdin)
@@ -202,7 +192,6 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
 
 
 def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[str]]:
-    """What is wrong with all of them together."""
     problems: list[str] = []
     warnings: list[str] = []
     owners: dict[tuple[str, str], str] = {}

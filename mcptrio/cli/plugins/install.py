@@ -67,11 +67,7 @@ def _requirement(spec: str) -> str:
 
 
 def _distribution(name: str) -> str:
-    """What pip knows a plugin as.
-
-    Raises:
-        ConfigError: there is no such plugin.
-    """
+    """What pip knows a plugin as."""
     found = offered()
     if name in found:
         ours = distribution_of(found[name][0])[0]
@@ -90,10 +86,6 @@ def _distribution(name: str) -> str:
 
 
 def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None:
-    """
-    Raises:
-        click.ClickException: there is no pip here, or it has failed.
-    """
     if find_spec("pip") is None:
         words = " ".join(shown)
         inject = f"pipx inject mcptrio {words}" if action == "install" else f"pipx uninject mcptrio {words}"

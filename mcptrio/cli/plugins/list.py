@@ -71,7 +71,6 @@ def _listed(server: Server) -> list[dict[str, Any]]:
 
 
 def state_of(plugin: Mapping[str, Any]) -> str:
-    """The state of a plugin, in words."""
     return "failed" if plugin["state"] == "quarantined" else str(plugin["state"])
 
 

@@ -107,11 +107,7 @@ def _read(path: Path) -> Config:
 
 
 def _check(name: str, read: Config, edits: list[Edit], path: Path) -> None:
-    """Nothing is put into a list that would be an error there. Taking out is always right.
-
-    Raises:
-        ConfigError: there is no such plugin.
-    """
+    """Nothing is put into a list that would be an error there. Taking out is always right."""
     if edits and all(action == "take" for action, _ in edits):
         return
     if name.endswith(".py"):

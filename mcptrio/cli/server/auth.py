@@ -30,9 +30,6 @@ def guard_for(read: Config, key: bytes | None) -> Guard | None:
 
     Args:
         key: that the workers of this service share, where it has some and no key is configured.
-
-    Raises:
-        ConfigError: something in ``[auth]`` does not fit.
     """
     if not read.asks_for_auth(os.environ):
         return None
@@ -43,11 +40,7 @@ def guard_for(read: Config, key: bytes | None) -> Guard | None:
 
 
 def settings_of(read: Config) -> AuthSettings | None:
-    """What ``[auth]`` says; ``None`` where nobody asked for that.
-
-    Raises:
-        ConfigError: something in it does not fit.
-    """
+    """What ``[auth]`` says; ``None`` where nobody asked for that."""
     if not read.asks_for_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import read_settings
@@ -65,9 +58,5 @@ def identify_by(read: Config) -> Callable[[], Awaitable[Principal | None]] | Non
 
 
 def refuse_streams(read: Config) -> None:
-    """
-    Raises:
-        click.UsageError: there is an ``[auth]``, and lines over a socket have no place for a token.
-    """
     if read.asks_for_auth(os.environ):
         raise click.UsageError("[auth] guards --http and --stdio; what comes over --listen has no token")

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import LOG_LEVELS, Config
 
-__all__ = ["CONFIG", "config_option", "configured", "profile_option", "read_config"]
+__all__ = [
+    "CONFIG",
+    "config_option",
+    "configured",
+    "host_option",
+    "log_level_option",
+    "own_command",
+    "port_option",
+    "profile_option",
+    "read_config",
+]
 
 CONFIG = "mcptrio.toml"
 _CONFIG_VARIABLE = "MCPTRIO_CONFIG"
@@ -32,12 +43,29 @@ profile_option = click.option(
 )
 
 
-def read_config(path: Path | None, profile: str | None = None) -> Config:
-    """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it.
+host_option = click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
+port_option = click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+)
+log_level_option = click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    metavar="LEVEL",
+    help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
 
-    Raises:
-        ConfigError: the file cannot be read, is wrong, or has no such profile.
+
+def own_command(*words: str, module: str = "mcptrio") -> list[str]:
+    """A module of ours in a fresh interpreter.
+
+    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
     """
+    from_here = {"", os.getcwd()} & set(sys.path[:1])
+    return [sys.executable, *([] if from_here else ["-P"]), "-m", module, *words]
+
+
+def read_config(path: Path | None, profile: str | None = None) -> Config:
+    """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it."""
     if path is None:
         here = Path(CONFIG)
         path = here if here.is_file() else None
@@ -51,10 +79,6 @@ def read_config(path: Path | None, profile: str | None = None) -> Config:
 
 
 def configured() -> Config:
-    """The configuration, for commands without options for it: the environment names another file or a profile.
-
-    Raises:
-        ConfigError: as :func:`read_config`.
-    """
+    """The configuration, for commands without options for it: the environment names another file or a profile."""
     named = os.environ.get(_CONFIG_VARIABLE)
     return read_config(Path(named) if named else None, os.environ.get(_PROFILE_VARIABLE) or None)

@@ -34,19 +34,15 @@ def lock_text(lock: ToolLock) -> str:
     tables = [_HEAD]
     for name, plugin in sorted(lock.plugins.items()):
         about = {"version": plugin.version, "distribution": plugin.distribution}
-        tables.append(_table(("plugins", name), {key: value for key, value in about.items() if value is not None}))
+        tables.append(put("", ("plugins", name), {key: value for key, value in about.items() if value is not None}))
         for kind in KINDS:
             tables += [
-                _table(("plugins", name, kind, each), _entry(of)) for each, of in sorted(plugin.of(kind).items())
+                put("", ("plugins", name, kind, each), _entry(of)) for each, of in sorted(plugin.of(kind).items())
             ]
     return "\n".join(tables)
 
 
 def read_lock(path: Path) -> ToolLock:
-    """
-    Raises:
-        ConfigError: there is none, or it is not one of these.
-    """
     try:
         with path.open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
@@ -92,10 +88,6 @@ def _entry(of: Fingerprint) -> dict[str, Any]:
     entry: dict[str, Any] = {"sha256": of.sha256}
     entry |= {name.replace(" ", "_"): part for name, part in of.parts.items()}
     return entry | ({"hints": list(of.hints)} if of.hints else {})
-
-
-def _table(keys: tuple[str, ...], entry: Mapping[str, Any]) -> str:
-    return put("", keys, entry)
 
 
 def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:

@@ -28,10 +28,6 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def check_own_issuers(read: Config, server: Server) -> None:
-    """
-    Raises:
-        ConfigError: nobody could log in at the authorization server of this process; names file, line and key.
-    """
     for plugin in server.plugins.plugins.values():
         for mismatch in mismatches(read, server, plugin):
             raise mismatch

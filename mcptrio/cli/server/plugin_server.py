@@ -124,23 +124,14 @@ class Chosen:
     strict: bool = False
 
     def read(self) -> Config:
-        """
-        Raises:
-            ConfigError: as :func:`read_config`.
-        """
         return read_config(self.config, self.profile)
 
     def wanted(self, read: Config) -> Wanted:
-        """
-        Raises:
-            ConfigError: a file is not there, or what the file names is not installed.
-        """
         wanted = Wanted.of(read, self.plugins, self.no_plugins, self.strict, place=self.place)
         return evolve(wanted, objects=self.objects, names=(), files=()) if self.objects else wanted
 
 
 def tables_of(read: Config) -> PluginTables:
-    """What the file says of plugins."""
     from mcptrio.plugins.settings import PluginTables
 
     if not read.mount:
@@ -187,10 +178,6 @@ class Wanted:
         *,
         place: str = "--plugin",
     ) -> Wanted:
-        """
-        Raises:
-            ConfigError: a file is not there, or what the file names is not installed.
-        """
         # The parent of workers comes by here, and loads no plugins.
         from mcptrio.plugins.discovery import check_offered, offered
 
@@ -237,9 +224,6 @@ def make_server(
         options: those of ``serve``, by their names; one that is ``None`` or missing is not given.
         key: seals what travels through clients where no key is configured.
         bus: reaches the other replicas.
-
-    Raises:
-        ConfigError, PluginError: the configuration is wrong, or a plugin is and that counts.
     """
     from mcptrio.plugins.manager import PluginManager
     from mcptrio.server import Server
@@ -291,10 +275,6 @@ def add_mounts(manager: PluginManager) -> Plugin:
 
 
 def refuse_empty(server: Server) -> None:
-    """
-    Raises:
-        ConfigError: every plugin failed, so there is nothing to serve. The log has the reasons.
-    """
     failed = [plugin for plugin in server.plugins.plugins.values() if plugin.fault is not None]
     if failed and not any(plugin.name not in _MIDDLEWARE for plugin in server.plugins.active()):
         names = ", ".join(plugin.name for plugin in failed)
@@ -304,11 +284,7 @@ def refuse_empty(server: Server) -> None:
 
 
 def report_opened(server: Server) -> None:
-    """Log which plugins an open server goes on without.
-
-    Raises:
-        ConfigError: no plugin is left, as for :func:`refuse_empty`.
-    """
+    """Log which plugins an open server goes on without."""
     refuse_empty(server)
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.fault is not None]
     if failed:
@@ -329,7 +305,6 @@ def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False)
 def _instead(
     tables: PluginTables, read: Config, strict: bool, name: str, path: Path | None
 ) -> Callable[[], Any] | None:
-    """What is taken in the place of a plugin that runs in a process of its own."""
     try:
         if not tables.policy(name).isolate:
             return None
@@ -365,10 +340,6 @@ def prints_on_stderr() -> Iterator[None]:
 
 
 def _lock(read: Config, wanted: Wanted) -> ToolLock | None:
-    """
-    Raises:
-        ConfigError: there is none, and there has to be; or it is not understood.
-    """
     path = read.beside(LOCK)
     if wanted.locked is None or not (wanted.locked or path.is_file()):
         return None
@@ -393,11 +364,7 @@ def _version() -> str:
 
 
 def keys_of(read: Config) -> list[bytes]:
-    """The sealing keys: from the environment first, then from files; never from the configuration itself.
-
-    Raises:
-        ConfigError: a file cannot be read, or a key is too short.
-    """
+    """The sealing keys: from the environment first, then from files; never from the configuration itself."""
     keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
     for key in keys:
         if len(key) < _LEAST_KEY_BYTES:

@@ -64,7 +64,6 @@ class Asked:
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were given."""
     return {name: value for name, value in options.items() if value is not None}
 
 

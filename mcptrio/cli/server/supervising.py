@@ -11,6 +11,7 @@ import sys
 
 import trio
 
+from mcptrio.cli.server.config_options import own_command
 from mcptrio.cli.server.serve_request import Asked
 from mcptrio.serve.process import Hangups, run
 from mcptrio.serve.workers import Plan, Pool
@@ -20,7 +21,6 @@ __all__ = ["supervise", "worker_count"]
 
 
 def worker_count(asked: Asked) -> int:
-    """How many processes are to serve."""
     wanted = asked.read.http.workers
     if wanted != "auto":
         return wanted
@@ -49,7 +49,7 @@ def supervise(asked: Asked, count: int) -> None:
     addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     pool = Pool(
         Plan(
-            command=_command(),
+            command=own_command(*sys.argv[1:]),
             count=count,
             listening=[listen(address) for address in addresses],
             shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
@@ -64,12 +64,3 @@ def supervise(asked: Asked, count: int) -> None:
         await pool.run(stop, hangups, task_status=asked.ready(None))
 
     run(keep, hangups=hangups, at_once=pool.kill)
-
-
-def _command() -> list[str]:
-    """This one again, in a fresh interpreter.
-
-    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
-    """
-    from_here = {"", os.getcwd()} & set(sys.path[:1])
-    return [sys.executable, *([] if from_here else ["-P"]), "-m", "mcptrio", *sys.argv[1:]]

@@ -24,11 +24,7 @@ _PASSPHRASE_BYTES: Final = 1024
 
 
 def certificates_of(read: Config, *, http2: bool) -> Certificates | None:
-    """The certificates that the configuration names; ``None`` if it names none.
-
-    Raises:
-        ConfigError: a file is missing from what is said, or cannot be used.
-    """
+    """The certificates that the configuration names; ``None`` if it names none."""
     http = read.http
     certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
     if certificate is None and key is None:

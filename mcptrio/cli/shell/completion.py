@@ -51,7 +51,6 @@ class Completer:
             self._lists.pop(each, None)
 
     async def complete(self, text: str) -> Completions:
-        """What could stand at the end of a text."""
         typed = typed_words(text)
         try:
             candidates = await self._candidates(typed)

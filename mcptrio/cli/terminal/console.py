@@ -96,11 +96,9 @@ class Console:
         self._write(self._out, text)
 
     def print_json(self, value: Mapping[str, Any]) -> None:
-        """A result as JSON: on several lines for a person, on one for a program."""
         self._write(self._out, json_text(value, is_terminal=self.is_out_terminal))
 
     def write_bytes(self, data: bytes) -> None:
-        """A result that is bytes, as it is."""
         self._out.flush()
         self._out.buffer.write(data)
         self._out.buffer.flush()
@@ -118,11 +116,9 @@ class Console:
         self._write(self._err, Look.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:
-        """The text in a style, for standard error."""
         return self._err_look.paint(text, *styles)
 
     def paint_out(self, text: str, *styles: Style) -> str:
-        """The text in a style, for standard output."""
         return self.look.paint(text, *styles)
 
     # The last line
@@ -139,7 +135,6 @@ class Console:
             self.refresh()
 
     def refresh(self) -> None:
-        """Draw the last line anew."""
         if self._can_erase:
             self._err.write(_ERASE + self._drawn())
             self._err.flush()

@@ -67,12 +67,10 @@ def refuse_command(command: str, known: Mapping[str, str]) -> str:
 
 
 def list_commands(known: Mapping[str, str]) -> str:
-    """The commands, by name."""
     return ", ".join(f":{name}" for name in known)
 
 
 def explain(known: Mapping[str, str]) -> list[str]:
-    """Lines that say what the commands do."""
     return [f"  :{name:8} {meaning}" for name, meaning in known.items()]
 
 

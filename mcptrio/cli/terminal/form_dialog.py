@@ -58,7 +58,6 @@ class FormDialog:
         self._has_ended = False
 
     def begin(self) -> Reply:
-        """What to show first."""
         count = len(self._form.fields)
         told = f"{count} question{'' if count == 1 else 's'}; " if count else ""
         lines = [f"{printable(self._form.server)} asks:", *wrap_quoted(self._form.message, self._width)]
@@ -144,7 +143,6 @@ class FormDialog:
         return self._keep(value)
 
     def _on_empty(self, asked: FormField) -> Any:
-        """What an empty line means."""
         if asked.name in self._answers:
             return self._answers[asked.name]
         if asked.default is not ABSENT:
@@ -229,7 +227,6 @@ class FormDialog:
 
 
 def _show(asked: FormField, value: Any) -> str:
-    """A value for a person, on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -29,11 +29,7 @@ class InputLines:
         self._has_ended = False
 
     async def read(self) -> str | None:
-        """The next line, without its end; ``None`` at the end of the input.
-
-        Raises:
-            ConfigError: a line is too long.
-        """
+        """The next line, without its end; ``None`` at the end of the input."""
         while b"\n" not in self._buffer and not self._has_ended:
             chunk = await self._reader.read()
             self._has_ended = not chunk
@@ -48,11 +44,7 @@ class InputLines:
 
 @contextmanager
 def open_input() -> Iterator[Reader]:
-    """Standard input, as long as the context lasts.
-
-    Raises:
-        ConfigError: it is closed.
-    """
+    """Standard input, as long as the context lasts."""
     if sys.stdin is None:
         raise ConfigError("standard input is closed")
     reader = open_reader(os.dup(sys.stdin.fileno()))
@@ -63,11 +55,6 @@ def open_input() -> Iterator[Reader]:
 
 
 async def read_input() -> str:
-    """All of standard input.
-
-    Raises:
-        ConfigError: it is closed, too large, or not UTF-8.
-    """
     data = bytearray()
     with open_input() as reader:
         while chunk := await reader.read():

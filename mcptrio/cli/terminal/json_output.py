@@ -29,6 +29,5 @@ def json_text(value: Mapping[str, Any], *, is_terminal: bool) -> str:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print the result of a command."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     click.echo(json_text(value, is_terminal=is_terminal))

@@ -53,7 +53,6 @@ class Look:
 
     @classmethod
     def of(cls, stream: TextIO | None) -> Look:
-        """Return the look for a stream."""
         if stream is None or not stream.isatty():
             return cls(None, False)
         is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
@@ -61,7 +60,6 @@ class Look:
 
     @classmethod
     def of_stdout(cls) -> Look:
-        """Return the look for standard output."""
         return cls.of(sys.stdout)
 
     def paint(self, text: str, *styles: Style) -> str:

@@ -188,7 +188,6 @@ class LineEditor:
         self.cursor = len(self.text)
 
     def _window(self, room: int) -> tuple[str, str]:
-        """What is shown before and after the cursor."""
         before, after = printable(self.text[: self.cursor]), printable(self.text[self.cursor :])
         if columns(before) + columns(after) <= room:
             return before, after
@@ -226,7 +225,6 @@ def _plain(text: str) -> str:
 
 
 def _common(candidates: Sequence[str]) -> str:
-    """The longest beginning of all."""
     first, last = min(candidates), max(candidates)
     for at, character in enumerate(first):
         if not last.startswith(character, at):

@@ -33,7 +33,6 @@ _LONGEST = 4_000
 
 
 def show_message(console: Console, message: LoggingMessageParams) -> None:
-    """Show a log message of the server."""
     logger = f" {message.logger[:100]}:" if message.logger else ""
     _show(console, message.level, f"{logger} {_text(message.data)}")
 

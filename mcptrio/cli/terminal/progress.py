@@ -56,7 +56,6 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(console: Console, label: str) -> Iterator[ProgressLine]:
-    """A line for the progress of what is done inside."""
     line = ProgressLine(console, label)
     with console.bottom(line):
         yield line

@@ -15,7 +15,6 @@ _ZERO = ("Mn", "Me", "Cf")
 
 
 def columns(text: str) -> int:
-    """The columns of a text without control characters."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 

@@ -32,7 +32,6 @@ _NO = frozenset({"no", "n"})
 
 
 def in_brackets(text: str) -> str:
-    """Emphasis any terminal has."""
     return f"[ {text} ]"
 
 
@@ -51,7 +50,6 @@ class URLDialog:
         self._has_ended = False
 
     def begin(self) -> Reply:
-        """What to show first."""
         return self._ask(*self._question())
 
     def feed(self, line: str) -> Reply:
