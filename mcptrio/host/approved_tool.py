@@ -17,7 +17,6 @@ from mcptrio.host.audit import Entry
 from mcptrio.host.listing import own_item
 from mcptrio.host.lookup import find, find_fresh
 from mcptrio.host.member import Member
-from mcptrio.host.options import HostOptions
 from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["approved_tool"]
@@ -27,7 +26,7 @@ _FRESH = 1.0
 
 
 async def approved_tool(
-    member: Member, name: str, arguments: bytes, entry: Entry, *, approval: Approval, options: HostOptions
+    member: Member, name: str, arguments: bytes, entry: Entry, *, approval: Approval
 ) -> tuple[Tool, bytes]:
     """Return the tool once the user has agreed to the call, and the arguments that it is called with.
 
@@ -42,11 +41,11 @@ async def approved_tool(
         MCPTrioError: the server cannot be asked for its tools.
     """
     if not approval.asks:
-        known: Tool = own_item(await find(member, "tools", name, options))
+        known: Tool = own_item(await find(member, "tools", name))
         entry.name = known.name
         entry.approved()
         return known, arguments
-    shown = await find_fresh(member, name, options)
+    shown = await find_fresh(member, name)
     tool: Tool = own_item(shown)
     entry.name = tool.name
     asked = trio.current_time()
@@ -61,7 +60,7 @@ async def approved_tool(
         )
     )
     is_stale = trio.current_time() - asked > _FRESH or not member.knows("tools", name)
-    if is_stale and await find_fresh(member, name, options) != shown:
+    if is_stale and await find_fresh(member, name) != shown:
         raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
     entry.approved(edited)
     return tool, arguments if edited is None else orjson.dumps(edited)

@@ -74,9 +74,8 @@ class Entry:
         """Better known later, perhaps."""
         self.arguments = arguments
         self.started = trio.current_time()
-        self.outcome: AuditOutcome = "failed"
+        self.outcome: AuditOutcome | None = None
         self.detail: str | None = None
-        self._has_ended = False
 
     def approved(self, edited: Mapping[str, Any] | None = None) -> None:
         """The user agrees; from now on it is the others who take time.
@@ -89,14 +88,9 @@ class Entry:
             self.arguments = edited
 
     def end(self, outcome: AuditOutcome, detail: str | None = None) -> None:
-        self.outcome = outcome
-        self.detail = detail
-        self._has_ended = True
-
-    def failed(self, outcome: AuditOutcome, detail: str | None = None) -> None:
-        """Something was raised, of which less is known than was told already."""
-        if not self._has_ended:
-            self.end(outcome, detail)
+        """Tell how it ended. The first outcome counts: of what is raised later less is known."""
+        if self.outcome is None:
+            self.outcome, self.detail = outcome, detail
 
 
 class Auditor:
@@ -119,24 +113,25 @@ class Auditor:
         at, entry = datetime.now(UTC), Entry(name, arguments)
         try:
             yield entry
+            entry.end("ok")
         except NotApproved as error:
-            entry.failed("not_approved", error.message)
+            entry.end("not_approved", error.message)
             raise
         except RequestTimeout as error:
-            entry.failed("timeout", str(error))
+            entry.end("timeout", str(error))
             raise
         except MCPError as error:
-            entry.failed("error", f"{int(error.code)}: {error.message}")
+            entry.end("error", f"{int(error.code)}: {error.message}")
             raise
         except MCPTrioError as error:
-            entry.failed("failed", str(error))
+            entry.end("failed", str(error))
             raise
         except trio.Cancelled:
-            entry.failed("cancelled")
+            entry.end("cancelled")
             raise
         except BaseExceptionGroup as group:
             if group.split(trio.Cancelled)[1] is None:
-                entry.failed("cancelled")
+                entry.end("cancelled")
             raise
         finally:
             if self._audit is not None:
@@ -149,7 +144,7 @@ class Auditor:
             kind=kind,
             name=str(self._redacted(entry.name)),
             arguments=self._redacted(entry.arguments) if entry.arguments is not None else None,
-            outcome=entry.outcome,
+            outcome=entry.outcome or "failed",
             detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,
         )

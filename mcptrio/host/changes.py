@@ -143,7 +143,7 @@ class Following:
         backoff = Backoff()
         while not member.is_over:
             started = trio.current_time()
-            outcome = await run_guarded(self._listen, member)
+            outcome = await run_guarded(partial(member.ask, partial(self._hand_on, member), timeout=inf))
             if not isinstance(outcome, Failure) or member.is_over:
                 continue
             if isinstance(outcome.error, MCPError):
@@ -156,9 +156,6 @@ class Following:
             if trio.current_time() - started > LONGEST:
                 backoff.reset()
             await member.until(lambda: member.is_over, timeout=backoff.draw())
-
-    async def _listen(self, member: Member) -> None:
-        await member.ask(partial(self._hand_on, member), timeout=inf)
 
     async def _hand_on(self, member: Member, client: Client) -> None:
         """Until the server's client has ended, or is cut off.

@@ -22,7 +22,6 @@ from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.listing import HostList, hosted
 from mcptrio.host.member import Member
 from mcptrio.host.names import hosted_names
-from mcptrio.host.options import HostOptions
 
 __all__ = ["ListKind", "gather", "list_one"]
 
@@ -54,7 +53,7 @@ _SOURCES: dict[ListKind, _Source] = {
 }
 
 
-async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions) -> HostList[Any]:
+async def gather(members: Iterable[Member], kind: ListKind) -> HostList[Any]:
     """What all of them list."""
     members = list(members)
     found: dict[str, tuple[Any, ...]] = {}
@@ -67,23 +66,23 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
         if kind in member.late:
             # Nobody waits for it again: the last list is given at once, until the new one has come.
             found[member.name] = member.listed.get(kind, ())
-            missing[member.name] = f"no answer within {options.ready_timeout:g} s; it is still awaited"
+            missing[member.name] = f"no answer within {member.options.ready_timeout:g} s; it is still awaited"
             return
-        with trio.move_on_after(options.ready_timeout):
-            outcome = await run_guarded(list_one, member, kind, options)
+        with trio.move_on_after(member.options.ready_timeout):
+            outcome = await run_guarded(list_one, member, kind)
             if not isinstance(outcome, Failure):
                 found[member.name], is_whole = outcome.value
                 if not is_whole:
-                    missing[member.name] = f"only the first {options.listed} are listed"
+                    missing[member.name] = f"only the first {member.options.listed} are listed"
                 return
             missing[member.name] = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError):
                 _log.error("%s: its %s cannot be listed", member.name, kind, exc_info=outcome.error)
                 missing[member.name] = "its list cannot be read"
             return
-        missing[member.name] = f"no answer within {options.ready_timeout:g} s"
+        missing[member.name] = f"no answer within {member.options.ready_timeout:g} s"
         found[member.name] = member.listed.get(kind, ())
-        member.await_late(kind, partial(list_one, member, kind, options))
+        member.await_late(kind, partial(list_one, member, kind))
 
     async with trio.open_nursery() as nursery:
         for member in members:
@@ -92,16 +91,14 @@ async def gather(members: Iterable[Member], kind: ListKind, options: HostOptions
     return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
 
 
-async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tuple[tuple[Any, ...], bool]:
+async def list_one(member: Member, kind: ListKind) -> tuple[tuple[Any, ...], bool]:
     """What one of them lists, and whether that is all of it. Tools and prompts are remembered by their names.
 
     Raises:
         MCPTrioError: it is not connected, or cannot say.
     """
     source = _SOURCES[kind]
-    items, epoch, is_whole = await member.ask(
-        partial(_read, member, source, options.listed), timeout=options.ready_timeout
-    )
+    items, epoch, is_whole = await member.ask(partial(_read, member, source))
     if not source.is_hosted:
         member.listed[kind] = tuple(hosted(item, member.name) for item in items)
         return member.listed[kind], is_whole
@@ -118,8 +115,8 @@ async def list_one(member: Member, kind: ListKind, options: HostOptions) -> tupl
     return member.listed[kind], is_whole
 
 
-async def _read(member: Member, source: _Source, most: int, client: Client) -> tuple[list[Any], int, bool]:
-    epoch = member.epoch
+async def _read(member: Member, source: _Source, client: Client) -> tuple[list[Any], int, bool]:
+    epoch, most = member.epoch, member.options.listed
     items: list[Any] = []
     if getattr(client.capabilities, source.capability) is None:
         return items, epoch, True

@@ -34,10 +34,10 @@ from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges, Wanted
-from mcptrio.host.gathering import ListKind, gather
+from mcptrio.host.gathering import gather
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.lookup import HOSTED, Hosted, find
-from mcptrio.host.member import ConnectionStatus, Member
+from mcptrio.host.member import ConnectionStatus, Member, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of
@@ -53,7 +53,6 @@ __all__ = ["Host"]
 _log = logging.getLogger("mcptrio.host")
 
 T = TypeVar("T")
-
 
 _LONGEST_NAME = 200
 _SPOKEN = 1000
@@ -95,7 +94,7 @@ class Host:
         self._members: dict[str, Member] = {}
         self._nursery: trio.Nursery | None = None
         self._following: list[Following] = []
-        self._spoken: dict[bytes, str] = {}
+        self._spoken: dict[bytes, SpokenRevision] = {}
         """The version each command and each URL was found to speak, also of servers that were removed since."""
         self._running: AbstractAsyncContextManager[None] | None = None
         for name, target in expect(targets, Mapping, "Host: targets").items():
@@ -210,25 +209,25 @@ class Host:
             ConfigError: there is no such server.
             ConnectionClosed: it is not connected, or was removed meanwhile.
         """
-        return await self._member(server).ask(work, timeout=self._options.ready_timeout)
+        return await self._member(server).ask(work)
 
     # Lists
 
     def tools(self) -> HostListing[HostTool]:
         """The tools of all servers, each with the name to call it by: ``fs_read_file``."""
-        return HostListing(partial(self._gather, "tools"))
+        return HostListing(partial(gather, self._members.values(), "tools"))
 
     def prompts(self) -> HostListing[HostPrompt]:
         """Their prompts, named likewise."""
-        return HostListing(partial(self._gather, "prompts"))
+        return HostListing(partial(gather, self._members.values(), "prompts"))
 
     def resources(self) -> HostListing[HostResource]:
         """Their resources. Two servers may have the same URI."""
-        return HostListing(partial(self._gather, "resources"))
+        return HostListing(partial(gather, self._members.values(), "resources"))
 
     def resource_templates(self) -> HostListing[HostResourceTemplate]:
         """Their families of resources."""
-        return HostListing(partial(self._gather, "templates"))
+        return HostListing(partial(gather, self._members.values(), "templates"))
 
     # Requests
 
@@ -256,15 +255,12 @@ class Host:
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
-            tool, sent = await approved_tool(member, name, exact, entry, approval=self._approval, options=self._options)
-            result = await self._ask(
-                member,
-                lambda client: client.call_tool(tool.name, orjson.loads(sent), timeout=timeout, progress=progress),
+            tool, sent = await approved_tool(member, name, exact, entry, approval=self._approval)
+            result = await member.ask(
+                lambda client: client.call_tool(tool.name, orjson.loads(sent), timeout=timeout, progress=progress)
             )
             if result.is_error:
                 entry.end("error", "the tool failed")
-            else:
-                entry.end("ok")
             return result
 
     async def read_resource(
@@ -277,12 +273,8 @@ class Host:
             MCPTrioError: as ``Client.read_resource`` does.
         """
         member = self._member(server)
-        with self._auditor.record(member.name, "resource", uri) as entry:
-            result = await self._ask(
-                member, lambda client: client.read_resource(uri, timeout=timeout, progress=progress)
-            )
-            entry.end("ok")
-            return result
+        with self._auditor.record(member.name, "resource", uri):
+            return await member.ask(lambda client: client.read_resource(uri, timeout=timeout, progress=progress))
 
     async def get_prompt(
         self,
@@ -304,12 +296,8 @@ class Host:
         exact = dict(arguments or {})
         member = self._whose("prompts", name)
         with self._auditor.record(member.name, "prompt", name, exact) as entry:
-            own = entry.name = (await find(member, "prompts", name, self._options)).own_name
-            result = await self._ask(
-                member, lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress)
-            )
-            entry.end("ok")
-            return result
+            own = entry.name = (await find(member, "prompts", name)).own_name
+            return await member.ask(lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress))
 
     async def complete(
         self,
@@ -342,11 +330,9 @@ class Host:
             raise ConfigError("expected the server whose template this is, got none")
         with self._auditor.record(member.name, "completion", name, {argument: value}) as entry:
             if of == "prompt":
-                entry.name = (await find(member, "prompts", name, self._options)).own_name
+                entry.name = (await find(member, "prompts", name)).own_name
             own = entry.name
-            result = await self._ask(member, lambda client: client.complete(of, own, argument, value, context=context))
-            entry.end("ok")
-            return result
+            return await member.ask(lambda client: client.complete(of, own, argument, value, context=context))
 
     # Changes
 
@@ -416,12 +402,7 @@ class Host:
                 raise ConfigError(f"expected a name unlike those of other servers, got {name!r} beside {other.name!r}")
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         handlers = guarded(
-            own,
-            server=name,
-            where=where,
-            approval=self._approval,
-            auditor=self._auditor,
-            options=self._options,
+            own, server=name, where=where, approval=self._approval, auditor=self._auditor, options=self._options
         )
         member = self._members[name] = Member(
             name,
@@ -432,19 +413,17 @@ class Host:
             handlers=handlers,
             options=self._options,
             moved=self._moved,
-            known=self._spoken.get(origin) if origin is not None else None,
-            learned=partial(self._learned, origin),
+            spoken=self._spoken_by(origin),
         )
         return member
 
-    def _learned(self, origin: bytes | None, version: str | None) -> None:
-        if origin is None:
-            return
-        self._spoken.pop(origin, None)
-        if version is not None:
-            self._spoken[origin] = version
+    def _spoken_by(self, origin: bytes | None) -> SpokenRevision:
+        spoken = SpokenRevision()
+        if origin is not None:
+            spoken = self._spoken[origin] = self._spoken.pop(origin, spoken)
             if len(self._spoken) > _SPOKEN:
                 del self._spoken[next(iter(self._spoken))]
+        return spoken
 
     def _moved(self, member: Member) -> None:
         if member.status.state != "connecting":
@@ -457,21 +436,11 @@ class Host:
             raise ConfigError(f"no such server: {name[:80]!r}{suggest(name, list(self._members))}")
         return member
 
-    async def _gather(self, kind: ListKind) -> Any:
-        return await gather(self._members.values(), kind, self._options)
-
     def _whose(self, kind: Hosted, name: str) -> Member:
-        """The server whose tool or prompt a name in the host is.
-
-        Raises:
-            InvalidParams: it is nobody's.
-        """
+        """Return the server whose tool or prompt this name is."""
         prefix = server_of(name)
         for member in self._members.values():
             if member.prefix == prefix:
                 return member
         near = suggest(prefix or name, [member.prefix for member in self._members.values()])
         raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}, since there is no such server{near}")
-
-    async def _ask(self, member: Member, work: Callable[[Client], Awaitable[T]]) -> T:
-        return await member.ask(work, timeout=self._options.ready_timeout)

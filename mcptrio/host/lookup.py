@@ -14,7 +14,6 @@ from mcptrio.errors import ConnectionClosed, InvalidParams
 from mcptrio.host.gathering import list_one
 from mcptrio.host.listing import HostTool
 from mcptrio.host.member import Member
-from mcptrio.host.options import HostOptions
 from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["HOSTED", "Hosted", "find", "find_fresh"]
@@ -23,7 +22,7 @@ Hosted: TypeAlias = Literal["tools", "prompts"]
 HOSTED: dict[Hosted, str] = {"tools": "tool", "prompts": "prompt"}
 
 
-async def find(member: Member, kind: Hosted, name: str, options: HostOptions) -> Any:
+async def find(member: Member, kind: Hosted, name: str) -> Any:
     """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
 
     Raises:
@@ -31,10 +30,10 @@ async def find(member: Member, kind: Hosted, name: str, options: HostOptions) ->
         MCPTrioError: it cannot be asked.
     """
     known = member.known.get(kind, {}).get(name)
-    return known if known is not None else await _listed(member, kind, name, options)
+    return known if known is not None else await _listed(member, kind, name)
 
 
-async def find_fresh(member: Member, name: str, options: HostOptions) -> HostTool:
+async def find_fresh(member: Member, name: str) -> HostTool:
     """Return a tool as the server lists it now.
 
     Where the server sends list changes unasked, the last list is current until one arrives. Otherwise the server is
@@ -45,18 +44,18 @@ async def find_fresh(member: Member, name: str, options: HostOptions) -> HostToo
         MCPTrioError: it cannot be asked.
     """
     if member.knows("tools", name) and member.tells_of_tools:
-        known: HostTool = await find(member, "tools", name, options)
+        known: HostTool = await find(member, "tools", name)
         return known
-    listed: HostTool = await _listed(member, "tools", name, options)
+    listed: HostTool = await _listed(member, "tools", name)
     return listed
 
 
-async def _listed(member: Member, kind: Hosted, name: str, options: HostOptions) -> Any:
-    await member.connected(options.ready_timeout)
-    with trio.move_on_after(options.ready_timeout):
-        items, _ = await list_one(member, kind, options)
+async def _listed(member: Member, kind: Hosted, name: str) -> Any:
+    await member.connected()
+    with trio.move_on_after(member.options.ready_timeout):
+        items, _ = await list_one(member, kind)
         listed = {each.name: each for each in items}
         if name not in listed:
             raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
         return listed[name]
-    raise ConnectionClosed(f"{member.name} did not list its {kind} within {options.ready_timeout:g} s")
+    raise ConnectionClosed(f"{member.name} did not list its {kind} within {member.options.ready_timeout:g} s")

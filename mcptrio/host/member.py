@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import trio
-from attrs import frozen
+from attrs import define, frozen
 
 from mcptrio.abc.links import LinkOpener
 from mcptrio.client.client import Client
@@ -29,7 +29,7 @@ from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Changes, Revision
 
-__all__ = ["ConnectionState", "ConnectionStatus", "Member"]
+__all__ = ["ConnectionState", "ConnectionStatus", "Member", "SpokenRevision"]
 
 _log = logging.getLogger("mcptrio.host.member")
 
@@ -70,6 +70,13 @@ class ConnectionStatus:
     is_over: bool
 
 
+@define
+class SpokenRevision:
+    """The version that a server was found to speak; unknown again when a connection to it has failed."""
+
+    version: str | None = None
+
+
 class Member:
     """
     Args:
@@ -78,8 +85,7 @@ class Member:
         where: what it is reached by.
         handlers: what the host does for it.
         moved: called when its state has changed.
-        known: the version spoken with it before.
-        learned: called with the version spoken with it, and with ``None`` when that has to be found out again.
+        spoken: what was found before, if anything. Kept up to date.
     """
 
     def __init__(
@@ -93,12 +99,12 @@ class Member:
         handlers: Handlers,
         options: HostOptions,
         moved: Callable[[Member], None],
-        known: str | None,
-        learned: Callable[[str | None], None],
+        spoken: SpokenRevision,
     ) -> None:
         self.name = name
         self.prefix = prefix
         self.where = where
+        self.options = options
         self.connections = 0
         self.known: dict[str, dict[str, Any]] = {}
         """``tools`` and ``prompts`` that were listed, by their names in the host; forgotten when they have changed."""
@@ -112,10 +118,8 @@ class Member:
         self._openers = [watched(opener, self) for opener in openers]
         self._restarts = options.restart and can_restart
         self._handlers = handlers
-        self._options = options
         self._moved = moved
-        self._known = known
-        self._learned = learned
+        self._spoken = spoken
         self._state: ConnectionState = "connecting"
         self._reason: str | None = None
         self._client: Client | None = None
@@ -196,12 +200,16 @@ class Member:
 
     # Asking it
 
-    async def connected(self, timeout: float) -> Client:
+    async def connected(self, timeout: float | None = None) -> Client:
         """The server's client, once it is connected.
 
+        Args:
+            timeout: seconds; by default ``options.ready_timeout``.
+
         Raises:
-            ConnectionClosed: it is not, within ``timeout`` seconds or for good.
+            ConnectionClosed: it is not, in this time or for good.
         """
+        timeout = self.options.ready_timeout if timeout is None else timeout
         await self.until(lambda: self._state == "ready" or self._is_over, timeout=timeout)
         if self._state != "ready" or self._client is None:
             away = f"no connection within {timeout:g} s"
@@ -211,11 +219,11 @@ class Member:
             raise ConnectionClosed(f"{self.name} is not connected: {why}")
         return self._client
 
-    async def ask(self, work: Callable[[Client], Awaitable[T]], *, timeout: float) -> T:
+    async def ask(self, work: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:
         """Have something done with the server's client, once that is connected.
 
         Args:
-            timeout: seconds to wait for that.
+            timeout: seconds to wait for that; by default ``options.ready_timeout``.
 
         Raises:
             ConnectionClosed: it is not connected, or was cut off meanwhile.
@@ -301,15 +309,15 @@ class Member:
         client = Client(
             self._openers,
             name=self.name,
-            info=self._options.info or Implementation(name="mcptrio", version=__version__),
+            info=self.options.info or Implementation(name="mcptrio", version=__version__),
             handlers=self._handlers,
-            timeouts=self._options.timeouts,
+            timeouts=self.options.timeouts,
             revision=None,
             restart=self._restarts,
-            ping_interval=self._options.ping_interval,
-            log_level=self._options.log_level,
+            ping_interval=self.options.ping_interval,
+            log_level=self.options.log_level,
             cache_entries=256,
-            known=self._known,
+            known=self._spoken.version,
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -318,7 +326,7 @@ class Member:
                 if failure is not None:
                     raise failure
                 self._client, self._is_live, self._nursery = client, True, nursery
-                self._learn(client.revision)
+                self._spoken.version = client.revision
                 self._came()
         finally:
             self._is_live, self._nursery = False, None
@@ -331,13 +339,9 @@ class Member:
         self._reason = None
         self._move("ready")
 
-    def _learn(self, version: str | None) -> None:
-        self._known = version
-        self._learned(version)
-
     def _fail(self, outcome: object) -> None:
         if isinstance(outcome, Failure):
-            self._learn(None)
+            self._spoken.version = None
             self._reason = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError | OSError):
                 # A fault of ours, or of a transport: it must not reach the other members either.

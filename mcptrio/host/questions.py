@@ -116,7 +116,6 @@ class _Guard:
             except NotApproved as error:
                 entry.end("not_approved", error.message)
                 raise NotApproved(_NO_SAMPLING) from error
-            entry.end("ok")
             return said
 
     def log(self, message: LoggingMessageParams) -> None:
@@ -157,9 +156,7 @@ class _Guard:
                 action = "cancel"
             elif isinstance(answer, Mapping):
                 action = "accept"  # a form without fields is answered with nothing
-            if action == "accept":
-                entry.end("ok")
-            else:
+            if action != "accept":
                 entry.end("declined", action)
             return answer
 

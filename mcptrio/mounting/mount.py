@@ -24,7 +24,6 @@ from mcptrio.errors import ConfigError, ConnectionClosed
 from mcptrio.host.gathering import ListKind, list_one
 from mcptrio.host.listing import own_item
 from mcptrio.host.member import Member
-from mcptrio.host.options import HostOptions
 from mcptrio.mounting.calls import Calls
 from mcptrio.mounting.exported_features import ExportedFeatures
 from mcptrio.mounting.options import MountOptions
@@ -153,10 +152,10 @@ class Mount:
         offers: ExportedFeatures
         remote_access: RemoteAccess
 
-        async def take(member: Member, hosting: HostOptions, kind: ListKind) -> None:
-            listed, is_whole = await list_one(member, kind, hosting)
+        async def take(member: Member, kind: ListKind) -> None:
+            listed, is_whole = await list_one(member, kind)
             if not is_whole:
-                _log.warning("%s: only the first %d of its %s are offered", self.name, hosting.listed, kind)
+                _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
             completes = await member.ask(_completes, timeout=0.0)
             access = AccessReport()
             if self._forwards_caller:

@@ -23,7 +23,7 @@ from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.gathering import ListKind
-from mcptrio.host.member import Member
+from mcptrio.host.member import Member, SpokenRevision
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
 
@@ -58,7 +58,7 @@ class Upstream:
         options: MountOptions,
         *,
         handlers: Handlers,
-        take: Callable[[Member, HostOptions, ListKind], Awaitable[None]],
+        take: Callable[[Member, ListKind], Awaitable[None]],
     ) -> None:
         self._name = name
         self._ways, self.where, self._can_restart = openers(target)
@@ -77,7 +77,7 @@ class Upstream:
         self._used = trio.current_time()
         self._moved = trio.Event()
         self._again = trio.Event()
-        self._known: str | None = None
+        self._spoken = SpokenRevision()
         self.starts = 0
         """How often a connection was begun with."""
 
@@ -165,6 +165,7 @@ class Upstream:
     # Private
 
     def _new_member(self) -> Member:
+        self._spoken.version = self._options.revision or self._spoken.version
         return Member(
             self._name,
             prefix="",
@@ -174,12 +175,8 @@ class Upstream:
             handlers=self._handlers,
             options=self._hosting,
             moved=lambda _: self._move(),
-            known=self._options.revision or self._known,
-            learned=self._learn,
+            spoken=self._spoken,
         )
-
-    def _learn(self, version: str | None) -> None:
-        self._known = version
 
     def _move(self) -> None:
         self._moved.set()
@@ -248,7 +245,7 @@ class Upstream:
 
     async def _take_all(self, member: Member) -> None:
         for kind in KINDS:
-            await self._take(member, self._hosting, kind)
+            await self._take(member, kind)
         if not self.listed.is_set():
             self._used = trio.current_time()
             self.listed.set()
@@ -257,7 +254,7 @@ class Upstream:
     async def _take_changes(self, member: Member, changes: Changes) -> None:
         async for change in changes:
             if change.kind == "resources":
-                await self._take(member, self._hosting, "resources")
-                await self._take(member, self._hosting, "templates")
+                await self._take(member, "resources")
+                await self._take(member, "templates")
             elif change.kind != "resource":
-                await self._take(member, self._hosting, change.kind)
+                await self._take(member, change.kind)
