@@ -135,7 +135,7 @@ class Engine(Protocol):
         """Run a task of the transport's own; what it raises (a store that fails, say) is logged and ends nothing."""
         ...
 
-    def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
+    def mirrored_parameters(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
         """Header name (lower case, without ``mcp-param-``) to the path of the argument it mirrors."""
         ...
 

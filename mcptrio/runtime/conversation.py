@@ -45,7 +45,7 @@ class Conversation:
     connection: Connection
     settings: ServerSettings
     name: str
-    _id: str | None = None
+    _id: str | None = field(alias="id", default=None)
     principal: Principal | None = None
     outlets: list[Outlet] = field(factory=list)
     is_shared: bool = False

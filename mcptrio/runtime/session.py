@@ -73,7 +73,7 @@ class Session(Conversation):
     """
 
     server: SessionOwner
-    _begin: Callable[[Session], None] | None = None
+    _begin: Callable[[Session], None] | None = field(alias="begin", default=None)
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
     """Why it was ended."""
