@@ -1,7 +1,7 @@
 """The exceptions of mcptrio, and the JSON-RPC error codes by name.
 
 Every exception derives from :class:`MCPTrioError`. A subclass of :class:`MCPError` crosses the wire: the peer raises
-the same class with the same attributes (:mod:`mcptrio.protocol.remote_errors`). Any other exception of a handler
+the same class with the same attributes. Any other exception of a handler
 reaches the peer as an :class:`InternalError` without details, and the log in full.
 
 Source: JSON-RPC 2.0 section 5.1; MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import inspect
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +24,7 @@ import mcptrio.net
 import mcptrio.schema
 import mcptrio.serving
 import mcptrio.types
+from tests.test_public_signatures import definition, names, tree
 
 __all__: list[str] = []
 
@@ -51,16 +52,6 @@ HEAVY = {
 """What ``import mcptrio`` must not load: HTTP stacks, validators, ciphers, what plugins may bring."""
 
 
-@cache
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def users() -> str:
     """What a reader learns from: the shipped plugins, the examples, the template and the pages."""
     patterns = (
@@ -70,8 +61,7 @@ def users() -> str:
         "docs/*.md",
         "README.md",
     )
-    files = {file for pattern in patterns for file in ROOT.glob(pattern)} - {ROOT / "docs" / "reference.md"}
-    return "\n".join(file.read_text("utf-8") for file in files)
+    return "\n".join(file.read_text("utf-8") for pattern in patterns for file in ROOT.glob(pattern))
 
 
 def names_in(source: str) -> set[str]:
@@ -100,11 +90,21 @@ def test_unknown_name_is_no_attribute(package: ModuleType) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_public_name_has_a_docstring(name: str) -> None:
     package, _, own = name.rpartition(".")
-    text = getattr(sys.modules[package], own).__doc__ or ""
+    value = getattr(sys.modules[package], own)
+    text = (value.__doc__ if inspect.isclass(value) or inspect.isroutine(value) else below(package, own)) or ""
 
-    alias = reference().alias_of(package, own)
-    assert (text if alias is None else alias[1]).strip()
+    assert text.strip()
     assert not text.startswith("Method generated")
+
+
+def below(module: str, name: str) -> str:
+    """The string below the assignment of a name, in the module that defines it."""
+    home, _, own = (definition(module, name) or "").rpartition(".")
+    for node, after in pairwise(tree(home).body):
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        if own in [ast.unparse(target) for target in targets] and isinstance(after, ast.Expr):
+            return str(ast.literal_eval(after.value))
+    return ""
 
 
 def private_imports(source: str) -> Iterator[str]:
@@ -135,19 +135,22 @@ def test_private_import_is_found() -> None:
 def test_every_public_name_is_used() -> None:
     """By a plugin, an example or a page; or in the signature of another public name."""
     used = names_in(users())
-    reference = (ROOT / "docs" / "reference.md").read_text("utf-8")
-    signatures = re.sub(r"^(#+ .*|(class|def|async def) \w+)", "", reference, flags=re.MULTILINE)
+    for module in (*PACKAGES, *map(importlib.import_module, MODULES)):
+        for name in module.__all__:
+            value = getattr(module, name)
+            used |= {each.rpartition(".")[2] for each in names(value)}
+            used |= names_in((inspect.isclass(value) and value.__doc__) or below(module.__name__, name))
 
-    assert [name for name in NAMES if name.rpartition(".")[2] not in used | names_in(signatures)] == []
+    assert [name for name in NAMES if name.rpartition(".")[2] not in used] == []
 
 
-def test_reference_is_up_to_date() -> None:
-    """Mend it with: python docs/make_reference.py"""
-    module = reference()
-    page = module.PAGE.read_text("utf-8")
+def test_each_public_module_has_a_page_of_reference() -> None:
+    pages = {page: page.read_text("utf-8") for page in (ROOT / "docs" / "api").glob("*.rst")}
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
 
-    assert [name for name in NAMES if f"### `{name.rpartition('.')[2]}`\n" not in page] == []
-    assert page == module.render()
+    shown = re.findall(r"^\.\. automodule:: (\S+)$", "\n".join(pages.values()), re.MULTILINE)
+    assert sorted(shown) == sorted([*MODULES, *(package.__name__ for package in PACKAGES)])
+    assert [page.name for page in pages if f"(api/{page.name})" not in index] == []
 
 
 @pytest.mark.parametrize("statement", ["from mcptrio import *", "import mcptrio.auth, mcptrio.cli"])

@@ -67,6 +67,8 @@ class SessionStore(Protocol):
 
 @frozen
 class StoredEvent:
+    """An event of a stream."""
+
     id: str
     """Unique in the session, visible ASCII; names its stream."""
     data: bytes

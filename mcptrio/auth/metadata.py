@@ -137,7 +137,7 @@ def read_object(document: bytes, where: str) -> Mapping[str, Any]:
     """A JSON object of somebody else's.
 
     Raises:
-        AuthorizationError: it is none, or larger than :data:`MOST_BYTES`.
+        AuthorizationError: it is none, or larger than 128 KiB.
     """
     if len(document) > MOST_BYTES:
         raise AuthorizationError(f"expected at most {MOST_BYTES} bytes, got {len(document)} @ {shown(where)}")

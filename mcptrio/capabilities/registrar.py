@@ -43,7 +43,7 @@ class Registrar(ABC):
 
         Raises:
             TypeError, ValueError: the function or an option does not fit.
-            Duplicate: the name is taken.
+            ValueError: the name is taken.
         """
         return self._offer(function, mark_of(function, ToolMark, options))
 
@@ -62,7 +62,7 @@ class Registrar(ABC):
 
         Raises:
             TypeError, ValueError: the function or an option does not fit.
-            Duplicate: the URI is taken.
+            ValueError: the URI is taken.
         """
         named = {"uri": uri, **options} if uri else dict(options)
         return self._offer(function, mark_of(function, ResourceMark, named))
@@ -79,7 +79,7 @@ class Registrar(ABC):
 
         Raises:
             TypeError, ValueError: the function or an option does not fit.
-            Duplicate: the name is taken.
+            ValueError: the name is taken.
         """
         return self._offer(function, mark_of(function, PromptMark, options))
 
@@ -104,7 +104,7 @@ class Registrar(ABC):
 
         Raises:
             TypeError, ValueError: the function or ``of`` does not fit.
-            Duplicate: the argument is completed already.
+            ValueError: the argument is completed already.
         """
         return self._offer(candidates, CompletionMark(of=of, name=name, argument=argument))
 
@@ -128,7 +128,7 @@ class Registrar(ABC):
 
         Raises:
             ValueError: the name belongs to the specification.
-            Duplicate: the name is taken.
+            ValueError: the name is taken.
         """
         return self._offer(function, MethodMark(name=name, notification=notification, capability=capability))
 

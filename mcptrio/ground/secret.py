@@ -11,7 +11,7 @@ __all__ = ["Secret"]
 
 
 class Secret:
-    """A text that only :meth:`reveal` gives away: not ``repr``, not ``str``, not a traceback, not a copy by pickle."""
+    """Text that only :meth:`mcptrio.Secret.reveal` returns. ``repr``, ``str``, tracebacks and pickle do not show it."""
 
     __slots__ = ("_text",)
 
@@ -19,6 +19,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
+        """Return the text."""
         return self._text
 
     def __repr__(self) -> str:

@@ -43,8 +43,9 @@ class HostChange:
 
     Args:
         server: whose.
-        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``server``: it
-            was connected, lost, added or removed, and with it all that it lists; :meth:`Host.status` knows more.
+        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``server`` if
+            the server was connected, lost, added or removed, and its lists with it. :meth:`mcptrio.Host.status` has
+            details.
         uri: of the resource; it may lie below the one subscribed to.
     """
 

@@ -26,6 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 hookspec = pluggy.HookspecMarker(_PROJECT)
 hookimpl = pluggy.HookimplMarker(_PROJECT)
+"""Marks a function, or a method of a plugin object, as the implementation of a hook."""
 
 
 class Hooks:

@@ -71,7 +71,7 @@ class PluginSetup(CatalogRegistrar):
         Raises:
             TypeError, ValueError: a marked method or a hook is wrong.
             ValueError: the object belongs to a plugin already.
-            Duplicate: a name is taken.
+            ValueError: a name is taken.
         """
         self._adopt(self._plugin, part, self)
         marks = list(marks_of(part))
@@ -152,7 +152,7 @@ class PluginSetup(CatalogRegistrar):
 
         Raises:
             ValueError: it is no path, or the root.
-            Duplicate: the path is taken.
+            ValueError: the path is taken.
         """
         self._catalog.routes.add(path, app, self._plugin)
         self._note("routes", path)

@@ -66,7 +66,7 @@ class FormField:
     default: Any = ABSENT
     """The value where nothing is given; of ``choices`` a tuple. ``ABSENT``: there is none."""
     format: str | None = None
-    """Checked where it is one of :data:`~mcptrio.schema.formats.FORMATS`; another is only a note."""
+    """Checked if it is ``email``, ``uri``, ``date`` or ``date-time``; any other is only a note."""
     minimum: float | None = None
     maximum: float | None = None
     min_length: int | None = None

@@ -56,7 +56,7 @@ async def over_http(
     """Open the server and serve it over HTTP for as long as the block lasts.
 
     At the end no more connections are accepted, requests in flight have the server's shutdown timeout, and
-    :data:`HTTP_GRACE` seconds later the connections are closed.
+    a second later the connections are closed.
 
     Args:
         host: the address to listen on; requests may carry it in ``Host``.

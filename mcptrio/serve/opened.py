@@ -37,7 +37,7 @@ class Transport(Protocol):
                 closes the channel; in ``await engine.contained(partial(engine.serve, channel), "a peer")`` what goes
                 wrong with one is logged and ends nothing else.
             stopping: once it is set, no more peers are wanted. Those that are served get the server's shutdown timeout,
-                and :data:`GRACE` seconds later the transport is cancelled.
+                and a second later the transport is cancelled.
             task_status: started with where it serves, in words for the log, when peers can come.
         """
         ...
@@ -69,7 +69,7 @@ async def over_transport(server: Server, transport: Transport) -> AsyncIterator[
     """Open the server and serve it over a transport of your own for as long as the block lasts.
 
     At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and
-    :data:`GRACE` seconds later the transport is cancelled. An exception of the transport cancels the block.
+    a second later the transport is cancelled. An exception of the transport cancels the block.
 
     Returns:
         The addresses that the transport is started with.

@@ -33,7 +33,6 @@ class Recording:
 
     def __init__(self, *, folder: Path | None = None, update: bool = False) -> None:
         self.messages: list[Recorded] = []
-        """Everything so far. Kept as long as the recording is."""
         self.rewritten: list[Path] = []
         """Snapshots that were not there, or said something else."""
         self._folder = folder or Path()

@@ -78,7 +78,7 @@ class LoopbackRedirects:
 
     @asynccontextmanager
     async def open(self, registered: Sequence[str], issuer: str | None) -> AsyncIterator[Redirect]:
-        """A port of the loopback interface. See :meth:`mcptrio.auth.client.redirects.Redirects.open`.
+        """A port of the loopback interface. See :meth:`mcptrio.auth.Redirects.open`.
 
         Raises:
             AuthorizationError: it is taken, or there is no such interface.

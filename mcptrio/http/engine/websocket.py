@@ -23,7 +23,6 @@ from wsproto.events import BytesMessage, CloseConnection, Message, Ping, Pong, T
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
-from mcptrio.http.engine.exchange import status_line
 from mcptrio.http.engine.request_parser import Head
 
 if TYPE_CHECKING:
@@ -46,12 +45,12 @@ class WebSocketExchange:
 
     def __init__(self, connection: Connection, head: Head) -> None:
         self.head = head
-        self.is_complete = False
+        self.complete = False
         """Whether it has ended in order: with a response, or a close frame."""
         self.closes = True
         self.gone = False
+        self.parted = False
         self.is_uploading = False
-        self.is_kept_open = False
         self.refusal = 0
         self.began = trio.current_time()
         self.is_logged = not connection.is_logged
@@ -88,11 +87,11 @@ class WebSocketExchange:
         self._is_read = False
         if self._frames is None:
             await self._accepted.wait()
-        if self._frames is not None and not self.is_complete:
+        if self._frames is not None and not self.complete:
             self._heard, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
         most = self._connection.limits.message_bytes
-        while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.is_complete:
+        while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.complete:
             await self._news.wait()
         self._is_read = True
         self._heard = trio.current_time()
@@ -106,7 +105,7 @@ class WebSocketExchange:
     def look(self, now: float) -> None:
         """Ping a client of which nothing was heard for a while; give up one that does not answer."""
         interval = self._connection.limits.ping_interval
-        if self._frames is None or self.is_complete or not self._is_read:
+        if self._frames is None or self.complete or not self._is_read:
             return
         if now >= self._pinged + interval:
             self._connection.cut()
@@ -154,13 +153,13 @@ class WebSocketExchange:
             RuntimeError: the application breaks the rules of ASGI.
         """
         kind = event["type"]
-        if kind == "websocket.http.response.body" and self._denial is not None and not self.is_complete:
+        if kind == "websocket.http.response.body" and self._denial is not None and not self.complete:
             self._denial_body.append(event.get("body", b""))
             if not event.get("more_body", False):
                 await self._respond(
                     self._denial["status"], self._denial.get("headers", ()), b"".join(self._denial_body)
                 )
-        elif self.is_complete or self.gone:
+        elif self.complete or self.gone:
             # The peer may close while we send; that is nobody's fault.
             await trio.lowlevel.checkpoint()
         elif self._frames is not None and kind == "websocket.send":
@@ -180,7 +179,7 @@ class WebSocketExchange:
 
     async def refuse(self, status: int) -> None:
         """The application does not want it, or has failed."""
-        if self.is_complete:
+        if self.complete:
             return
         if self._frames is None:
             await self._respond(status, (), b"")
@@ -211,9 +210,9 @@ class WebSocketExchange:
         self._accepted.set()
 
     async def _respond(self, status: int, headers: Any, body: bytes) -> None:
-        self.is_complete = True
+        self.complete = True
         self.status = status
-        lines = [status_line(status), b"connection: close\r\ncontent-length: %d\r\n" % len(body)]
+        lines = [self._connection.status_line(status), b"connection: close\r\ncontent-length: %d\r\n" % len(body)]
         unsized = [each for each in headers if each[0] not in (b"content-length", b"connection", b"transfer-encoding")]
         await self._write(self._head(lines, unsized) + body)
         self._disconnect(_ABNORMAL, "")
@@ -250,16 +249,16 @@ class WebSocketExchange:
         elif isinstance(event, Ping):
             await self._answer(frames.send(event.response()))
         elif isinstance(event, CloseConnection):
-            self.is_complete = True
+            self.complete = True
             await self._answer(frames.send(event.response()))
             self._disconnect(event.code, event.reason or "")
         elif isinstance(event, Pong):
             pass  # that something came is all it says
 
     async def _close(self, frames: Frames, code: int, reason: str) -> None:
-        if self.is_complete:
+        if self.complete:
             return
-        self.is_complete = True
+        self.complete = True
         try:
             data = frames.send(CloseConnection(code=code, reason=reason[:100]))
         except LocalProtocolError:

@@ -63,6 +63,7 @@ class LegacyChannel:
         """
         if not self._exchange.streaming:
             async with self._writing:
+                await self._exchange.stream()
                 await self._exchange.write(sse.encode(self._endpoint.encode("ascii"), event="endpoint"))
         try:
             with trio.move_on_after(self._first_message_timeout):
@@ -99,8 +100,9 @@ class LegacyChannel:
 
     # The exchanges' side
 
-    def leave(self) -> None:
-        """The client has closed the stream, which breaks the channel like a pipe."""
+    async def watch(self) -> None:
+        """Wait until the client closes the stream, which breaks the channel like a pipe."""
+        await self._exchange.disconnected()
         self._break(_LEFT)
 
     async def keep_alive(self) -> None:

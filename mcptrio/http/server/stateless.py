@@ -53,7 +53,7 @@ async def answer(
                 reply,
                 principal=principal,
                 opened=reply.opened,
-                standing=exchange.can_stay_open and exchange.takes_events,
+                standing=exchange.is_direct and exchange.takes_events,
             )
         except Overloaded as error:
             overloaded = error
@@ -68,7 +68,7 @@ async def answer(
         exchange.stays(partial(reply.leave, "the access token is no longer good"))
     await exchange.while_connected(work, reply.leave)
     if stands:
-        reply.keep_open()
+        reply.part()
         return
     if exchange.gone or reply.written is not None:
         return
@@ -177,10 +177,10 @@ class _Reply:
         elif self._exchange.takes_events and not self._closed and self.final is None:
             self._begin()
 
-    def keep_open(self) -> None:
+    def part(self) -> None:
         """The stream goes on without the task that has begun it."""
         self.written = None
-        self._exchange.keep_open()
+        self._exchange.part()
 
     async def end(self) -> None:
         """Everything has been written: the response is complete."""
@@ -191,11 +191,9 @@ class _Reply:
                 pass
 
     def write_now(self) -> bool:
-        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working.
-
-        Returns:
-            Whether that was possible without waiting.
-        """
+        """See :meth:`write`. Whether it could be done without waiting."""
+        if not self._exchange.is_direct:
+            return False
         is_written = False
         try:
             self._rest = self._exchange.write_now(self._take() or COMMENT)
@@ -209,11 +207,16 @@ class _Reply:
         return True
 
     async def write(self) -> None:
-        """Write what :meth:`write_now` has left, and what was queued meanwhile."""
+        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working."""
+        assert self._outbox is not None
         is_written = False
         try:
-            rest, self._rest = self._rest, b""
-            await self._exchange.write_rest(rest)
+            if self._rest:
+                rest, self._rest = self._rest, b""
+                await self._exchange.write_rest(rest)
+            else:
+                await self._exchange.stream()
+                await self._exchange.write(self._take() or COMMENT)
             # Everything that waited goes out in one write: 6 to 11 times the events per second.
             while data := self._take():
                 await self._exchange.write(data)
@@ -230,9 +233,8 @@ class _Reply:
         """Nothing can be written any more."""
         assert self._outbox is not None
         self._exchange.gone = True
-        # First: a handler that waits for room is cancelled, and does not hear of a full outbox.
-        self.leave()
         self._outbox.abort()
+        self.leave()
         self._writing = False
         self._finish()
 
@@ -269,7 +271,7 @@ class _Reply:
         if self.written is not None:
             self.written.set()
         elif self._exchange.gone or self._silence.writers.ended:
-            self._exchange.close()
+            self._exchange.over()
         else:
             self._silence.writers.start_soon(self._end_alone)
 
@@ -277,4 +279,4 @@ class _Reply:
         try:
             await self.end()
         finally:
-            self._exchange.close()
+            self._exchange.over()
