@@ -21,7 +21,7 @@ from mcptrio.auth.client.registration import PreRegistered, Registered
 from mcptrio.auth.urls import resource_metadata_urls, shown
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.credentials import http_url, store_of
-from mcptrio.cli.client.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode
 from mcptrio.cli.client.running import Work, run_at_console
 from mcptrio.cli.client.signing_in import sign_in
 from mcptrio.cli.client.targets import TargetOptions, find_target, read_value

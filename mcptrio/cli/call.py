@@ -10,9 +10,9 @@ import click
 from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.contents import Contents, says_the_same
-from mcptrio.cli.client.exits import ExitCode
+from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.tool_options import as_words, help_of
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.terminal.console import refers_to_log
 from mcptrio.cli.terminal.input_lines import read_input
 from mcptrio.cli.terminal.progress import progress_line

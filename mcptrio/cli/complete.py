@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.prompt import read_texts
 from mcptrio.ground.quoting import printable
 

@@ -9,7 +9,7 @@ import click
 
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.schema_words import signature
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.client.listings import Listing
 from mcptrio.errors import MethodNotFound
 from mcptrio.ground.quoting import printable

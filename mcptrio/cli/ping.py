@@ -9,8 +9,8 @@ import click
 import trio
 
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.exits import ExitCode, line_of
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.exit_codes import ExitCode, line_of
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
 __all__ = ["command"]

@@ -9,7 +9,7 @@ import click
 from mcptrio.cli.client.arguments import read_file, split_word
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.contents import Contents
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name

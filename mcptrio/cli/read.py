@@ -12,7 +12,7 @@ import trio
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.contents import Contents, bytes_of
 from mcptrio.cli.client.saving import write_file
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.terminal.terminal import Interrupted
 from mcptrio.errors import ConfigError

@@ -30,7 +30,7 @@ from mcptrio.cli.server.plugin_server import (
     report_opened,
     tables_of,
 )
-from mcptrio.cli.server.serve_request import Asked
+from mcptrio.cli.server.serve_settings import Asked
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import Config
 

@@ -10,9 +10,9 @@ import click
 from attrs import frozen
 
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.exits import line_of
+from mcptrio.cli.client.exit_codes import line_of
 from mcptrio.cli.client.schema_words import properties
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.list import fetch
 from mcptrio.cli.terminal.layout import Style
 from mcptrio.client.subscriptions import Change, Changes

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mcptrio.host.listing import HostResource as HostResource
     from mcptrio.host.listing import HostResourceTemplate as HostResourceTemplate
     from mcptrio.host.listing import HostTool as HostTool
-    from mcptrio.host.member import ConnectionState as ConnectionState
-    from mcptrio.host.member import ConnectionStatus as ConnectionStatus
+    from mcptrio.host.managed_server import ConnectionState as ConnectionState
+    from mcptrio.host.managed_server import ConnectionStatus as ConnectionStatus
     from mcptrio.host.options import HostOptions as HostOptions
 
 _HOMES = {
@@ -58,8 +58,8 @@ _HOMES = {
     "HostTool": "mcptrio.host.listing",
     # Options and status
     "AskInput": "mcptrio.connecting.mcp_json.inputs",
-    "ConnectionState": "mcptrio.host.member",
-    "ConnectionStatus": "mcptrio.host.member",
+    "ConnectionState": "mcptrio.host.managed_server",
+    "ConnectionStatus": "mcptrio.host.managed_server",
     "HostOptions": "mcptrio.host.options",
     "Input": "mcptrio.connecting.mcp_json.inputs",
 }

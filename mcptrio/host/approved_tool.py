@@ -16,7 +16,7 @@ from mcptrio.host.approval import Approval, ApprovalRequest
 from mcptrio.host.audit import Entry
 from mcptrio.host.listing import own_item
 from mcptrio.host.lookup import find, find_fresh
-from mcptrio.host.member import Member
+from mcptrio.host.managed_server import Member
 from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["approved_tool"]

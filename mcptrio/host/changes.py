@@ -23,7 +23,7 @@ from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.backoff import LONGEST, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.host.member import Member
+from mcptrio.host.managed_server import Member
 
 __all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "Wanted"]
 

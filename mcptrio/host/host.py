@@ -34,10 +34,10 @@ from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges, Wanted
-from mcptrio.host.gathering import gather
+from mcptrio.host.list_collection import gather
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.lookup import HOSTED, Hosted, find
-from mcptrio.host.member import ConnectionStatus, Member, SpokenRevision
+from mcptrio.host.managed_server import ConnectionStatus, Member, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of

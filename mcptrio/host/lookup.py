@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed, InvalidParams
-from mcptrio.host.gathering import list_one
+from mcptrio.host.list_collection import list_one
 from mcptrio.host.listing import HostTool
-from mcptrio.host.member import Member
+from mcptrio.host.managed_server import Member
 from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["HOSTED", "Hosted", "find", "find_fresh"]

@@ -16,7 +16,7 @@ from attrs import frozen
 from mcptrio.capabilities.catalog import catalog_of
 from mcptrio.capabilities.context import Context
 from mcptrio.capabilities.registrar import Registrar
-from mcptrio.host.gathering import ListKind
+from mcptrio.host.list_collection import ListKind
 from mcptrio.mounting.names import mounted_name
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.relay import Relay

@@ -21,9 +21,9 @@ from mcptrio.client.client import Client
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError, ConnectionClosed
-from mcptrio.host.gathering import ListKind, list_one
+from mcptrio.host.list_collection import ListKind, list_one
 from mcptrio.host.listing import own_item
-from mcptrio.host.member import Member
+from mcptrio.host.managed_server import Member
 from mcptrio.mounting.calls import Calls
 from mcptrio.mounting.exported_features import ExportedFeatures
 from mcptrio.mounting.options import MountOptions

@@ -22,8 +22,8 @@ from mcptrio.connecting.connect import openers
 from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.host.gathering import ListKind
-from mcptrio.host.member import Member, SpokenRevision
+from mcptrio.host.list_collection import ListKind
+from mcptrio.host.managed_server import Member, SpokenRevision
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
 

@@ -13,7 +13,7 @@ import click
 import pytest
 from attrs import frozen
 
-from mcptrio.cli.client.exits import EXIT_CODES, ExitCode
+from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode
 from mcptrio.cli.group import COMMANDS, cli
 from tests.commands.processes import run_lines
 from tests.test_readme import blocks_of

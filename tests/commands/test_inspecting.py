@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio.cli.inspect.oddities import odd_tools
-from mcptrio.cli.inspect.suspicious import suspicions
+from mcptrio.cli.inspect.lint import odd_tools
+from mcptrio.cli.inspect.prompt_injection import suspicions
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import REVISIONS
 from tests.commands.processes import at_terminal, run, with_plugin

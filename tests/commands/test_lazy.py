@@ -79,7 +79,7 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
         "mcptrio.cli.serve",
         "mcptrio.cli.server",
         "mcptrio.cli.server.auth",
-        "mcptrio.cli.server.serve_request",
+        "mcptrio.cli.server.serve_settings",
         "mcptrio.cli.server.config_options",
         "mcptrio.cli.server.plugin_server",
         "mcptrio.cli.server.log_output",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcptrio.cli.dev.conversation import OWN, Conversation
+from mcptrio.cli.dev.session_state import OWN, Conversation
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, REVISIONS
 

@@ -1,7 +1,7 @@
 """The kind of click command that talks to one server: TARGET, the options for reaching it, and a function.
 
 Each module of this package that is a command of the client has one of these as ``command``; the shell runs the same
-functions without TARGET. The one rule: the function takes a :class:`~mcptrio.cli.client.visit.Visit` and its own
+functions without TARGET. The one rule: the function takes a :class:`~mcptrio.cli.client.command_context.Visit` and its own
 parameters, and knows nothing of how the server was reached.
 """
 
@@ -16,7 +16,7 @@ import click
 from attrs import fields_dict
 
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
-from mcptrio.cli.client.exits import EXIT_CODES
+from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, ClientOptions, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
 from mcptrio.cli.help_pages import SECONDS, Command, split_passed_on

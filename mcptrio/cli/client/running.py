@@ -20,10 +20,10 @@ import click
 import trio
 from attrs import frozen
 
-from mcptrio.cli.client.exits import ExitCode, only, report
+from mcptrio.cli.client.exit_codes import ExitCode, only, report
 from mcptrio.cli.client.targets import Found, TargetOptions, find_target
 from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.interrupts import Interrupts

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mcptrio.cli.server.http import over_http as serve_over_http
 from mcptrio.cli.server.plugin_server import Wanted
-from mcptrio.cli.server.serve_request import Asked
+from mcptrio.cli.server.serve_settings import Asked
 from mcptrio.connecting.targets import Command
 from mcptrio.ground.version import __version__
 from mcptrio.mounting.mount import Mount

@@ -19,7 +19,7 @@ from typing import Any, Final
 import trio
 
 from mcptrio.abc import MessageChannel
-from mcptrio.cli.dev.conversation import Conversation
+from mcptrio.cli.dev.session_state import Conversation
 from mcptrio.cli.dev.sources import Watch, shown
 from mcptrio.cli.dev.worker import Launch, Worker
 from mcptrio.errors import Code, ConnectionClosed

@@ -16,7 +16,7 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from mcptrio.cli.dev.conversation import OWN
+from mcptrio.cli.dev.session_state import OWN
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.last_words import last_reason
 from mcptrio.outbox import Outbox

@@ -16,7 +16,7 @@ import attrs
 import trio
 from attrs import field, frozen
 
-from mcptrio.cli.client.exits import line_of, only
+from mcptrio.cli.client.exit_codes import line_of, only
 from mcptrio.cli.install import FileStatus, HostKind, Installed, Machine, Scope, look
 from mcptrio.cli.install.entries import is_ours
 from mcptrio.cli.terminal.layout import Look, counted

@@ -13,10 +13,10 @@ import click
 from attrs import Factory, asdict, define
 
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.exits import ExitCode
+from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.schema_words import describe, properties, required
-from mcptrio.cli.client.visit import Visit
-from mcptrio.cli.inspect.oddities import (
+from mcptrio.cli.client.command_context import Visit
+from mcptrio.cli.inspect.lint import (
     SEVERITIES,
     Oddity,
     odd_prompts,

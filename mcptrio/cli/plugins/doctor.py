@@ -18,7 +18,7 @@ from attrs import define, field
 
 from mcptrio.cli.help_pages import SECONDS, Command
 from mcptrio.cli.server.config_options import own_command
-from mcptrio.cli.server.doctor_child import question
+from mcptrio.cli.server.plugin_check import question
 from mcptrio.cli.server.plugin_server import Chosen, Wanted, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Look, Style, counted
@@ -112,7 +112,7 @@ async def _examine_all(names: Sequence[str], chosen: Chosen, timeout: float) -> 
 
 
 async def _examine(examined: _Examined, asked: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
-    command = own_command(asked, module="mcptrio.cli.server.doctor_child")
+    command = own_command(asked, module="mcptrio.cli.server.plugin_check")
     async with at_once:
         process = start_process(command, env=os.environ)
         os.close(process.stdin)

@@ -13,7 +13,7 @@ from attrs import evolve
 from mcptrio.cli.server.auth import guard_for
 from mcptrio.cli.server.own_issuers import check_own_issuers
 from mcptrio.cli.server.renewing import renewal
-from mcptrio.cli.server.serve_request import Asked, given
+from mcptrio.cli.server.serve_settings import Asked, given
 from mcptrio.cli.server.tls import certificates_of
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.http_options import SQLITE_STORE, StoreName

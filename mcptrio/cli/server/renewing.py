@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from mcptrio.cli.server.plugin_server import MOUNT, add_mounts, isolation, tables_of
-from mcptrio.cli.server.serve_request import Asked
+from mcptrio.cli.server.serve_settings import Asked
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.server import Server
 

@@ -12,7 +12,7 @@ import sys
 import trio
 
 from mcptrio.cli.server.config_options import own_command
-from mcptrio.cli.server.serve_request import Asked
+from mcptrio.cli.server.serve_settings import Asked
 from mcptrio.serve.process import Hangups, run
 from mcptrio.serve.workers import Plan, Pool
 from mcptrio.transports.sockets import listen

@@ -19,8 +19,8 @@ import trio
 from mcptrio.cli import watch
 from mcptrio.cli.call import command as call_command
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.exits import ExitCode, only, report
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.exit_codes import ExitCode, only, report
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.complete import command as complete_command
 from mcptrio.cli.inspect import command as inspect_command
 from mcptrio.cli.list import command as list_command

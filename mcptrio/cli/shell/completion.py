@@ -15,7 +15,7 @@ import trio
 
 from mcptrio.cli.client.arguments import read_arguments
 from mcptrio.cli.client.schema_words import choices, properties, required, word, words_of
-from mcptrio.cli.client.visit import Visit
+from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.list import KINDS, fetch
 from mcptrio.cli.shell.words import Typed, quoted, typed_words
 from mcptrio.cli.terminal.line_editor import Completions

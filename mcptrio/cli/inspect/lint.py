@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import frozen
 
 from mcptrio.cli.client.schema_words import properties
-from mcptrio.cli.inspect.suspicious import suspicions
+from mcptrio.cli.inspect.prompt_injection import suspicions
 from mcptrio.ground.quoting import quote, quote_name
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate

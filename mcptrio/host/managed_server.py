@@ -31,7 +31,7 @@ from mcptrio.protocol.revisions.revision import Changes, Revision
 
 __all__ = ["ConnectionState", "ConnectionStatus", "Member", "SpokenRevision"]
 
-_log = logging.getLogger("mcptrio.host.member")
+_log = logging.getLogger("mcptrio.host.managed_server")
 
 T = TypeVar("T")
 

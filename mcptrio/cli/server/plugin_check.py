@@ -1,4 +1,4 @@
-"""One plugin, looked at in a process of its own: ``python -m mcptrio.cli.server.doctor_child QUESTION``.
+"""One plugin, looked at in a process of its own: ``python -m mcptrio.cli.server.plugin_check QUESTION``.
 
 Started by :mod:`mcptrio.cli.plugins.doctor`, which survives whatever happens here. QUESTION is a JSON object; lines of
 JSON are the answer: what is being done (``stage``), then the report.

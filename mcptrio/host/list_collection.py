@@ -20,12 +20,12 @@ from mcptrio.client.listings import Listing
 from mcptrio.errors import MCPTrioError, MethodNotFound
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.listing import HostList, hosted
-from mcptrio.host.member import Member
+from mcptrio.host.managed_server import Member
 from mcptrio.host.names import hosted_names
 
 __all__ = ["ListKind", "gather", "list_one"]
 
-_log = logging.getLogger("mcptrio.host.gathering")
+_log = logging.getLogger("mcptrio.host.list_collection")
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 
