@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import Config, ServerTable, load_config
+from mcptrio.serve.config import ServeConfig, ServerTable, load_config
 from mcptrio.serve.http_options import HTTPTable
 from mcptrio.serving import ServerLimits, Timeouts
 
@@ -51,7 +51,7 @@ folders = ["/srv"]
 """
 
 
-def read(tmp_path: Path, text: str | bytes) -> Config:
+def read(tmp_path: Path, text: str | bytes) -> ServeConfig:
     file = tmp_path / "mcptrio.toml"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return load_config(file)
@@ -176,7 +176,7 @@ def test_paths_are_beside_the_file(tmp_path: Path) -> None:
 
     assert config.beside("key") == tmp_path / "key"
     assert config.beside("/etc/key") == Path("/etc/key")
-    assert Config().beside("key") == Path("key")
+    assert ServeConfig().beside("key") == Path("key")
 
 
 VALUES = st.one_of(
@@ -206,7 +206,7 @@ def test_any_file_is_read_or_refused_with_its_line(
         assert where == "mcptrio.toml"
         assert 1 <= int(line) <= text.count("\n") + 1
     else:
-        assert isinstance(config, Config)
+        assert isinstance(config, ServeConfig)
 
 
 def test_bounds_of_a_message_may_be_stated(tmp_path: Path) -> None:

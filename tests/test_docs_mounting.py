@@ -13,7 +13,7 @@ from attrs import evolve
 
 from mcptrio.cli.server.plugin_server import tables_of
 from mcptrio.mounting.tables import MountTable, MountTables
-from mcptrio.serve.config import Config, load_config
+from mcptrio.serve.config import ServeConfig, load_config
 from mcptrio.serving import MountOptions
 from tests.processes import environment
 from tests.test_readme import blocks_of
@@ -68,7 +68,7 @@ def test_the_tables_of_the_page_are_valid(tmp_path: Path) -> None:
     [text] = re.findall(r"```toml\n(\[mount\.files\].*?)```", TEXT, re.DOTALL)
     (tmp_path / "mcptrio.toml").write_text(text)
     read = load_config(tmp_path / "mcptrio.toml")
-    tables = tables_of(Config(read.source, {**read.tables, "plugins": {}}))
+    tables = tables_of(ServeConfig(read.source, {**read.tables, "plugins": {}}))
     found = evolve(tables, environ={"ISSUES_AUTHORIZATION": "Bearer x"}).of("mount", MountTables)
 
     assert list(found.servers) == ["files", "issues", "desk"]

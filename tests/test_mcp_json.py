@@ -20,7 +20,7 @@ from mcptrio.connecting.mcp_json import (
     read_mcp_json,
     read_reference,
 )
-from mcptrio.connecting.mcp_json.jsonc import DEPTH, JSONProblem, parse
+from mcptrio.connecting.mcp_json.jsonc import MAX_DEPTH, JSONProblem, parse
 
 __all__: list[str] = []
 
@@ -495,7 +495,7 @@ def test_comments_and_trailing_commas() -> None:
         ("[1.]", "expected JSON, got something else", 1),
         ("[NaN]", "expected JSON, got a name without quotation marks", 1),
         ('{"a": 1,\n"a": 2}', "expected each name once, got one twice", 2),
-        ("[" * (DEPTH + 1), f"expected at most {DEPTH} levels", 1),
+        ("[" * (MAX_DEPTH + 1), f"expected at most {MAX_DEPTH} levels", 1),
     ],
 )
 def test_what_is_no_json(text: str, told: str, line: int) -> None:

@@ -233,7 +233,7 @@ async def test_one_connection_too_many_is_told_so(address: str, caplog: pytest.L
 
 
 async def test_very_many_too_many_are_closed_without_a_word(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcptrio.serve.stream.REFUSALS", 1)
+    monkeypatch.setattr("mcptrio.serve.stream.MAX_REFUSALS", 1)
     async with running(address, options=StreamOptions(connections=1)) as it:
         await it.peer()
         async with await it.dial() as told, await it.dial() as untold:

@@ -16,10 +16,10 @@ from trio.testing import wait_all_tasks_blocked
 from mcptrio.errors import ConfigError
 from mcptrio.http.engine.server import run_engine
 from mcptrio.serve.worker import VARIABLE, Beginning, adopt
-from mcptrio.serve.worker_balance import PAUSE, Board, Place
-from mcptrio.serve.worker_bus import Relay, WorkerBus
-from mcptrio.serve.worker_link import FRAME_BYTES, Kind, WorkerLink
-from mcptrio.serve.worker_output import Output, WorkerStderr
+from mcptrio.serve.worker_balance import PAUSE_SECONDS, Board, BoardPlace
+from mcptrio.serve.worker_bus import BusRelay, WorkerBus
+from mcptrio.serve.worker_link import MAX_FRAME_BYTES, FrameKind, WorkerLink
+from mcptrio.serve.worker_output import SharedStderr, WorkerStderr
 from mcptrio.transports.sockets import listen
 
 __all__: list[str] = []
@@ -35,15 +35,15 @@ def links() -> Iterator[tuple[WorkerLink, WorkerLink]]:
 @asynccontextmanager
 async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
     """The buses of two workers of one parent."""
-    relay = Relay()
+    relay = BusRelay()
     buses = []
 
     async def parent(link: WorkerLink) -> None:
         while True:
             for kind, body in await link.receive():
-                if kind is Kind.FOLLOW:
+                if kind is FrameKind.FOLLOW:
                     relay.follow(link, body)
-                elif kind is Kind.UNFOLLOW:
+                elif kind is FrameKind.UNFOLLOW:
                     relay.unfollow(link, body)
                 else:
                     relay.pass_on(link, body)
@@ -103,13 +103,13 @@ async def test_parent_that_does_not_read_delays_nobody() -> None:
     with links() as (worker, parent):
         for number in range(5000):
             worker.tell(b"a", b"%05d" % number + b"x" * 1000)
-        worker.order(Kind.READY, b"")
+        worker.order(FrameKind.READY, b"")
         assert worker.lost > 3000
 
         kinds, bodies = [], []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(worker.send)
-            while Kind.READY not in kinds or not bodies[-1].startswith(b"\0\1a04999"):
+            while FrameKind.READY not in kinds or not bodies[-1].startswith(b"\0\1a04999"):
                 for kind, body in await parent.receive():
                     kinds.append(kind)
                     bodies.append(body)
@@ -127,12 +127,12 @@ async def test_topic_followed_and_left_before_it_was_told_is_never_told() -> Non
                 pass
         async with trio.open_nursery() as nursery:
             nursery.start_soon(worker.send)
-            worker.order(Kind.READY)
+            worker.order(FrameKind.READY)
             frames = []
-            while not any(kind is Kind.READY for kind, _ in frames):
+            while not any(kind is FrameKind.READY for kind, _ in frames):
                 frames += await parent.receive()
             nursery.cancel_scope.cancel()
-    assert {kind for kind, _ in frames} <= {Kind.NEWS, Kind.READY}
+    assert {kind for kind, _ in frames} <= {FrameKind.NEWS, FrameKind.READY}
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ async def test_what_is_no_frame_ends_the_link(sent: bytes) -> None:
 async def test_news_that_are_too_large_stay_here() -> None:
     async with two_workers() as (here, there), here.subscribe("a") as own, there.subscribe("a") as other:
         await wait_all_tasks_blocked(0.01)
-        await here.publish("a", bytes(FRAME_BYTES))
+        await here.publish("a", bytes(MAX_FRAME_BYTES))
         await here.publish("a", b"small")
 
-        assert len(await anext(own)) == FRAME_BYTES
+        assert len(await anext(own)) == MAX_FRAME_BYTES
         assert await anext(other) == b"small"
 
 
@@ -232,7 +232,7 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
 async def test_each_line_names_its_worker(as_json: bool, capfd: pytest.CaptureFixture[str]) -> None:
     read, write = os.pipe()
     async with trio.open_nursery() as nursery:
-        output = Output()
+        output = SharedStderr()
         nursery.start_soon(output.run)
         os.write(write, b'{"level": "info"}\n\nTrace')
         os.write(write, b"back\n" + b"x" * 60_000)
@@ -250,10 +250,10 @@ async def test_each_line_names_its_worker(as_json: bool, capfd: pytest.CaptureFi
 
 def test_worker_with_more_connections_than_another_lets_it_go_first() -> None:
     with closing(Board(3)) as board:
-        first, second = (Place(os.dup(board.fd), board.take()) for _ in range(2))
+        first, second = (BoardPlace(os.dup(board.fd), board.take()) for _ in range(2))
         assert first.pause(0) == 0
-        assert second.pause(1) == PAUSE
-        assert first.pause(2) == PAUSE
+        assert second.pause(1) == PAUSE_SECONDS
+        assert first.pause(2) == PAUSE_SECONDS
         assert second.pause(2) == 0
         first.leave()
         assert second.pause(5) == 0

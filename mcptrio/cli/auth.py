@@ -25,7 +25,7 @@ from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode
 from mcptrio.cli.client.running import Work, run_at_console
 from mcptrio.cli.client.signing_in import sign_in
 from mcptrio.cli.client.targets import TargetOptions, find_target, read_value
-from mcptrio.cli.help_pages import Command, Group
+from mcptrio.cli.help_pages import CLICommand, CLIGroup
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.json_output import json_option
@@ -43,7 +43,7 @@ _PING: Final = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
-@click.group("auth", cls=Group)
+@click.group("auth", cls=CLIGroup)
 def command() -> None:
     """Log in to servers that ask for it, see where you are logged in, and log out.
 
@@ -52,7 +52,7 @@ def command() -> None:
     """
 
 
-class _AuthCommand(Command):
+class _AuthCommand(CLICommand):
     environment = tuple(
         (name, text) for name, text in VARIABLES.items() if name.endswith("_CREDENTIALS") or "_TLS_" in name
     )

@@ -9,10 +9,10 @@ import click
 
 from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.contents import Contents, says_the_same
 from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.tool_options import as_words, help_of
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.terminal.console import refers_to_log
 from mcptrio.cli.terminal.input_lines import read_input
 from mcptrio.cli.terminal.progress import progress_line
@@ -61,7 +61,7 @@ class _CallCommand(ClientCommand):
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
 )
 async def command(
-    visit: Visit, tool: str, words: tuple[str, ...], base: str | None, no_check: bool, output: Path | None
+    cmd: CommandContext, tool: str, words: tuple[str, ...], base: str | None, no_check: bool, output: Path | None
 ) -> int:
     """Call a tool.
 
@@ -72,37 +72,37 @@ async def command(
     """
     names = []
     found: Tool | None = None
-    async for each in visit.client.tools():
+    async for each in cmd.client.tools():
         names.append(each.name)
         if each.name == tool:
             found = each
             break
-    unlisted = await visit.unlisted("tool", tool, names) if found is None and not no_check else None
+    unlisted = await cmd.unlisted("tool", tool, names) if found is None and not no_check else None
     if unlisted is not None and _HELP[0] in words:
         raise unlisted
     no_check = no_check or unlisted is not None
     if found is not None and _HELP[0] in words:
-        visit.console.print_painted(
-            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=visit.console.look.is_coloured)
+        cmd.console.print_painted(
+            help_of(found, f"mcptrio call … {printable(tool)}", is_coloured=cmd.console.look.is_coloured)
         )
         return ExitCode.DONE
-    given = await _base(visit, base)
+    given = await _base(cmd, base)
     schema = found.input_schema if found is not None else {}
     own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
     arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
     if not no_check:
         check_arguments(arguments, schema)
-    with visit.asking_for(unlisted), progress_line(visit.console, tool) as line:
-        result = await visit.client.call_tool(tool, arguments, progress=line)
-    return await _show(visit, tool, found, result, output)
+    with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
+        result = await cmd.client.call_tool(tool, arguments, progress=line)
+    return await _show(cmd, tool, found, result, output)
 
 
-async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:
+async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     is_typed = text != "-" and not text.startswith("@")
     if text == "-":
-        if not visit.may_read_input:
+        if not cmd.may_read_input:
             raise ConfigError("--args: standard input is read by the shell; say @FILE")
         text = await read_input()
     elif text.startswith("@"):
@@ -113,30 +113,30 @@ async def _base(visit: Visit, text: str | None) -> dict[str, Any] | None:
     return value
 
 
-async def _show(visit: Visit, name: str, tool: Tool | None, result: CallToolResult, output: Path | None) -> int:
+async def _show(cmd: CommandContext, name: str, tool: Tool | None, result: CallToolResult, output: Path | None) -> int:
     code = ExitCode.FAILED if result.is_error else ExitCode.DONE
-    contents = Contents(visit.console, output, name=name)
-    if visit.as_json:
-        visit.console.print_json(visit.wire(result))
+    contents = Contents(cmd.console, output, name=name)
+    if cmd.as_json:
+        cmd.console.print_json(cmd.wire(result))
         if output is not None:
             await contents.save(result.content)
         return code
     if result.is_error:
         answer = " ".join(each.text for each in result.content if isinstance(each, TextContent))
-        if visit.console.has_shown(answer):
+        if cmd.console.has_shown(answer):
             return code
-        visit.console.complain(f"{name} reported an error:")
+        cmd.console.print_error(f"{name} reported an error:")
         await contents.show(result.content, as_error=True)
-        if visit.has_started_server and not visit.verbose and refers_to_log(answer):
-            visit.console.note("--verbose shows the server's log")
+        if cmd.has_started_server and not cmd.verbose and refers_to_log(answer):
+            cmd.console.note("--verbose shows the server's log")
         return code
     structured = result.structured_content
-    if says_the_same(result.content, structured) and visit.console.is_out_terminal:
+    if says_the_same(result.content, structured) and cmd.console.is_out_terminal:
         contents.show_structured(structured)
         return code
     await contents.show(result.content)
     if structured is not ABSENT and not says_the_same(result.content, structured):
         contents.show_structured(structured)
-    if structured is not ABSENT and tool is not None and tool.output_schema is None and visit.verbose:
-        visit.console.note(f"{name} has no output schema, yet its result is structured", "yellow")
+    if structured is not ABSENT and tool is not None and tool.output_schema is None and cmd.verbose:
+        cmd.console.note(f"{name} has no output schema, yet its result is structured", "yellow")
     return code

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from mcptrio.cli.client.client_command import ClientCommand
-from mcptrio.cli.client.command_context import Visit
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.prompt import read_texts
 from mcptrio.ground.quoting import printable
 
@@ -21,17 +21,22 @@ __all__ = ["command"]
 @click.argument("value", default="")
 @click.option("--context", multiple=True, metavar="KEY=VALUE", help="An argument that is settled already.")
 async def command(
-    visit: Visit, of: Literal["prompt", "resource"], name: str, argument: str, value: str, context: tuple[str, ...]
+    cmd: CommandContext,
+    of: Literal["prompt", "resource"],
+    name: str,
+    argument: str,
+    value: str,
+    context: tuple[str, ...],
 ) -> None:
     """Ask for suggestions for an argument of a prompt or a resource template.
 
     NAME is of the prompt, or the URI template; VALUE is what has been typed so far.
     """
-    found = await visit.client.complete(of, name, argument, value, context=read_texts(context))
-    if visit.as_json:
-        visit.console.print_json(visit.wire(found))
+    found = await cmd.client.complete(of, name, argument, value, context=read_texts(context))
+    if cmd.as_json:
+        cmd.console.print_json(cmd.wire(found))
         return
     for each in found.values:
-        visit.console.print(printable(each))
+        cmd.console.print(printable(each))
     if found.has_more or (found.total or 0) > len(found.values):
-        visit.console.note(f"{len(found.values)} of {found.total or 'more'}", "dim")
+        cmd.console.note(f"{len(found.values)} of {found.total or 'more'}", "dim")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 
 __all__ = ["command"]
 
@@ -17,7 +17,7 @@ _VARIABLE = "_MCPTRIO_COMPLETE"
 """As click derives it from the program's name."""
 
 
-@click.command("completion", cls=Command)
+@click.command("completion", cls=CLICommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from mcptrio.cli.help_pages import Group, Rows, complain
+from mcptrio.cli.help_pages import CLIGroup, Rows, print_error
 from mcptrio.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class _Commands(MutableMapping[str, click.Command]):
         return len(list(iter(self)))
 
 
-class _Group(Group):
+class _Group(CLIGroup):
     """Lists the commands in their sections, without importing any."""
 
     def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
@@ -162,7 +162,7 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
             told = told.exceptions[0]
         if not isinstance(told, (ConfigError, PluginError, OSError)):
             raise
-        complain("mcptrio: ", f"{told}{_hint(told)}")
+        print_error("mcptrio: ", f"{told}{_hint(told)}")
         if isinstance(told, PluginError) and (details := details_of(told)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(told, OSError) else 2)

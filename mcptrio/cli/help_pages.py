@@ -1,7 +1,7 @@
 """The help of the commands: sections, two columns where they fit, and colour at a terminal.
 
-Every command and group of the command line is a :class:`Command` or a :class:`Group` of this module. It uses click and
-the standard library alone: a help page takes 60 ms, and with rich-click 170.
+Every command and group of the command line is a :class:`CLICommand` or a :class:`CLIGroup` of this module. It uses
+click and the standard library alone: a help page takes 60 ms, and with rich-click 170.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TextIO, TypeAlias
 
 import click
 
-__all__ = ["SECONDS", "Command", "Group", "Page", "Rows", "complain", "split_passed_on"]
+__all__ = ["SECONDS", "CLICommand", "CLIGroup", "HelpPage", "Rows", "print_error", "split_passed_on"]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
 """Terms, each with its text."""
@@ -46,7 +46,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Page:
+class HelpPage:
     """A help page, written from top to bottom."""
 
     def __init__(self, *, is_coloured: bool) -> None:
@@ -137,7 +137,7 @@ class _Base(click.Command):
             return super().invoke(ctx)
 
 
-class Command(_Base):
+class CLICommand(_Base):
     """A command whose help has sections."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -155,10 +155,10 @@ class Command(_Base):
         return str(page)
 
 
-class Group(_Base, click.Group):
+class CLIGroup(_Base, click.Group):
     """A group whose help lists its commands in the order in which they were added."""
 
-    command_class = Command
+    command_class = CLICommand
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -180,10 +180,10 @@ def split_passed_on(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]
     return (args, None) if at is None else (args[:at], tuple(args[at + 1 :]))
 
 
-def complain(label: str, text: str, file: TextIO | None = None) -> None:
-    from mcptrio.cli.terminal.layout import Look
+def print_error(label: str, text: str, file: TextIO | None = None) -> None:
+    from mcptrio.cli.terminal.layout import TerminalStyle
 
-    look = Look.of(sys.stderr if file is None else file)
+    look = TerminalStyle.of(sys.stderr if file is None else file)
     click.echo(look.wrap(text, "red", "bold", label=label), file=file, err=True, color=look.is_coloured)
 
 
@@ -201,15 +201,15 @@ def _show(error: click.ClickException, file: TextIO | None = None) -> None:
         own_help = error.ctx.command.get_help_option(error.ctx)
         hint = "" if own_help is None else f"Try '{error.ctx.command_path} {max(own_help.opts, key=len)}' for help.\n"
         click.echo(f"{error.ctx.get_usage()}\n{hint}", file=file, err=True)
-    complain("Error: ", error.format_message(), file)
+    print_error("Error: ", error.format_message(), file)
 
 
-def _begun(command: click.Command, ctx: click.Context) -> Page:
+def _begun(command: click.Command, ctx: click.Context) -> HelpPage:
     # Standard error has the help that a group shows when no subcommand is given. Where only the other one of the two is
     # a terminal, click takes the colours out again.
     is_shown = any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
     is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
-    page = Page(is_coloured=is_shown and not is_plain)
+    page = HelpPage(is_coloured=is_shown and not is_plain)
     page.add_usage(ctx.command_path, " ".join(command.collect_usage_pieces(ctx)))
     page.add_text(command.help or "")
     return page

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.schema_words import signature
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.client.listings import Listing
 from mcptrio.errors import MethodNotFound
 from mcptrio.ground.quoting import printable
@@ -26,29 +26,29 @@ _INDENT = "    "
 
 @click.command("list", cls=ClientCommand)
 @click.argument("kind", required=False, type=click.Choice(KINDS), metavar="[tools|resources|templates|prompts]")
-async def command(visit: Visit, kind: str | None) -> None:
+async def command(cmd: CommandContext, kind: str | None) -> None:
     """List what a server has: tools, resources, templates, prompts; all of it, or one kind.
 
     In a pipe, one line for each: name and description, behind a tab.
     """
-    found = {each: await fetch(visit, each) for each in ((kind,) if kind else KINDS)}
-    if visit.as_json:
-        visit.console.print_json({_WIRE[each]: [visit.wire(item) for item in items] for each, items in found.items()})
+    found = {each: await fetch(cmd, each) for each in ((kind,) if kind else KINDS)}
+    if cmd.as_json:
+        cmd.console.print_json({_WIRE[each]: [cmd.wire(item) for item in items] for each, items in found.items()})
         return
     for each, items in found.items():
-        if visit.console.is_out_terminal:
-            _show(visit, each, items, headed=kind is None)
+        if cmd.console.is_out_terminal:
+            _show(cmd, each, items, headed=kind is None)
         else:
             for item in items:
                 words = [_name(item), _summary(item)] if kind else [each, _name(item), _summary(item)]
-                visit.console.print("\t".join(words))
+                cmd.console.print("\t".join(words))
 
 
-async def fetch(visit: Visit, kind: str) -> Sequence[Any]:
+async def fetch(cmd: CommandContext, kind: str) -> Sequence[Any]:
     """Everything of a kind; nothing where the server has no such thing."""
-    if not has(visit, kind):
+    if not has(cmd, kind):
         return ()
-    client = visit.client
+    client = cmd.client
     listings: dict[str, Listing[Any]] = {
         "tools": client.tools(),
         "resources": client.resources(),
@@ -63,14 +63,14 @@ async def fetch(visit: Visit, kind: str) -> Sequence[Any]:
         return ()  # a server with resources need not know templates
 
 
-def has(visit: Visit, kind: str) -> bool:
+def has(cmd: CommandContext, kind: str) -> bool:
     """Whether the server says that it has such a thing."""
-    capabilities = visit.client.capabilities
+    capabilities = cmd.client.capabilities
     return getattr(capabilities, "resources" if kind == "templates" else kind) is not None
 
 
-def _show(visit: Visit, kind: str, items: Sequence[Any], *, headed: bool) -> None:
-    console = visit.console
+def _show(cmd: CommandContext, kind: str, items: Sequence[Any], *, headed: bool) -> None:
+    console = cmd.console
     if headed:
         console.print_painted(console.paint_out(kind if items else f"no {kind}", "bold"))
     for item in items:

@@ -11,14 +11,14 @@ from pathlib import Path
 import click
 from attrs import asdict, evolve
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.install.files import encoded
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.server.lock_file import lock_text, read_lock
 from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import LOCK, Chosen, make_server, plugin_options, prints_on_stderr, unasked
+from mcptrio.cli.server.plugin_server import LOCK, ChosenPlugins, make_server, plugin_options, prints_on_stderr, unasked
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Look, counted
+from mcptrio.cli.terminal.layout import TerminalStyle, counted
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.lock import KINDS
@@ -31,14 +31,14 @@ _MODE = 0o644
 """Of a new file: there is nothing secret in it."""
 
 
-@click.command("lock", cls=Command)
+@click.command("lock", cls=CLICommand)
 @plugin_options
 @click.option(
     "--check", is_flag=True, help="Write nothing: say what has changed since, and end with 1 if anything has."
 )
 @json_option
 @click.pass_context
-def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> None:
+def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: bool) -> None:
     """Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.
 
     The file is written beside the configuration. With locked = true in [tools] a server offers no other tools.
@@ -59,9 +59,9 @@ def command(ctx: click.Context, chosen: Chosen, check: bool, as_json: bool) -> N
         print_json({"changes": [asdict(each) for each in changes]})
     else:
         for each in changes:
-            click.echo(Look.of_stdout().wrap(printable(str(each))))
+            click.echo(TerminalStyle.of_stdout().wrap(printable(str(each))))
         if not changes:
-            click.echo(Look.of_stdout().wrap(f"everything is as in {path}"))
+            click.echo(TerminalStyle.of_stdout().wrap(f"everything is as in {path}"))
     ctx.exit(1 if changes else 0)
 
 
@@ -83,7 +83,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     has_changed = original.data != text.encode()
     if has_changed:
         original.replace(encoded("", text))
-    look = Look.of_stdout()
+    look = TerminalStyle.of_stdout()
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
     elif has_changed:

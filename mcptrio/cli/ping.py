@@ -9,8 +9,8 @@ import click
 import trio
 
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, line_of
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
 __all__ = ["command"]
@@ -28,39 +28,39 @@ __all__ = ["command"]
     metavar="SECONDS",
     help="Wait so long between two.",
 )
-async def command(visit: Visit, count: int, interval: float) -> int:
+async def command(cmd: CommandContext, count: int, interval: float) -> int:
     """Ask a server for a sign of life.
 
     More than one are summed up at the end, or at Ctrl-C: how many got no answer, and the times of the others.
     """
     took: list[float] = []
     failures: list[MCPTrioError] = []
-    with trio.CancelScope() as scope, visit.interrupts.taking_back(scope):
+    with trio.CancelScope() as scope, cmd.interrupts.taking_back(scope):
         for number in range(1, count + 1):
             if number > 1:
                 await trio.sleep(interval)
             try:
-                took.append(await visit.client.ping() * 1000)
+                took.append(await cmd.client.ping() * 1000)
             except MCPTrioError as error:
                 failures.append(error)
                 if count == 1 or not isinstance(error, RequestTimeout | RequestFailed):
                     break  # the connection is lost, or the server refuses: asking again gives no other answer
-                visit.console.complain(line_of(error))
+                cmd.console.print_error(line_of(error))
             else:
-                if not visit.as_json:
-                    visit.console.print(f"{visit.client.name}: {took[-1]:.2f} ms")
-    if visit.as_json and took:
-        visit.console.print_json({"revision": visit.client.revision, "ms": [round(each, 3) for each in took]})
+                if not cmd.as_json:
+                    cmd.console.print(f"{cmd.client.name}: {took[-1]:.2f} ms")
+    if cmd.as_json and took:
+        cmd.console.print_json({"revision": cmd.client.revision, "ms": [round(each, 3) for each in took]})
     elif count > 1 and (took or failures):
-        _sum_up(visit, took, len(failures))
+        _sum_up(cmd, took, len(failures))
     if failures and (not took or not isinstance(failures[-1], RequestTimeout | RequestFailed)):
         raise failures[-1]
     return ExitCode.INTERRUPTED if scope.cancelled_caught else ExitCode.DONE
 
 
-def _sum_up(visit: Visit, took: list[float], lost: int) -> None:
+def _sum_up(cmd: CommandContext, took: list[float], lost: int) -> None:
     line = f"{len(took) + lost} sent, {lost} lost"
     if took:
         slow = sorted(took)[ceil(0.99 * len(took)) - 1]
         line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
-    visit.console.print(visit.console.look.wrap(line), "bold")
+    cmd.console.print(cmd.console.look.wrap(line), "bold")

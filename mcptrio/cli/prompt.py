@@ -8,8 +8,8 @@ import click
 
 from mcptrio.cli.client.arguments import read_file, split_word
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.contents import Contents
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable, quote_name
@@ -25,7 +25,7 @@ __all__ = ["command", "read_texts"]
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
 )
-async def command(visit: Visit, name: str, words: tuple[str, ...], output: Path | None) -> None:
+async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output: Path | None) -> None:
     """Fill in a prompt, and show its messages.
 
     Arguments are texts: KEY=VALUE, or KEY=@FILE for the contents of a file.
@@ -33,19 +33,19 @@ async def command(visit: Visit, name: str, words: tuple[str, ...], output: Path 
     arguments = read_texts(words)
     names: list[str] = []
     unlisted: ConfigError | None = None
-    async for prompt in visit.client.prompts():
+    async for prompt in cmd.client.prompts():
         if prompt.name == name:
             _check(prompt, arguments)
             break
         names.append(prompt.name)
     else:
-        unlisted = await visit.unlisted("prompt", name, names)
-    with visit.asking_for(unlisted), progress_line(visit.console, name) as line:
-        result = await visit.client.get_prompt(name, arguments, progress=line)
-    if visit.as_json:
-        visit.console.print_json(visit.wire(result))
+        unlisted = await cmd.unlisted("prompt", name, names)
+    with cmd.asking_for(unlisted), progress_line(cmd.console, name) as line:
+        result = await cmd.client.get_prompt(name, arguments, progress=line)
+    if cmd.as_json:
+        cmd.console.print_json(cmd.wire(result))
         return
-    console = visit.console
+    console = cmd.console
     contents = Contents(console, output, name=name)
     for number, message in enumerate(result.messages):
         if console.is_out_terminal:

@@ -10,9 +10,9 @@ import click
 import trio
 
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.contents import Contents, bytes_of
 from mcptrio.cli.client.saving import write_file
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.terminal.terminal import Interrupted
 from mcptrio.errors import ConfigError
@@ -32,34 +32,34 @@ _STDOUT = Path("-")
     help="Write it to this file, to files in this folder where it is one, or to standard output (-).",
 )
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-async def command(visit: Visit, uri: str, output: Path | None, force: bool) -> None:
+async def command(cmd: CommandContext, uri: str, output: Path | None, force: bool) -> None:
     """Read a resource.
 
     Text goes to standard output, with a line end, and bytes where that is no terminal; with -o - both as they are.
     """
     way = _way(output)
     if output is not None and way == "file" and await trio.Path(output).exists() and not force:
-        force = await _may_overwrite(visit, output)
-    with progress_line(visit.console, uri) as line:
-        result = await visit.client.read_resource(uri, progress=line)
-    if visit.as_json:
-        visit.console.print_json(visit.wire(result))
+        force = await _may_overwrite(cmd, output)
+    with progress_line(cmd.console, uri) as line:
+        result = await cmd.client.read_resource(uri, progress=line)
+    if cmd.as_json:
+        cmd.console.print_json(cmd.wire(result))
     elif output is not None and way == "file":
         if len(result.contents) != 1:
             raise ConfigError(f"--output: {uri} has {len(result.contents)} parts; expected a folder for them")
         data = bytes_of(result.contents[0], result.contents[0].uri)
         await trio.to_thread.run_sync(partial(write_file, output, data, overwrite=force))
-        visit.console.note(f"{len(data)} bytes saved as {output}", "dim")
+        cmd.console.note(f"{len(data)} bytes saved as {output}", "dim")
     elif way == "folder":
-        contents = Contents(visit.console, output, name=uri)
+        contents = Contents(cmd.console, output, name=uri)
         for each in result.contents:
             await contents.save_resource(each)
     else:
         for each in result.contents:
-            if way == "bytes" or (isinstance(each, BlobResourceContents) and not visit.console.is_out_terminal):
-                visit.console.write_bytes(bytes_of(each, each.uri))
+            if way == "bytes" or (isinstance(each, BlobResourceContents) and not cmd.console.is_out_terminal):
+                cmd.console.write_bytes(bytes_of(each, each.uri))
             else:
-                await Contents(visit.console, None, name=uri).show_resource(each)
+                await Contents(cmd.console, None, name=uri).show_resource(each)
 
 
 def _way(output: Path | None) -> Literal["shown", "bytes", "file", "folder"]:
@@ -70,11 +70,11 @@ def _way(output: Path | None) -> Literal["shown", "bytes", "file", "folder"]:
     return "folder" if output.is_dir() else "file"
 
 
-async def _may_overwrite(visit: Visit, path: Path) -> bool:
-    if visit.terminal is not None and visit.is_interactive:
-        async with visit.terminal.floor():
+async def _may_overwrite(cmd: CommandContext, path: Path) -> bool:
+    if cmd.terminal is not None and cmd.is_interactive:
+        async with cmd.terminal.floor():
             try:
-                said = await visit.terminal.read_line(f"{path} is there already; write over it? (yes/no) ")
+                said = await cmd.terminal.read_line(f"{path} is there already; write over it? (yes/no) ")
             except (EOFError, Interrupted):
                 said = "no"
         if said.strip().lower() in ("yes", "y"):

@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 import click
 
 from mcptrio.cli.group import end
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.serve import serve
 from mcptrio.cli.server.config_options import config_option, host_option, log_level_option, port_option, profile_option
-from mcptrio.cli.server.plugin_server import Chosen, plugin_names
+from mcptrio.cli.server.plugin_server import ChosenPlugins, plugin_names
 
 __all__ = ["command", "run"]
 
 
-@click.command("run", cls=Command)
+@click.command("run", cls=CLICommand)
 @click.argument("plugins", metavar="[FILE.py|NAME]...", nargs=-1, shell_complete=plugin_names)
 @click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
 @host_option
@@ -50,7 +50,7 @@ def command(
         raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
     serve(
         "http" if http else "stdio",
-        Chosen(plugins=plugins, place="FILE.py", objects=objects or (), config=config, profile=profile),
+        ChosenPlugins(plugins=plugins, place="FILE.py", objects=objects or (), config=config, profile=profile),
         addresses=[],
         options={**options, "isolated": False},
     )

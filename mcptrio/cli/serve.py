@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
 from mcptrio.cli.server.config_options import host_option, log_level_option, port_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
-    Chosen,
-    Wanted,
+    ChosenPlugins,
+    WantedPlugins,
     make_server,
     plugin_options,
     refuse_empty,
     report_opened,
     tables_of,
 )
-from mcptrio.cli.server.serve_settings import Asked
+from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 
 if TYPE_CHECKING:
-    from mcptrio.serve.worker import Worker
+    from mcptrio.serve.worker import WorkerProcess
     from mcptrio.server import Server
 
 __all__ = ["RELOADED", "ServeCommand", "command", "serve"]
@@ -49,7 +49,7 @@ def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
     return [f"127.0.0.1:{value}" if value.isdecimal() else value for value in values]
 
 
-class ServeCommand(Command):
+class ServeCommand(CLICommand):
     """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
 
     sections = MappingProxyType(
@@ -88,7 +88,7 @@ class ServeCommand(Command):
 @port_option
 @log_level_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
-def command(transport: str | None, chosen: Chosen, listen: list[str], **options: Any) -> None:
+def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
     """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.
 
     Everything else is set in mcptrio.toml and the environment: MCPTRIO_HTTP_PATH is path of [http].
@@ -96,7 +96,7 @@ def command(transport: str | None, chosen: Chosen, listen: list[str], **options:
     serve(transport, chosen, addresses=listen, options=options)
 
 
-def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], options: dict[str, Any]) -> None:
+def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str], options: dict[str, Any]) -> None:
     """Serve until a signal or the end of the input ends it.
 
     Args:
@@ -120,7 +120,7 @@ def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], option
     read = chosen.read()
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
     make = partial(_make, read, chosen.wanted(read), options, worker)
-    asked = Asked(
+    asked = ServeSettings(
         make=make,
         read_again=partial(_read_again, chosen),
         read=read,
@@ -138,7 +138,7 @@ def serve(transport: str | None, chosen: Chosen, *, addresses: list[str], option
         _over(transport, asked)
 
 
-def _make(read: Config, wanted: Wanted, options: dict[str, Any], worker: Worker | None) -> Server:
+def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], worker: WorkerProcess | None) -> Server:
     if options["isolated"]:
         _limit_memory(read, wanted)
     key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
@@ -165,7 +165,7 @@ async def _imported() -> dict[str, list[str]]:
     return {"files": imported_files()}
 
 
-def _limit_memory(read: Config, wanted: Wanted) -> None:
+def _limit_memory(read: ServeConfig, wanted: WantedPlugins) -> None:
     """Keep to the memory limit of the one plugin of this process, before that is imported."""
     from mcptrio.mounting.memory_limit import limit_memory
 
@@ -175,13 +175,13 @@ def _limit_memory(read: Config, wanted: Wanted) -> None:
         limit_memory(mebibytes)
 
 
-def _read_again(chosen: Chosen) -> tuple[Config, Wanted]:
+def _read_again(chosen: ChosenPlugins) -> tuple[ServeConfig, WantedPlugins]:
     read = chosen.read()
     return read, chosen.wanted(read)
 
 
-def _over_stdio(asked: Asked) -> None:
-    from mcptrio.serve.process import Ready, run
+def _over_stdio(asked: ServeSettings) -> None:
+    from mcptrio.serve.process import ReadyStatus, run
     from mcptrio.serve.stdio import serve_process
 
     believes = asked.options["isolated"]
@@ -204,12 +204,12 @@ def _over_stdio(asked: Asked) -> None:
             restore=False,
             identify=identify,
             believes=believes,
-            task_status=Ready(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
+            task_status=ReadyStatus(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
         )
     )
 
 
-def _over_http(asked: Asked, worker: Worker | None) -> None:
+def _over_http(asked: ServeSettings, worker: WorkerProcess | None) -> None:
     # The parent of workers needs no HTTP, and a worker no parent.
     if worker is None:
         from mcptrio.cli.server.supervising import supervise, worker_count
@@ -222,7 +222,7 @@ def _over_http(asked: Asked, worker: Worker | None) -> None:
     over_http(asked, worker)
 
 
-def _over_streams(asked: Asked) -> None:
+def _over_streams(asked: ServeSettings) -> None:
     from mcptrio.cli.server.renewing import renewal
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import serve_stream
@@ -240,7 +240,7 @@ def _over_streams(asked: Asked) -> None:
     )
 
 
-def _over(name: str, asked: Asked) -> None:
+def _over(name: str, asked: ServeSettings) -> None:
     from mcptrio.cli.server.renewing import renewal
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport

@@ -16,12 +16,12 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.auth.server.static_tokens import StaticToken, make_token, parse_tokens, read_tokens, tokens_text
-from mcptrio.cli.help_pages import Group
+from mcptrio.cli.help_pages import CLIGroup
 from mcptrio.cli.install.files import Original
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.server.config_options import configured
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Look
+from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 
@@ -33,7 +33,7 @@ _UNITS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400, "y": 365 * 8640
 _NEVER: Final = "never"
 
 
-@click.group("token", cls=Group)
+@click.group("token", cls=CLIGroup)
 def command() -> None:
     """Keep the access tokens of a team that has no identity provider yet: make, list and revoke them."""
 
@@ -108,7 +108,7 @@ def list_all(as_json: bool, path: Path | None) -> None:
     rows = [(each.name, each.subject, " ".join(each.scopes) or "-", _until(each, now)) for each in tokens]
     if rows:
         cells = [[printable(cell) for cell in row] for row in rows]
-        click.echo(Look.of_stdout().table((), cells))
+        click.echo(TerminalStyle.of_stdout().table((), cells))
 
 
 @command.command("revoke")

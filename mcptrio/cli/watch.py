@@ -10,9 +10,9 @@ import click
 from attrs import frozen
 
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import line_of
 from mcptrio.cli.client.schema_words import properties
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.list import fetch
 from mcptrio.cli.terminal.layout import Style
 from mcptrio.client.subscriptions import Change, Changes
@@ -53,63 +53,63 @@ class Watched:
                 )
         return cls(uris, lists)
 
-    def subscribe(self, visit: Visit) -> AbstractAsyncContextManager[Changes]:
+    def subscribe(self, cmd: CommandContext) -> AbstractAsyncContextManager[Changes]:
         wanted = {name: name in self.lists for name in LISTS}
-        return visit.client.subscribe(self.uris, **wanted)
+        return cmd.client.subscribe(self.uris, **wanted)
 
 
 @click.command("watch", cls=ClientCommand)
 @click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
 @click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after so many changes.")
-async def command(visit: Visit, words: tuple[str, ...], count: int | None) -> None:
+async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None) -> None:
     """Show what changes: lists, and the contents of the resources named.
 
     Without any of them, every list that the server tells of. Ends with Ctrl-C.
     """
-    watched = Watched.read(words) if words else Watched(lists=tuple(told_of(visit)))
+    watched = Watched.read(words) if words else Watched(lists=tuple(told_of(cmd)))
     if watched == Watched():
         raise ConfigError("the server tells of no changes to its lists; name a resource to watch")
-    async with watched.subscribe(visit) as changes:
-        lists = {} if visit.as_json else {name: await _listed(visit, name) for name in watched.lists}
-        _show_begin(visit, changes)
+    async with watched.subscribe(cmd) as changes:
+        lists = {} if cmd.as_json else {name: await _listed(cmd, name) for name in watched.lists}
+        _show_begin(cmd, changes)
         seen = 0
         async for change in changes:
             if change.kind in lists:
-                await _show_difference(visit, change.kind, lists)
+                await _show_difference(cmd, change.kind, lists)
             else:
-                show_change(visit, change)
+                show_change(cmd, change)
             seen += 1
             if seen == count:
                 return
 
 
-def told_of(visit: Visit) -> list[str]:
+def told_of(cmd: CommandContext) -> list[str]:
     """The lists whose changes the server says it tells of."""
-    capabilities = visit.client.capabilities
+    capabilities = cmd.client.capabilities
     kinds = {"tools": capabilities.tools, "prompts": capabilities.prompts, "resources": capabilities.resources}
     return [kind for kind, capability in kinds.items() if capability is not None and capability.list_changed]
 
 
-def show_change(visit: Visit, change: Change) -> None:
-    if visit.as_json:
-        visit.console.print_json({"kind": change.kind, **({"uri": change.uri} if change.uri is not None else {})})
+def show_change(cmd: CommandContext, change: Change) -> None:
+    if cmd.as_json:
+        cmd.console.print_json({"kind": change.kind, **({"uri": change.uri} if change.uri is not None else {})})
     else:
-        visit.console.print(printable(f"{change.kind} {change.uri}" if change.uri is not None else change.kind))
+        cmd.console.print(printable(f"{change.kind} {change.uri}" if change.uri is not None else change.kind))
 
 
-async def _listed(visit: Visit, name: str) -> _Listed:
+async def _listed(cmd: CommandContext, name: str) -> _Listed:
     """Return a list as JSON objects by name, or by URI or template."""
     kinds = ("resources", "templates") if name == "resources" else (name,)
-    items = [visit.wire(item) for kind in kinds for item in await fetch(visit, kind)]
+    items = [cmd.wire(item) for kind in kinds for item in await fetch(cmd, kind)]
     return {item.get("uri") or item.get("uriTemplate") or item["name"]: item for item in items}
 
 
-async def _show_difference(visit: Visit, name: str, lists: dict[str, _Listed]) -> None:
+async def _show_difference(cmd: CommandContext, name: str, lists: dict[str, _Listed]) -> None:
     """Read a list again, and show what was added, removed and changed since the last time, one line each."""
     try:
-        now = await _listed(visit, name)
+        now = await _listed(cmd, name)
     except MCPError as error:
-        visit.console.print(f"{name}: the list cannot be read: {line_of(error)}")
+        cmd.console.print(f"{name}: the list cannot be read: {line_of(error)}")
         return
     before, lists[name] = lists[name], now
     lines: list[tuple[str, Style, str]] = []
@@ -118,11 +118,11 @@ async def _show_difference(visit: Visit, name: str, lists: dict[str, _Listed]) -
     for each, item in now.items():
         if each in before and (how := _changed(before[each], item)):
             lines.append((f"{name}: changed ", "yellow", f"{each} ({how})"))
-    look = visit.console.look
+    look = cmd.console.look
     for label, style, text in lines:
-        visit.console.print_painted(look.wrap(printable(text), style, label=label))
+        cmd.console.print_painted(look.wrap(printable(text), style, label=label))
     if not lines:
-        visit.console.print(f"{name}: no difference")
+        cmd.console.print(f"{name}: no difference")
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
@@ -138,9 +138,9 @@ def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
     return f"arguments {' '.join(told)}" if told else "arguments"
 
 
-def _show_begin(visit: Visit, changes: Changes) -> None:
+def _show_begin(cmd: CommandContext, changes: Changes) -> None:
     """Say which changes the server does not report."""
     refused = changes.missing
     if refused:
-        visit.console.note(f"the server does not tell of: {', '.join(refused)}", "yellow")
-    visit.console.note("watching", "dim")
+        cmd.console.note(f"the server does not tell of: {', '.join(refused)}", "yellow")
+    cmd.console.note("watching", "dim")

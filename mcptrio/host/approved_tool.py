@@ -13,20 +13,20 @@ import trio
 
 from mcptrio.errors import NotApproved
 from mcptrio.host.approval import Approval, ApprovalRequest
-from mcptrio.host.audit import Entry
+from mcptrio.host.audit import AuditEntry
 from mcptrio.host.listing import own_item
 from mcptrio.host.lookup import find, find_fresh
-from mcptrio.host.managed_server import Member
+from mcptrio.host.managed_server import ManagedServer
 from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["approved_tool"]
 
-_FRESH = 1.0
+_FRESH_SECONDS = 1.0
 """Seconds for a decision after which the tool is looked up again. A person takes longer, a policy does not."""
 
 
 async def approved_tool(
-    member: Member, name: str, arguments: bytes, entry: Entry, *, approval: Approval
+    member: ManagedServer, name: str, arguments: bytes, entry: AuditEntry, *, approval: Approval
 ) -> tuple[Tool, bytes]:
     """Return the tool once the user has agreed to the call, and the arguments that it is called with.
 
@@ -59,7 +59,7 @@ async def approved_tool(
             tool=tool,
         )
     )
-    is_stale = trio.current_time() - asked > _FRESH or not member.knows("tools", name)
+    is_stale = trio.current_time() - asked > _FRESH_SECONDS or not member.knows("tools", name)
     if is_stale and await find_fresh(member, name) != shown:
         raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
     entry.approved(edited)

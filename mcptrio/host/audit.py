@@ -19,7 +19,7 @@ from mcptrio.capabilities.logging import Logging
 from mcptrio.errors import MCPError, MCPTrioError, NotApproved, RequestTimeout
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 
-__all__ = ["Audit", "AuditKind", "AuditOutcome", "AuditRecord", "Auditor", "Entry", "Redact"]
+__all__ = ["Audit", "AuditEntry", "AuditKind", "AuditOutcome", "AuditRecord", "Auditor", "Redact"]
 
 _log = logging.getLogger("mcptrio.host.audit")
 
@@ -66,7 +66,7 @@ Redact: TypeAlias = Callable[[Any], Any]
 """Gives a JSON value without what is secret in it."""
 
 
-class Entry:
+class AuditEntry:
     """A record that is being made."""
 
     def __init__(self, name: str, arguments: Mapping[str, Any] | None) -> None:
@@ -108,9 +108,9 @@ class Auditor:
     @contextmanager
     def record(
         self, server: str, kind: AuditKind, name: str, arguments: Mapping[str, Any] | None = None
-    ) -> Iterator[Entry]:
-        """Make a record of what is done inside; how it ends is told by :meth:`Entry.end`, or by what is raised."""
-        at, entry = datetime.now(UTC), Entry(name, arguments)
+    ) -> Iterator[AuditEntry]:
+        """Make a record of what is done inside; how it ends is told by :meth:`AuditEntry.end`, or by what is raised."""
+        at, entry = datetime.now(UTC), AuditEntry(name, arguments)
         try:
             yield entry
             entry.end("ok")
@@ -137,7 +137,7 @@ class Auditor:
             if self._audit is not None:
                 self._write(self._audit, at, server, kind, entry)
 
-    def _write(self, audit: Audit, at: datetime, server: str, kind: AuditKind, entry: Entry) -> None:
+    def _write(self, audit: Audit, at: datetime, server: str, kind: AuditKind, entry: AuditEntry) -> None:
         record = AuditRecord(
             at=at,
             server=server,

@@ -20,9 +20,9 @@ from mcptrio.host.audit import AuditRecord
 
 __all__ = ["AuditFile"]
 
-_LONGEST_LINE = 64 * 1024
+_MAX_LINE_BYTES = 64 * 1024
 """Bytes of a line; of a longer record the arguments are left out."""
-_LONGEST_TEXT = 4 * 1024
+_MAX_TEXT_CHARS = 4 * 1024
 """Characters of the name and of the detail of a record that is too long."""
 
 
@@ -39,8 +39,8 @@ class AuditFile:
     """
 
     def __init__(self, path: Path | str, *, max_bytes: int = 16 * 1024 * 1024) -> None:
-        if max_bytes < _LONGEST_LINE:
-            raise ValueError(f"max_bytes: expected at least {_LONGEST_LINE}, got {max_bytes}")
+        if max_bytes < _MAX_LINE_BYTES:
+            raise ValueError(f"max_bytes: expected at least {_MAX_LINE_BYTES}, got {max_bytes}")
         self._file = LinesFile(path, max_bytes=max_bytes)
 
     def __call__(self, record: AuditRecord) -> None:
@@ -67,11 +67,11 @@ class AuditFile:
 
 def _line(record: AuditRecord) -> bytes:
     line = orjson.dumps(_as_json(record), default=str, option=orjson.OPT_NON_STR_KEYS)
-    if len(line) <= _LONGEST_LINE:
+    if len(line) <= _MAX_LINE_BYTES:
         return line
-    detail = record.detail[:_LONGEST_TEXT] if record.detail is not None else None
+    detail = record.detail[:_MAX_TEXT_CHARS] if record.detail is not None else None
     record = attrs.evolve(
-        record, name=record.name[:_LONGEST_TEXT], detail=detail, arguments=f"[left out: {len(line)} bytes]"
+        record, name=record.name[:_MAX_TEXT_CHARS], detail=detail, arguments=f"[left out: {len(line)} bytes]"
     )
     return orjson.dumps(_as_json(record))
 

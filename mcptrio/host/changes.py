@@ -23,16 +23,16 @@ from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.backoff import LONGEST, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.host.managed_server import Member
+from mcptrio.host.managed_server import ManagedServer
 
-__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "Wanted"]
+__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "WantedChanges"]
 
 _log = logging.getLogger("mcptrio.host.changes")
 
 HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "resource"]
 """What has changed: a server's connection, a list, or the contents of one resource."""
 
-_WAITING = 256
+_MAX_WAITING_CHANGES = 256
 """Different changes of one server that wait to be read; of more, the oldest is dropped, and its lists and all that is
 subscribed to of it count as changed."""
 
@@ -55,7 +55,7 @@ class HostChange:
 
 
 @frozen(kw_only=True)
-class Wanted:
+class WantedChanges:
     """What is subscribed to."""
 
     uris: Mapping[str, Sequence[str]] = field(factory=dict)
@@ -106,7 +106,7 @@ class HostChanges:
 
     def put(self, change: HostChange) -> None:
         changes = self._waiting.setdefault(change.server, {})
-        if change not in changes and len(changes) >= _WAITING:
+        if change not in changes and len(changes) >= _MAX_WAITING_CHANGES:
             del changes[next(iter(changes))]
             change = HostChange(change.server, "server")
         changes[change] = None
@@ -121,17 +121,17 @@ class HostChanges:
 class Following:
     """Follows servers for one subscription, below its nursery."""
 
-    def __init__(self, wanted: Wanted, changes: HostChanges, nursery: trio.Nursery) -> None:
+    def __init__(self, wanted: WantedChanges, changes: HostChanges, nursery: trio.Nursery) -> None:
         self._wanted = wanted
         self._changes = changes
         self._nursery = nursery
 
-    def follow(self, member: Member) -> None:
+    def follow(self, member: ManagedServer) -> None:
         """Hear of a server's changes from now on, and whenever it is connected."""
         if self._wanted.of(member.name):
             self._nursery.start_soon(self._follow, member)
 
-    def moved(self, member: Member) -> None:
+    def moved(self, member: ManagedServer) -> None:
         """A server came or went."""
         self._changes.put(HostChange(member.name, "server"))
 
@@ -140,7 +140,7 @@ class Following:
 
     # Private
 
-    async def _follow(self, member: Member) -> None:
+    async def _follow(self, member: ManagedServer) -> None:
         backoff = Backoff()
         while not member.is_over:
             started = trio.current_time()
@@ -158,7 +158,7 @@ class Following:
                 backoff.reset()
             await member.until(lambda: member.is_over, timeout=backoff.draw())
 
-    async def _hand_on(self, member: Member, client: Client) -> None:
+    async def _hand_on(self, member: ManagedServer, client: Client) -> None:
         """Until the server's client has ended, or is cut off.
 
         Raises:

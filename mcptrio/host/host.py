@@ -33,11 +33,11 @@ from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
-from mcptrio.host.changes import Following, HostChanges, Wanted
-from mcptrio.host.list_collection import gather
+from mcptrio.host.changes import Following, HostChanges, WantedChanges
+from mcptrio.host.list_collection import collect_lists
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.lookup import HOSTED, Hosted, find
-from mcptrio.host.managed_server import ConnectionStatus, Member, SpokenRevision
+from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of
@@ -54,8 +54,8 @@ _log = logging.getLogger("mcptrio.host")
 
 T = TypeVar("T")
 
-_LONGEST_NAME = 200
-_SPOKEN = 1000
+_MAX_NAME_CHARS = 200
+_MAX_KNOWN_REVISIONS = 1000
 """Commands and URLs whose version is remembered; of more, the oldest is forgotten."""
 
 
@@ -91,7 +91,7 @@ class Host:
         self._handlers: Handlers | Callable[[str], Handlers] = handlers or Handlers()
         self._approval = Approval(approve, self._options.timeouts.input)
         self._auditor = Auditor(audit, redact)
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, ManagedServer] = {}
         self._nursery: trio.Nursery | None = None
         self._following: list[Following] = []
         self._spoken: dict[bytes, SpokenRevision] = {}
@@ -215,19 +215,19 @@ class Host:
 
     def tools(self) -> HostListing[HostTool]:
         """The tools of all servers, each with the name to call it by: ``fs_read_file``."""
-        return HostListing(partial(gather, self._members.values(), "tools"))
+        return HostListing(partial(collect_lists, self._members.values(), "tools"))
 
     def prompts(self) -> HostListing[HostPrompt]:
         """Their prompts, named likewise."""
-        return HostListing(partial(gather, self._members.values(), "prompts"))
+        return HostListing(partial(collect_lists, self._members.values(), "prompts"))
 
     def resources(self) -> HostListing[HostResource]:
         """Their resources. Two servers may have the same URI."""
-        return HostListing(partial(gather, self._members.values(), "resources"))
+        return HostListing(partial(collect_lists, self._members.values(), "resources"))
 
     def resource_templates(self) -> HostListing[HostResourceTemplate]:
         """Their families of resources."""
-        return HostListing(partial(gather, self._members.values(), "templates"))
+        return HostListing(partial(collect_lists, self._members.values(), "templates"))
 
     # Requests
 
@@ -359,7 +359,7 @@ class Host:
             self._member(name)
         if self._nursery is None:
             raise ConnectionClosed("the host is not open")
-        wanted = Wanted(uris=dict(uris or {}), tools=tools, prompts=prompts, resources=resources)
+        wanted = WantedChanges(uris=dict(uris or {}), tools=tools, prompts=prompts, resources=resources)
         changes = HostChanges()
         async with open_hidden_nursery() as nursery:
             following = Following(wanted, changes, nursery)
@@ -393,9 +393,9 @@ class Host:
 
     def _join(
         self, name: str, where: str, ways: list[Any], *, can_restart: bool, origin: bytes | None = None
-    ) -> Member:
-        if not isinstance(name, str) or not name or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise ConfigError(f"expected a server's name of 1 to {_LONGEST_NAME} characters, got {str(name)[:80]!r}")
+    ) -> ManagedServer:
+        if not isinstance(name, str) or not name or len(name) > _MAX_NAME_CHARS or not name.isprintable():
+            raise ConfigError(f"expected a server's name of 1 to {_MAX_NAME_CHARS} characters, got {str(name)[:80]!r}")
         prefix = server_prefix(name)
         for other in self._members.values():
             if other.prefix == prefix:
@@ -404,7 +404,7 @@ class Host:
         handlers = guarded(
             own, server=name, where=where, approval=self._approval, auditor=self._auditor, options=self._options
         )
-        member = self._members[name] = Member(
+        member = self._members[name] = ManagedServer(
             name,
             prefix=prefix,
             openers=ways,
@@ -421,22 +421,22 @@ class Host:
         spoken = SpokenRevision()
         if origin is not None:
             spoken = self._spoken[origin] = self._spoken.pop(origin, spoken)
-            if len(self._spoken) > _SPOKEN:
+            if len(self._spoken) > _MAX_KNOWN_REVISIONS:
                 del self._spoken[next(iter(self._spoken))]
         return spoken
 
-    def _moved(self, member: Member) -> None:
+    def _moved(self, member: ManagedServer) -> None:
         if member.status.state != "connecting":
             for following in self._following:
                 following.moved(member)
 
-    def _member(self, name: str) -> Member:
+    def _member(self, name: str) -> ManagedServer:
         member = self._members.get(name)
         if member is None:
             raise ConfigError(f"no such server: {name[:80]!r}{suggest(name, list(self._members))}")
         return member
 
-    def _whose(self, kind: Hosted, name: str) -> Member:
+    def _whose(self, kind: Hosted, name: str) -> ManagedServer:
         """Return the server whose tool or prompt this name is."""
         prefix = server_of(name)
         for member in self._members.values():

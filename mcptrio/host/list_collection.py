@@ -20,10 +20,10 @@ from mcptrio.client.listings import Listing
 from mcptrio.errors import MCPTrioError, MethodNotFound
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.listing import HostList, hosted
-from mcptrio.host.managed_server import Member
+from mcptrio.host.managed_server import ManagedServer
 from mcptrio.host.names import hosted_names
 
-__all__ = ["ListKind", "gather", "list_one"]
+__all__ = ["ListKind", "collect_lists", "list_one"]
 
 _log = logging.getLogger("mcptrio.host.list_collection")
 
@@ -53,13 +53,13 @@ _SOURCES: dict[ListKind, _Source] = {
 }
 
 
-async def gather(members: Iterable[Member], kind: ListKind) -> HostList[Any]:
+async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> HostList[Any]:
     """What all of them list."""
     members = list(members)
     found: dict[str, tuple[Any, ...]] = {}
     missing: dict[str, str] = {}
 
-    async def ask(member: Member) -> None:
+    async def ask(member: ManagedServer) -> None:
         if member.status.state != "ready" and not member.is_coming:
             missing[member.name] = member.status.reason or "it is not connected"
             return
@@ -91,14 +91,14 @@ async def gather(members: Iterable[Member], kind: ListKind) -> HostList[Any]:
     return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
 
 
-async def list_one(member: Member, kind: ListKind) -> tuple[tuple[Any, ...], bool]:
+async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ...], bool]:
     """What one of them lists, and whether that is all of it. Tools and prompts are remembered by their names.
 
     Raises:
         MCPTrioError: it is not connected, or cannot say.
     """
     source = _SOURCES[kind]
-    items, epoch, is_whole = await member.ask(partial(_read, member, source))
+    items, generation, is_whole = await member.ask(partial(_read, member, source))
     if not source.is_hosted:
         member.listed[kind] = tuple(hosted(item, member.name) for item in items)
         return member.listed[kind], is_whole
@@ -109,23 +109,23 @@ async def list_one(member: Member, kind: ListKind) -> tuple[tuple[Any, ...], boo
             known.setdefault(name, hosted(item, member.name, name))
     if len(known) < len(items):
         _log.warning("%s: %d of its %s are left out: names that come twice", member.name, len(items) - len(known), kind)
-    if member.epoch == epoch:
+    if member.generation == generation:
         member.known[kind] = known
     member.listed[kind] = tuple(known.values())
     return member.listed[kind], is_whole
 
 
-async def _read(member: Member, source: _Source, client: Client) -> tuple[list[Any], int, bool]:
-    epoch, most = member.epoch, member.options.listed
+async def _read(member: ManagedServer, source: _Source, client: Client) -> tuple[list[Any], int, bool]:
+    generation, most = member.generation, member.options.listed
     items: list[Any] = []
     if getattr(client.capabilities, source.capability) is None:
-        return items, epoch, True
+        return items, generation, True
     try:
         async for page in source.listing(client).pages():
             items += getattr(page, source.field)
             if len(items) > most:
-                return items[:most], epoch, False
+                return items[:most], generation, False
     except MethodNotFound:
         # It says that it has tools, but not what they are; or has resources, but no templates.
         pass
-    return items, epoch, True
+    return items, generation, True

@@ -13,7 +13,7 @@ import trio
 from mcptrio.errors import ConnectionClosed, InvalidParams
 from mcptrio.host.list_collection import list_one
 from mcptrio.host.listing import HostTool
-from mcptrio.host.managed_server import Member
+from mcptrio.host.managed_server import ManagedServer
 from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["HOSTED", "Hosted", "find", "find_fresh"]
@@ -22,7 +22,7 @@ Hosted: TypeAlias = Literal["tools", "prompts"]
 HOSTED: dict[Hosted, str] = {"tools": "tool", "prompts": "prompt"}
 
 
-async def find(member: Member, kind: Hosted, name: str) -> Any:
+async def find(member: ManagedServer, kind: Hosted, name: str) -> Any:
     """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
 
     Raises:
@@ -33,7 +33,7 @@ async def find(member: Member, kind: Hosted, name: str) -> Any:
     return known if known is not None else await _listed(member, kind, name)
 
 
-async def find_fresh(member: Member, name: str) -> HostTool:
+async def find_fresh(member: ManagedServer, name: str) -> HostTool:
     """Return a tool as the server lists it now.
 
     Where the server sends list changes unasked, the last list is current until one arrives. Otherwise the server is
@@ -50,7 +50,7 @@ async def find_fresh(member: Member, name: str) -> HostTool:
     return listed
 
 
-async def _listed(member: Member, kind: Hosted, name: str) -> Any:
+async def _listed(member: ManagedServer, kind: Hosted, name: str) -> Any:
     await member.connected()
     with trio.move_on_after(member.options.ready_timeout):
         items, _ = await list_one(member, kind)

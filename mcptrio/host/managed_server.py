@@ -29,7 +29,7 @@ from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import Changes, Revision
 
-__all__ = ["ConnectionState", "ConnectionStatus", "Member", "SpokenRevision"]
+__all__ = ["ConnectionState", "ConnectionStatus", "ManagedServer", "SpokenRevision"]
 
 _log = logging.getLogger("mcptrio.host.managed_server")
 
@@ -77,7 +77,7 @@ class SpokenRevision:
     version: str | None = None
 
 
-class Member:
+class ManagedServer:
     """
     Args:
         name: what the user calls the server.
@@ -98,7 +98,7 @@ class Member:
         can_restart: bool,
         handlers: Handlers,
         options: HostOptions,
-        moved: Callable[[Member], None],
+        moved: Callable[[ManagedServer], None],
         spoken: SpokenRevision,
     ) -> None:
         self.name = name
@@ -108,7 +108,7 @@ class Member:
         self.connections = 0
         self.known: dict[str, dict[str, Any]] = {}
         """``tools`` and ``prompts`` that were listed, by their names in the host; forgotten when they have changed."""
-        self.epoch = 0
+        self.generation = 0
         """Another one when something was forgotten."""
         self.listed: dict[str, tuple[Any, ...]] = {}
         """The last list of each kind."""
@@ -274,7 +274,7 @@ class Member:
     def heard(self, message: Request | Notification) -> None:
         if message.method in _LISTS:
             self.known.pop(_LISTS[message.method], None)
-            self.epoch += 1
+            self.generation += 1
 
     def ended(self, reason: str) -> None:
         if self._state == "removed":
@@ -335,7 +335,7 @@ class Member:
     def _came(self) -> None:
         self.connections += 1
         self.known.clear()
-        self.epoch += 1
+        self.generation += 1
         self._reason = None
         self._move("ready")
 

@@ -20,11 +20,11 @@ import re
 from collections.abc import Iterable
 from hashlib import sha256
 
-__all__ = ["LONGEST", "hosted_name", "hosted_names", "server_of", "server_prefix"]
+__all__ = ["MAX_NAME_CHARS", "hosted_name", "hosted_names", "server_of", "server_prefix"]
 
-LONGEST = 64
+MAX_NAME_CHARS = 64
 """Characters of a name in the host."""
-_LONGEST_SERVER = 24
+_MAX_SERVER_CHARS = 24
 _SERVER_DIGITS = 6
 _TOOL_DIGITS = 8
 
@@ -36,9 +36,9 @@ _NOT_TOOL = re.compile(r"[^A-Za-z0-9_-]")
 
 def server_prefix(server: str) -> str:
     """What the names of a server's tools begin with, before the ``_``."""
-    if _SERVER.fullmatch(server) and len(server) <= _LONGEST_SERVER:
+    if _SERVER.fullmatch(server) and len(server) <= _MAX_SERVER_CHARS:
         return server
-    room = _LONGEST_SERVER - _SERVER_DIGITS - 1
+    room = _MAX_SERVER_CHARS - _SERVER_DIGITS - 1
     return f"{_NOT_SERVER.sub('-', server)[:room]}-{_digits(server, _SERVER_DIGITS)}"
 
 
@@ -49,7 +49,7 @@ def hosted_name(prefix: str, name: str) -> str:
         prefix: of its server.
         name: its own.
     """
-    room = LONGEST - len(prefix) - 1
+    room = MAX_NAME_CHARS - len(prefix) - 1
     if _TOOL.fullmatch(name) and len(name) <= room:
         return f"{prefix}_{name}"
     return f"{prefix}_{_NOT_TOOL.sub('_', name)[: room - _TOOL_DIGITS - 1]}_{_digits(name, _TOOL_DIGITS)}"

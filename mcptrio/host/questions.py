@@ -22,7 +22,7 @@ from mcptrio.client.handlers import Handlers
 from mcptrio.errors import NotApproved, Overloaded
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.host.approval import Approval, ApprovalRequest
-from mcptrio.host.audit import Auditor, Entry
+from mcptrio.host.audit import AuditEntry, Auditor
 from mcptrio.host.options import HostOptions
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.elicitation import ElicitResult
@@ -134,7 +134,7 @@ class _Guard:
 
     async def _show(
         self,
-        entry: Entry,
+        entry: AuditEntry,
         request: ApprovalRequest,
         question: Any,
         handler: Callable[[Any], Awaitable[Any]],

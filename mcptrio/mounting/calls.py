@@ -39,14 +39,14 @@ from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
 
-__all__ = ["CLIENT", "Call", "Calls"]
+__all__ = ["CLIENT", "Call", "CallsInFlight"]
 
 _log = logging.getLogger("mcptrio.mounting.calls")
 
 CLIENT = "mcptrio/client"
 """``params._meta`` key: tells the calls of one client from those of others, and nothing else."""
 _SECRET = secrets.token_hex()
-_MOST_URLS = 1000
+_MAX_URLS = 1000
 """Pages of which it is told that the user is done with them; of more, the oldest is forgotten."""
 
 
@@ -128,7 +128,7 @@ class Call:
             await self._answered.wait()
 
 
-class Calls:
+class CallsInFlight:
     """
     Args:
         name: of the mount.
@@ -184,7 +184,7 @@ class Calls:
     def url_opened(self, elicitation_id: str, context: Context) -> None:
         """A client is to open a page; that the user is done with it is told later, when the call may be over."""
         self._urls[elicitation_id] = inputs_of(context).scope.session
-        if len(self._urls) > _MOST_URLS:
+        if len(self._urls) > _MAX_URLS:
             self._urls.popitem(last=False)
 
     def url_done(self, elicitation_id: str) -> None:

@@ -19,7 +19,7 @@ from mcptrio.capabilities.registrar import Registrar
 from mcptrio.host.list_collection import ListKind
 from mcptrio.mounting.names import mounted_name
 from mcptrio.mounting.options import MountOptions
-from mcptrio.mounting.relay import Relay
+from mcptrio.mounting.relay import CallRelay
 from mcptrio.mounting.upstream import KINDS
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.fields import evolve
@@ -56,7 +56,7 @@ class ExportedFeatures:
         relay: carries the calls on.
     """
 
-    def __init__(self, server: Registrar, name: str, options: MountOptions, relay: Relay) -> None:
+    def __init__(self, server: Registrar, name: str, options: MountOptions, relay: CallRelay) -> None:
         self._server = server
         self._name = name
         self._options = options

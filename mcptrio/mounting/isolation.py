@@ -28,9 +28,9 @@ __all__ = ["Isolation"]
 
 _log = logging.getLogger("mcptrio.isolated")
 
-WAIT = 5.0
+START_TIMEOUT = 5.0
 """Seconds that the start of the server waits for the plugin. After that the other plugins are served without it."""
-IMPORT = 25.0
+IMPORT_TIMEOUT = 25.0
 """Seconds until the plugin's process has to answer. After that the plugin is quarantined. Below the default of
 ``timeouts.start``, so that the fault of a strict server, which waits as long, names the process."""
 
@@ -60,8 +60,8 @@ class Isolation:
         command = Command(args=self.command(name, path), env=env, inherit_env=True, stderr=_Said(name).say)
         # Its tools have the prefix already that they would have here; and what it speaks is known.
         # What a strict server waits for is the end of the import, whichever way it ends.
-        wait = IMPORT + WAIT / 2 if self.strict else WAIT
-        timeouts = ClientTimeouts(connect=IMPORT)
+        wait = IMPORT_TIMEOUT + START_TIMEOUT / 2 if self.strict else START_TIMEOUT
+        timeouts = ClientTimeouts(connect=IMPORT_TIMEOUT)
         options = MountOptions(prefix="", start_timeout=wait, required=True, revision=LATEST.version, timeouts=timeouts)
         return _OwnMount(command, name=name, options=options)
 

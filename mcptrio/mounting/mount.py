@@ -23,13 +23,13 @@ from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError, ConnectionClosed
 from mcptrio.host.list_collection import ListKind, list_one
 from mcptrio.host.listing import own_item
-from mcptrio.host.managed_server import Member
-from mcptrio.mounting.calls import Calls
+from mcptrio.host.managed_server import ManagedServer
+from mcptrio.mounting.calls import CallsInFlight
 from mcptrio.mounting.exported_features import ExportedFeatures
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
 from mcptrio.mounting.reasons import told
-from mcptrio.mounting.relay import Relay
+from mcptrio.mounting.relay import CallRelay
 from mcptrio.mounting.remote_access import AccessReport, RemoteAccess
 from mcptrio.mounting.upstream import KINDS, Upstream
 from mcptrio.mounting.watching import Watching
@@ -148,11 +148,11 @@ class Mount:
         Raises:
             ConnectionClosed: it cannot be reached, and has to be.
         """
-        calls = Calls(self.name, lambda: upstream.connection)
+        calls = CallsInFlight(self.name, lambda: upstream.connection)
         offers: ExportedFeatures
         remote_access: RemoteAccess
 
-        async def take(member: Member, kind: ListKind) -> None:
+        async def take(member: ManagedServer, kind: ListKind) -> None:
             listed, is_whole = await list_one(member, kind)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
@@ -166,7 +166,7 @@ class Mount:
 
         handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, url_visited=calls.url_done)
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
-        relay = Relay(self.name, upstream, calls, forwards_caller=self._forwards_caller)
+        relay = CallRelay(self.name, upstream, calls, forwards_caller=self._forwards_caller)
         offers = ExportedFeatures(server, self.name, self._options, relay)
         remote_access = RemoteAccess(catalog_of(server), self.name, upstream, offers.own_name)
         watching = Watching(self.name, catalog_of(server), upstream, offers.has)

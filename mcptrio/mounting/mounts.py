@@ -23,7 +23,7 @@ from mcptrio.plugins.setup import PluginSetup
 
 __all__ = ["ListedMount", "ListedMounts", "Mounts"]
 
-_RESTARTING = 30.0
+_RESTART_TIMEOUT = 30.0
 """Seconds that ``restart_mount`` waits for the server."""
 
 
@@ -116,7 +116,7 @@ class Mounts:
             raise ToolError(f"{name} is about to start with its new settings: call {{tool:list_mounts}} to see when")
         await ctx.report_progress(0, 1, f"ending {name}")
         server.mount.restart()
-        with trio.move_on_after(_RESTARTING):
+        with trio.move_on_after(_RESTART_TIMEOUT):
             await server.mount.until_listed()
         await ctx.report_progress(1, 1, server.mount.status.state)
         return _listed(server)

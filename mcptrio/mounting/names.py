@@ -18,9 +18,9 @@ from hashlib import sha256
 
 from mcptrio.plugins.naming import exposed, is_portable
 
-__all__ = ["LONGEST", "mounted_name"]
+__all__ = ["MAX_NAME_CHARS", "mounted_name"]
 
-LONGEST = 64
+MAX_NAME_CHARS = 64
 """Characters."""
 _DIGITS = 8
 
@@ -37,4 +37,4 @@ def mounted_name(prefix: str, name: str) -> str:
     if is_portable(whole):
         return whole
     digits = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
-    return f"{_OTHER.sub('_', whole)[: LONGEST - _DIGITS - 1]}_{digits}"
+    return f"{_OTHER.sub('_', whole)[: MAX_NAME_CHARS - _DIGITS - 1]}_{digits}"

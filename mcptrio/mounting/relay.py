@@ -29,7 +29,7 @@ from mcptrio.errors import (
     URLElicitationRequired,
 )
 from mcptrio.ground.nurseries import open_hidden_nursery
-from mcptrio.mounting.calls import CLIENT, Call, Calls
+from mcptrio.mounting.calls import CLIENT, Call, CallsInFlight
 from mcptrio.mounting.questions import RelayedQuestion, url_questions
 from mcptrio.mounting.reasons import told
 from mcptrio.mounting.upstream import Upstream
@@ -43,7 +43,7 @@ from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, LogLevel, Revision
 from mcptrio.runtime.callers import CALLER, stated
 
-__all__ = ["Relay"]
+__all__ = ["CallRelay"]
 
 _log = logging.getLogger("mcptrio.mounting.relay")
 
@@ -56,7 +56,7 @@ _NOT_OURS = ("progressToken", CALLER)
 _SEVERITY: dict[str, int] = {level: severity for severity, level in enumerate(LEVELS)}
 
 
-class Relay:
+class CallRelay:
     """
     Args:
         name: of the mount, for errors.
@@ -64,7 +64,7 @@ class Relay:
         tells_caller: whether the server is told who calls: it is a process of ours, which believes it.
     """
 
-    def __init__(self, name: str, upstream: Upstream, calls: Calls, *, forwards_caller: bool = False) -> None:
+    def __init__(self, name: str, upstream: Upstream, calls: CallsInFlight, *, forwards_caller: bool = False) -> None:
         self._name = name
         self._forwards_caller = forwards_caller
         self._upstream = upstream

@@ -33,11 +33,11 @@ _log = logging.getLogger("mcptrio.mounting.judging")
 
 ORDER: Final = 1000
 """Inside of what else is around a request: who is refused there need not be judged."""
-TTL: Final = 2.0
+TTL_SECONDS: Final = 2.0
 """Seconds for which a judgement is kept. A call is judged in its own process all the same."""
-PATIENCE: Final = 5.0
+ANSWER_TIMEOUT: Final = 5.0
 """Seconds that a request waits for one."""
-_MOST: Final = 1000
+_MAX_PRINCIPALS: Final = 1000
 """Principals whose judgements are kept; of more, that of the one heard of longest ago is forgotten."""
 _CHECKED_METHODS: Final = frozenset(
     {
@@ -146,20 +146,20 @@ class RemoteAccess:
             self._known.move_to_end(principal)
             return
         ask = partial(self._ask, {CALLER: stated(principal, request.caller)})
-        epoch = self._generation
+        generation = self._generation
         try:
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(ANSWER_TIMEOUT):
                 may = await self._upstream.ask(ask)
         except (MCPTrioError, trio.TooSlowError) as error:
             # What was allowed before stays so while the process is away: nothing can be called meanwhile.
             _log.info("%s: it cannot be told what a principal may use: %s", self._name, error or "it does not answer")
             return
-        if epoch != self._generation:
+        if generation != self._generation:
             # What there was has changed meanwhile; for this one request that will do, and no longer.
-            now -= TTL
-        self._known[principal] = _AccessDecision(may, now + TTL)
+            now -= TTL_SECONDS
+        self._known[principal] = _AccessDecision(may, now + TTL_SECONDS)
         self._known.move_to_end(principal)
-        if len(self._known) > _MOST:
+        if len(self._known) > _MAX_PRINCIPALS:
             self._known.popitem(last=False)
 
     @staticmethod

@@ -23,7 +23,7 @@ from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.list_collection import ListKind
-from mcptrio.host.managed_server import Member, SpokenRevision
+from mcptrio.host.managed_server import ManagedServer, SpokenRevision
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
 
@@ -35,8 +35,8 @@ T = TypeVar("T")
 
 KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
 
-FIRST = 0.5
-LONGEST = 30.0
+FIRST_PAUSE_SECONDS = 0.5
+MAX_PAUSE_SECONDS = 30.0
 """Seconds before lists that could not be read are asked for again: doubled from the first to the longest."""
 
 
@@ -58,7 +58,7 @@ class Upstream:
         options: MountOptions,
         *,
         handlers: Handlers,
-        take: Callable[[Member, ListKind], Awaitable[None]],
+        take: Callable[[ManagedServer, ListKind], Awaitable[None]],
     ) -> None:
         self._name = name
         self._ways, self.where, self._can_restart = openers(target)
@@ -66,7 +66,7 @@ class Upstream:
         self._hosting = HostOptions(timeouts=options.timeouts, ready_timeout=options.timeouts.connect, restart=True)
         self._handlers = handlers
         self._take = take
-        self.member: Member | None = None
+        self.member: ManagedServer | None = None
         """The connection there is, or was last; ``None`` before the first one."""
         self.is_stopped = False
         """Whether it was let go of, until the next call."""
@@ -164,9 +164,9 @@ class Upstream:
 
     # Private
 
-    def _new_member(self) -> Member:
+    def _new_member(self) -> ManagedServer:
         self._spoken.version = self._options.revision or self._spoken.version
-        return Member(
+        return ManagedServer(
             self._name,
             prefix="",
             openers=list(self._ways),
@@ -186,7 +186,7 @@ class Upstream:
         while not is_so():
             await self._moved.wait()
 
-    async def _until_let_go(self, member: Member) -> bool:
+    async def _until_let_go(self, member: ManagedServer) -> bool:
         """Wait until it is to begin anew, or nobody has needed it for long enough; whether it was the latter."""
         while not self._again.is_set():
             idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle_timeout
@@ -201,22 +201,22 @@ class Upstream:
 
     # Following it
 
-    async def _follow(self, member: Member) -> None:
+    async def _follow(self, member: ManagedServer) -> None:
         """Offer what it lists, at each connection and whenever that has changed."""
-        pause = FIRST
+        pause = FIRST_PAUSE_SECONDS
         while not member.is_over:
             outcome = await run_guarded(partial(member.ask, partial(self._listen, member), timeout=inf))
             if not isinstance(outcome, Failure):
-                pause = FIRST
+                pause = FIRST_PAUSE_SECONDS
                 continue
             if member.is_over:
                 return
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
             await member.until(lambda: member.is_over, timeout=pause)
-            pause = min(pause * 2, LONGEST)
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
-    async def _listen(self, member: Member, client: Client) -> None:
+    async def _listen(self, member: ManagedServer, client: Client) -> None:
         """Until it is connected anew.
 
         Raises:
@@ -243,7 +243,7 @@ class Upstream:
                 await self._take_all(member)
                 await trio.sleep_forever()
 
-    async def _take_all(self, member: Member) -> None:
+    async def _take_all(self, member: ManagedServer) -> None:
         for kind in KINDS:
             await self._take(member, kind)
         if not self.listed.is_set():
@@ -251,7 +251,7 @@ class Upstream:
             self.listed.set()
             self._move()
 
-    async def _take_changes(self, member: Member, changes: Changes) -> None:
+    async def _take_changes(self, member: ManagedServer, changes: Changes) -> None:
         async for change in changes:
             if change.kind == "resources":
                 await self._take(member, "resources")

@@ -24,10 +24,10 @@ __all__ = ["Watching"]
 
 _log = logging.getLogger("mcptrio.mounting.watching")
 
-MOST = 256
+MAX_WATCHED = 256
 """Resources of one mount that are watched at the same time; of more, nothing is told."""
-_FIRST = 0.1
-_LONGEST = 5.0
+_FIRST_PAUSE_SECONDS = 0.1
+_MAX_PAUSE_SECONDS = 5.0
 """Seconds before a subscription that has ended or was refused is tried again: doubled from the first to the longest."""
 
 
@@ -55,7 +55,7 @@ class Watching:
                 wanted = {uri for uri in subscriptions.watched() if self._has(uri)}
                 for uri in self._watched.keys() - wanted:
                     self._watched.pop(uri).cancel()
-                for uri in sorted(wanted - self._watched.keys())[: MOST - len(self._watched)]:
+                for uri in sorted(wanted - self._watched.keys())[: MAX_WATCHED - len(self._watched)]:
                     scope = self._watched[uri] = trio.CancelScope()
                     nursery.start_soon(self._watch, uri, scope)
                 await subscriptions.wait_changed()
@@ -63,7 +63,7 @@ class Watching:
     # Private
 
     async def _watch(self, uri: str, scope: trio.CancelScope) -> None:
-        backoff = Backoff(_FIRST, _LONGEST)
+        backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
         is_again = False
 
         async def follow(client: Client) -> None:

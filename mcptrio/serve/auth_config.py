@@ -31,7 +31,7 @@ from mcptrio.ground.expected import integer, number
 from mcptrio.ground.secret import Secret
 from mcptrio.http.client.address_policy import AddressPolicy
 from mcptrio.http.client.fetcher import Fetcher
-from mcptrio.serve.config import Config, check_variables
+from mcptrio.serve.config import ServeConfig, check_variables
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 
 __all__ = [
@@ -164,7 +164,7 @@ class AuthSettings:
         return (self.resource,) if isinstance(self.resource, str) else self.resource
 
 
-def read_settings(config: Config, environ: Mapping[str, str] | None = None) -> AuthSettings | None:
+def read_settings(config: ServeConfig, environ: Mapping[str, str] | None = None) -> AuthSettings | None:
     """The table ``[auth]`` with the environment before it; ``None`` where neither says anything.
 
     Raises:
@@ -180,7 +180,7 @@ def read_settings(config: Config, environ: Mapping[str, str] | None = None) -> A
 
 
 def guard_of(
-    config: Config,
+    config: ServeConfig,
     *,
     key: bytes | None = None,
     fetch: Fetch | None = None,
@@ -215,7 +215,7 @@ def guard_of(
 
 
 async def principal_of_environment(
-    config: Config, *, fetch: Fetch | None = None, environ: MutableMapping[str, str] | None = None
+    config: ServeConfig, *, fetch: Fetch | None = None, environ: MutableMapping[str, str] | None = None
 ) -> Principal | None:
     """Who uses this process over standard input and output: whose the token in ``MCPTRIO_TOKEN`` is.
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOG_LEVELS",
-    "Config",
     "LogTable",
     "MessageTable",
+    "ServeConfig",
     "ServerTable",
     "ToolsTable",
     "check_variables",
@@ -132,7 +132,7 @@ class LogTable:
     format: Literal["text", "json"] = "text"
 
 
-class Config:
+class ServeConfig:
     """The settings of the file and the environment.
 
     Args:
@@ -268,7 +268,7 @@ def keys() -> Iterator[Key]:
         yield from ((name, *key) for key in keys_of_class(_class_of(name)))
 
 
-def load_config(path: Path | None, profile: str | None = None, environ: Mapping[str, str] | None = None) -> Config:
+def load_config(path: Path | None, profile: str | None = None, environ: Mapping[str, str] | None = None) -> ServeConfig:
     """Read and check a file, and the environment, which wins over it.
 
     Args:
@@ -285,7 +285,7 @@ def load_config(path: Path | None, profile: str | None = None, environ: Mapping[
     for name, other in (("only", "enable"), ("enable", "only")):
         if environ and variable_of(("server", name)) in environ:
             tables.get("server", {}).pop(other, None)
-    read = Config(source, tables, environ)
+    read = ServeConfig(source, tables, environ)
     read.check()
     return read
 
@@ -324,8 +324,8 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
     for name, table in profiles.items():
         if not isinstance(table, dict):
             raise source.error(("profiles", name), f"expected a table, got {shown(table, ())}")
-        Config(source, table).check(("profiles", name))
-    Config(source, tables).check()
+        ServeConfig(source, table).check(("profiles", name))
+    ServeConfig(source, tables).check()
     if profile is None:
         return tables
     if profile not in profiles:

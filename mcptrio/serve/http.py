@@ -1,7 +1,8 @@
 """A server over HTTP, on sockets of its own.
 
 Called by the command line and by embedders.
-The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and :data:`HTTP_GRACE`.
+The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and
+:data:`HTTP_CLOSE_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from mcptrio.server import Server
 if TYPE_CHECKING:
     from mcptrio.http.server.app import HTTPApp
 
-__all__ = ["HTTP_GRACE", "HTTPSockets", "over_http", "serve_http"]
+__all__ = ["HTTP_CLOSE_TIMEOUT", "HTTPSockets", "over_http", "serve_http"]
 
-HTTP_GRACE = 1.0
+HTTP_CLOSE_TIMEOUT = 1.0
 """Seconds the HTTP server gets after the requests have ended, for closing its connections."""
 
 
@@ -119,7 +120,7 @@ async def serve_http(
                 task_status.started([url + options.path for url in urls])
                 await closing.wait()
                 await server.supervisor.drain()
-                connections.cancel_scope.deadline = trio.current_time() + HTTP_GRACE
+                connections.cancel_scope.deadline = trio.current_time() + HTTP_CLOSE_TIMEOUT
             nursery.cancel_scope.cancel()
 
 
@@ -182,7 +183,7 @@ async def _listen(
         tls=sockets.tls,
         leaving=sockets.leaving,
         shutdown=closing,
-        shutdown_timeout=shutdown_timeout + HTTP_GRACE,
+        shutdown_timeout=shutdown_timeout + HTTP_CLOSE_TIMEOUT,
         access_log=options.access_log,
         pause=sockets.pause,
         proxies=Proxies.of(options.forwarded),

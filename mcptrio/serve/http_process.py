@@ -13,9 +13,9 @@ from attrs import frozen
 
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.serve.http import HTTPSockets
-from mcptrio.serve.process import Ready, run
+from mcptrio.serve.process import ReadyStatus, run
 from mcptrio.serve.tls import Certificates
-from mcptrio.serve.worker import Ends, Worker
+from mcptrio.serve.worker import Ends, WorkerProcess
 
 __all__ = ["HTTPProcess"]
 
@@ -30,7 +30,7 @@ class HTTPProcess:
         renew: what else is to be done at SIGHUP where the process is alone.
     """
 
-    worker: Worker | None
+    worker: WorkerProcess | None
     addresses: tuple[str, ...] = ()
     certificates: Certificates | None
     renew: Callable[[], Awaitable[None]] | None = None
@@ -60,9 +60,9 @@ class HTTPProcess:
             await self.renew()
 
     @property
-    def ready(self) -> Ready:
+    def ready(self) -> ReadyStatus:
         """For ``task_status`` of a worker."""
-        return Ready(self._tell)
+        return ReadyStatus(self._tell)
 
     def _tell(self, urls: list[str]) -> None:
         assert self.worker is not None, "only workers have somebody to tell"

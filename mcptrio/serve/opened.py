@@ -1,7 +1,7 @@
 """A server that is open for as long as a transport runs, and ends in order.
 
 Called by :mod:`mcptrio.serve.stream` and, for the transports of plugins, by the command line.
-The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and :data:`GRACE`.
+The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and :data:`CLOSE_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, raised_alone, require_trio
 from mcptrio.server import Server
 
-__all__ = ["GRACE", "Transport", "over_transport", "serve_transport", "until_left"]
+__all__ = ["CLOSE_TIMEOUT", "Transport", "over_transport", "serve_transport", "until_left"]
 
-GRACE = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds a transport gets after the requests have ended, for closing its connections."""
 
 
@@ -125,4 +125,4 @@ async def _stop_after(shutdown: trio.Event, server: Server, stopping: trio.Event
 async def _drain_after(stopping: trio.Event, server: Server, scope: trio.CancelScope) -> None:
     await stopping.wait()
     await server.supervisor.drain()
-    scope.deadline = trio.current_time() + GRACE
+    scope.deadline = trio.current_time() + CLOSE_TIMEOUT

@@ -19,7 +19,7 @@ import trio
 
 from mcptrio.ground.nurseries import open_hidden_nursery
 
-__all__ = ["Hangups", "Ready", "run"]
+__all__ = ["Hangups", "ReadyStatus", "run"]
 
 _log = logging.getLogger("mcptrio.serve")
 
@@ -59,7 +59,7 @@ class Hangups:
         self._came = trio.Event()
 
 
-class Ready(trio.TaskStatus[list[str]]):
+class ReadyStatus(trio.TaskStatus[list[str]]):
     """Calls a function where a nursery's ``start`` would return."""
 
     def __init__(self, ready: Callable[[list[str]], None]) -> None:

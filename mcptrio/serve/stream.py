@@ -37,9 +37,9 @@ __all__ = ["over_streams", "serve_stream"]
 
 _log = logging.getLogger("mcptrio.serve")
 
-REFUSALS = 64
+MAX_REFUSALS = 64
 """Connections over the limit that are told so at the same time; the next one is closed without a word."""
-_PATIENCE = 1.0
+_REFUSAL_TIMEOUT = 1.0
 """Seconds for telling it."""
 
 
@@ -156,7 +156,7 @@ class _Connections:
                 self._open -= 1
                 self._is_full = False
         finally:
-            with trio.move_on_after(_PATIENCE, shield=True):
+            with trio.move_on_after(_REFUSAL_TIMEOUT, shield=True):
                 await channel.aclose()
 
     async def _talk(self, channel: StreamChannel) -> None:
@@ -169,11 +169,11 @@ class _Connections:
         """Tell a peer that there is no room, as the answer to what it asks first."""
         _log.log(logging.DEBUG if self._is_full else logging.WARNING, "%s: refused: %s", channel.name, error.message)
         self._is_full = True
-        if self._refusals >= REFUSALS:
+        if self._refusals >= MAX_REFUSALS:
             return
         self._refusals += 1
         try:
-            with trio.move_on_after(_PATIENCE):
+            with trio.move_on_after(_REFUSAL_TIMEOUT):
                 await _answer_first(channel, error)
         except ConnectionClosed:
             pass  # it did not wait for it
@@ -184,7 +184,7 @@ class _Connections:
 async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
     """Answer the first request; a peer that asks nothing in time is told all the same."""
     id = None
-    with trio.move_on_after(_PATIENCE / 2):
+    with trio.move_on_after(_REFUSAL_TIMEOUT / 2):
         try:
             id = next((item.id for item in _flat(await channel.receive()) if isinstance(item, Request)), None)
         except trio.EndOfChannel:

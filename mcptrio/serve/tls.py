@@ -28,7 +28,7 @@ __all__ = ["Certificates", "TLSFiles"]
 
 _log = logging.getLogger("mcptrio.tls")
 
-_LOOK: Final = 2.0
+_POLL_INTERVAL: Final = 2.0
 """Seconds between two looks at the files."""
 _State: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 """Of each file what changes with it: inode, size and time of the last change; ``None`` where there is no file."""
@@ -74,7 +74,7 @@ class Certificates:
         """Read the files again when they change. Runs until cancelled."""
         failed: _State | None = None
         while True:
-            await trio.sleep(_LOOK)
+            await trio.sleep(_POLL_INTERVAL)
             state = self._look()
             if state == self._state:
                 failed = None

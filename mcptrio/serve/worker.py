@@ -25,18 +25,18 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.worker_balance import Place
+from mcptrio.serve.worker_balance import BoardPlace
 from mcptrio.serve.worker_bus import WorkerBus
-from mcptrio.serve.worker_link import BEAT, Kind, WorkerLink, read_first
+from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink, read_first
 
-__all__ = ["VARIABLE", "Beginning", "Ends", "Worker", "adopt"]
+__all__ = ["VARIABLE", "Beginning", "Ends", "WorkerProcess", "adopt"]
 
 VARIABLE: Final = "MCPTRIO_WORKER"
 """In the environment of a worker: the number of the descriptor of its link."""
 
-_HANGS: Final = 3.0
+_EXIT_TIMEOUT: Final = 3.0
 """Seconds beyond the shutdown timeout, for connections, lifespans and the interpreter, when the parent is gone."""
-_LONGEST: Final = 3600.0
+_MAX_SHUTDOWN_SECONDS: Final = 3600.0
 """Seconds of a shutdown timeout that has no end, when the parent is gone."""
 
 
@@ -86,13 +86,13 @@ class Ends:
     shutdown: trio.Event
 
 
-class Worker:
+class WorkerProcess:
     """This process, as a worker. Made by :func:`adopt`."""
 
     def __init__(self, beginning: Beginning, link: WorkerLink) -> None:
         self.beginning = beginning
         self.bus = WorkerBus(link)
-        self.place = Place(beginning.board, beginning.place)
+        self.place = BoardPlace(beginning.board, beginning.place)
         self._link = link
 
     @property
@@ -107,7 +107,7 @@ class Worker:
 
     def ready(self, urls: list[str]) -> None:
         """Tell the parent that requests are served."""
-        self._link.order(Kind.READY, "\n".join(urls).encode())
+        self._link.order(FrameKind.READY, "\n".join(urls).encode())
 
     async def run(self, serve: Callable[[Ends], Awaitable[None]], shutdown: trio.Event) -> None:
         """Run ``serve`` until it returns, and hear the parent meanwhile."""
@@ -124,9 +124,9 @@ class Worker:
             try:
                 while True:
                     for kind, body in await self._link.receive():
-                        if kind is Kind.NEWS:
+                        if kind is FrameKind.NEWS:
                             self.bus.arrived(body)
-                        elif kind is Kind.LEAVE and not ends.leaving.is_set():
+                        elif kind is FrameKind.LEAVE and not ends.leaving.is_set():
                             self.place.leave()
                             ends.leaving.set()
                             nursery.start_soon(self._leave, ends)
@@ -136,8 +136,8 @@ class Worker:
     async def _beat(self) -> None:
         """Tell the parent that the event loop turns."""
         while True:
-            await trio.sleep(BEAT)
-            self._link.order(Kind.ALIVE)
+            await trio.sleep(BEAT_INTERVAL)
+            self._link.order(FrameKind.ALIVE)
 
     async def _leave(self, ends: Ends) -> None:
         with trio.move_on_after(self.beginning.last_request_timeout):
@@ -145,7 +145,7 @@ class Worker:
         ends.shutdown.set()
 
 
-def adopt(environment: MutableMapping[str, str] = os.environ) -> Worker | None:
+def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess | None:
     """This process as a worker, if a parent has started it as one. Takes the variable out of the environment.
 
     From now on it ends when the parent does.
@@ -168,7 +168,7 @@ def adopt(environment: MutableMapping[str, str] = os.environ) -> Worker | None:
     # A descriptor of its own, which stays the same whatever becomes of the link.
     watch = partial(_end_with_parent, os.dup(sock.fileno()), beginning)
     threading.Thread(target=watch, name="mcptrio parent", daemon=True).start()
-    return Worker(beginning, WorkerLink(sock))
+    return WorkerProcess(beginning, WorkerLink(sock))
 
 
 def _end_with_parent(fd: int, beginning: Beginning) -> None:
@@ -180,5 +180,5 @@ def _end_with_parent(fd: int, beginning: Beginning) -> None:
         # What is open in there stays usable; nobody else is left to remove it.
         shutil.rmtree(Path(beginning.folder), ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(min(beginning.shutdown, _LONGEST) + _HANGS)
+    time.sleep(min(beginning.shutdown, _MAX_SHUTDOWN_SECONDS) + _EXIT_TIMEOUT)
     os._exit(128 + signal.SIGTERM)

@@ -2,7 +2,8 @@
 
 The kernel wakes all workers for a connection, and the first one that looks takes it. That is fair when all are busy; of
 a few connections that are opened at once and kept, as clients do, one worker gets most (measured: 14 of 16, and 8 with
-this). So a worker that has more than another leaves the next one to the others, for :data:`PAUSE`; then it takes it.
+this). So a worker that has more than another leaves the next one to the others, for :data:`PAUSE_SECONDS`; then
+it takes it.
 The one rule: nobody waits for a worker that is busy or gone for longer than that.
 """
 
@@ -13,9 +14,9 @@ import os
 import tempfile
 from typing import Final
 
-__all__ = ["PAUSE", "Board", "Place"]
+__all__ = ["PAUSE_SECONDS", "Board", "BoardPlace"]
 
-PAUSE: Final = 0.002
+PAUSE_SECONDS: Final = 0.002
 """Seconds in which the others may take a connection."""
 _ABSENT: Final = 2**63
 """Of one that accepts nothing."""
@@ -50,7 +51,7 @@ class Board:
         os.close(self.fd)
 
 
-class Place:
+class BoardPlace:
     """The worker's part: its own number, and the look at the others.
 
     Args:
@@ -65,17 +66,17 @@ class Place:
         self._left = False
 
     def pause(self, connections: int) -> float:
-        """Seconds to wait before the next connection is accepted: none, or :data:`PAUSE`.
+        """Seconds to wait before the next connection is accepted: none, or :data:`PAUSE_SECONDS`.
 
         Args:
             connections: that this worker has now.
         """
         if self._left:
-            return PAUSE
+            return PAUSE_SECONDS
         numbers, place = self._numbers, self._place
         numbers[place] = connections
         # Of the workers that accept one is always found: this one.
-        return PAUSE if connections > min(numbers) + connections // _SLACK else 0.0
+        return PAUSE_SECONDS if connections > min(numbers) + connections // _SLACK else 0.0
 
     def leave(self) -> None:
         """This worker accepts nothing more."""

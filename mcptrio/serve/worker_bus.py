@@ -1,6 +1,6 @@
 """The bus of the workers of one parent: what one publishes, the parent hands on to those that follow the topic.
 
-A worker has :class:`WorkerBus`, the parent :class:`Relay`; nothing of a message but its topic is looked at.
+A worker has :class:`WorkerBus`, the parent :class:`BusRelay`; nothing of a message but its topic is looked at.
 The one rule: a bus may lose anything and delays nobody. Every queue on the way is bounded, and loses its oldest.
 """
 
@@ -14,14 +14,14 @@ from typing import Final
 
 import trio
 
-from mcptrio.serve.worker_link import FRAME_BYTES, Kind, WorkerLink
+from mcptrio.serve.worker_link import MAX_FRAME_BYTES, FrameKind, WorkerLink
 from mcptrio.stores.subscription import Subscription
 
-__all__ = ["Relay", "WorkerBus"]
+__all__ = ["BusRelay", "WorkerBus"]
 
 _log = logging.getLogger("mcptrio.workers")
 
-_TOPIC_BYTES: Final = 1024
+_MAX_TOPIC_BYTES: Final = 1024
 
 
 class WorkerBus:
@@ -44,8 +44,10 @@ class WorkerBus:
         """
         await trio.lowlevel.checkpoint()
         name = _encode(topic)
-        if len(message) + len(name) + 2 >= FRAME_BYTES:
-            _log.warning("news of %d bytes do not reach the other workers: the limit is %d", len(message), FRAME_BYTES)
+        if len(message) + len(name) + 2 >= MAX_FRAME_BYTES:
+            _log.warning(
+                "news of %d bytes do not reach the other workers: the limit is %d", len(message), MAX_FRAME_BYTES
+            )
         self._link.tell(name, message)
         self._hand_out(topic, message)
 
@@ -56,7 +58,7 @@ class WorkerBus:
         subscription = Subscription(self._queue)
         readers = self._topics.setdefault(topic, set())
         if not readers:
-            self._link.order(Kind.FOLLOW, name, instead=Kind.UNFOLLOW)
+            self._link.order(FrameKind.FOLLOW, name, instead=FrameKind.UNFOLLOW)
         readers.add(subscription)
         try:
             yield subscription
@@ -64,7 +66,7 @@ class WorkerBus:
             readers.discard(subscription)
             if not readers:
                 del self._topics[topic]
-                self._link.order(Kind.UNFOLLOW, name, instead=Kind.FOLLOW)
+                self._link.order(FrameKind.UNFOLLOW, name, instead=FrameKind.FOLLOW)
 
     def arrived(self, news: bytes) -> None:
         """The body of a frame of news has come from the parent."""
@@ -76,7 +78,7 @@ class WorkerBus:
             subscription.put(message)
 
 
-class Relay:
+class BusRelay:
     """Which worker follows which topic, in the parent. It holds as many topics as the workers do."""
 
     def __init__(self) -> None:
@@ -111,8 +113,8 @@ class Relay:
 
 def _encode(topic: str) -> bytes:
     name = topic.encode()
-    if len(name) > _TOPIC_BYTES:
-        raise ValueError(f"expected a topic of at most {_TOPIC_BYTES} bytes, got one of {len(name)}")
+    if len(name) > _MAX_TOPIC_BYTES:
+        raise ValueError(f"expected a topic of at most {_MAX_TOPIC_BYTES} bytes, got one of {len(name)}")
     return name
 
 

@@ -16,25 +16,25 @@ from typing import Final
 
 import trio
 
-__all__ = ["BEAT", "FRAME_BYTES", "Frame", "Kind", "WorkerLink", "read_first"]
+__all__ = ["BEAT_INTERVAL", "MAX_FRAME_BYTES", "Frame", "FrameKind", "WorkerLink", "read_first"]
 
-FRAME_BYTES: Final = 16 * 1024 * 1024
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 """Of one frame. News that are larger are not sent; a frame that says it is larger ends the link."""
 
-BEAT: Final = 1.0
+BEAT_INTERVAL: Final = 1.0
 """Seconds between two frames that say that a worker is alive."""
 
-_QUEUE: Final = 1000
+_MAX_QUEUED_NEWS: Final = 1000
 """News that wait to be written; then the oldest is lost."""
-_QUEUE_BYTES: Final = 32 * 1024 * 1024
+_MAX_QUEUED_BYTES: Final = 32 * 1024 * 1024
 """Of the news that wait; then the oldest is lost."""
 _HEAD: Final = struct.Struct("!IB")
 _CHUNK: Final = 64 * 1024
-_FIRST: Final = 10.0
+_FIRST_FRAME_TIMEOUT: Final = 10.0
 """Seconds for the first frame, which is there before the worker is."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame says, and what its body is."""
 
     BEGIN = 1
@@ -50,10 +50,10 @@ class Kind(IntEnum):
     NEWS = 6
     """A message of the bus: two bytes for the length of its topic, the topic, the message."""
     ALIVE = 7
-    """To the parent, each :data:`BEAT` seconds: the event loop of the worker turns. No body."""
+    """To the parent, each :data:`BEAT_INTERVAL` seconds: the event loop of the worker turns. No body."""
 
 
-Frame = tuple[Kind, bytes]
+Frame = tuple[FrameKind, bytes]
 
 
 class WorkerLink:
@@ -69,7 +69,7 @@ class WorkerLink:
         self._arrived = bytearray()
         self._half = memoryview(b"")
         """The rest of a frame that is partly written."""
-        self._orders: dict[tuple[Kind, bytes], bytes] = {}
+        self._orders: dict[tuple[FrameKind, bytes], bytes] = {}
         self._news: deque[bytes] = deque()
         self._news_bytes = 0
         self._waiting = trio.lowlevel.ParkingLot()
@@ -79,7 +79,7 @@ class WorkerLink:
 
     # Sending
 
-    def order(self, kind: Kind, body: bytes = b"", *, instead: Kind | None = None) -> None:
+    def order(self, kind: FrameKind, body: bytes = b"", *, instead: FrameKind | None = None) -> None:
         """Send what must not get lost. Never waits.
 
         Args:
@@ -96,13 +96,13 @@ class WorkerLink:
 
     def forward(self, news: bytes) -> None:
         """Send the body of a frame of news, as it came."""
-        if len(news) >= FRAME_BYTES:
+        if len(news) >= MAX_FRAME_BYTES:
             self.lost += 1
             return
-        frame = _encode(Kind.NEWS, news)
+        frame = _encode(FrameKind.NEWS, news)
         self._news.append(frame)
         self._news_bytes += len(frame)
-        while len(self._news) > _QUEUE or self._news_bytes > _QUEUE_BYTES:
+        while len(self._news) > _MAX_QUEUED_NEWS or self._news_bytes > _MAX_QUEUED_BYTES:
             self._news_bytes -= len(self._news.popleft())
             self.lost += 1
         self._write()
@@ -189,12 +189,12 @@ def read_first(sock: socket.socket) -> Frame:
     Raises:
         OSError: there is none, or it is broken.
     """
-    sock.settimeout(_FIRST)
+    sock.settimeout(_FIRST_FRAME_TIMEOUT)
     head = _read(sock, _HEAD.size)
     size, kind = _HEAD.unpack(head)
-    if size > FRAME_BYTES or kind != Kind.BEGIN:
+    if size > MAX_FRAME_BYTES or kind != FrameKind.BEGIN:
         raise OSError("expected the first frame of a parent, got something else")
-    return Kind.BEGIN, _read(sock, size)
+    return FrameKind.BEGIN, _read(sock, size)
 
 
 def _read(sock: socket.socket, size: int) -> bytes:
@@ -207,7 +207,7 @@ def _read(sock: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def _encode(kind: Kind, body: bytes) -> bytes:
+def _encode(kind: FrameKind, body: bytes) -> bytes:
     return _HEAD.pack(len(body), kind) + body
 
 
@@ -221,15 +221,15 @@ def _decode(arrived: bytearray) -> list[Frame]:
     at = 0
     while len(arrived) - at >= _HEAD.size:
         size, kind = _HEAD.unpack_from(arrived, at)
-        if size > FRAME_BYTES or kind not in _KINDS:
+        if size > MAX_FRAME_BYTES or kind not in _KINDS:
             raise trio.EndOfChannel
         end = at + _HEAD.size + size
         if end > len(arrived):
             break
-        frames.append((Kind(kind), bytes(arrived[at + _HEAD.size : end])))
+        frames.append((FrameKind(kind), bytes(arrived[at + _HEAD.size : end])))
         at = end
     del arrived[:at]
     return frames
 
 
-_KINDS: Final = frozenset(int(kind) for kind in Kind)
+_KINDS: Final = frozenset(int(kind) for kind in FrameKind)

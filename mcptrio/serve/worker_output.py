@@ -17,20 +17,20 @@ import trio
 from mcptrio.errors import ConnectionClosed
 from mcptrio.transports.fd_streams import Writer, open_reader, open_writer
 
-__all__ = ["Output", "WorkerStderr"]
+__all__ = ["SharedStderr", "WorkerStderr"]
 
-_LINE_BYTES: Final = 64 * 1024
+_MAX_LINE_BYTES: Final = 64 * 1024
 """Of one line; a longer one comes in pieces."""
-_QUEUE_BYTES: Final = 4 * 1024 * 1024
+_MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
 """Of lines that our standard error has not taken yet; what comes then is dropped."""
-_GOODBYE: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0
 """Seconds for the last lines."""
 _NOTHING: Final = memoryview(b"")
-_LAST: Final = 20
+_MAX_LAST_LINES: Final = 20
 """Lines of a worker that are kept, to say why it ended."""
 
 
-class Output:
+class SharedStderr:
     """Our standard error, shared by all workers. Written in a thread: what it leads to may be full or stopped."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Output:
 
     def write(self, line: bytes) -> None:
         """Write a line, without its end, or drop it. Never waits."""
-        if self._size + len(line) > _QUEUE_BYTES:
+        if self._size + len(line) > _MAX_QUEUED_BYTES:
             self._dropped += 1
             return
         self._lines.append(line + b"\n")
@@ -59,7 +59,7 @@ class Output:
                 self._waiting = trio.Event()
                 await self._write(writer)
         finally:
-            with trio.move_on_after(_GOODBYE, shield=True):
+            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await self._write(writer)
             if writer is not None:
                 writer.close()
@@ -88,7 +88,7 @@ class WorkerStderr:
         as_json: whether its log is one object a line; the worker's number is put into it, so that it stays one.
     """
 
-    def __init__(self, fd: int, output: Output, *, number: int, as_json: bool) -> None:
+    def __init__(self, fd: int, output: SharedStderr, *, number: int, as_json: bool) -> None:
         self._reader = open_reader(fd)
         self._output = output
         self._begin = f"[worker {number}] ".encode()
@@ -96,7 +96,7 @@ class WorkerStderr:
         self._line = b""
         # Not cancelled with what is around it: a worker that cannot get rid of its last words would not end.
         self._scope = trio.CancelScope(shield=True)
-        self.last: deque[bytes] = deque(maxlen=_LAST)
+        self.last: deque[bytes] = deque(maxlen=_MAX_LAST_LINES)
         """The last lines that were not blank."""
         self.ended = trio.Event()
 
@@ -122,14 +122,14 @@ class WorkerStderr:
         *lines, self._line = (self._line + chunk).split(b"\n")
         for line in lines:
             self._tell(line)
-        while len(self._line) > _LINE_BYTES:
-            self._tell(self._line[:_LINE_BYTES])
-            self._line = self._line[_LINE_BYTES:]
+        while len(self._line) > _MAX_LINE_BYTES:
+            self._tell(self._line[:_MAX_LINE_BYTES])
+            self._line = self._line[_MAX_LINE_BYTES:]
 
     def _tell(self, line: bytes) -> None:
         if not line or line.isspace():
             return
-        self.last.append(line[:_LINE_BYTES])
+        self.last.append(line[:_MAX_LINE_BYTES])
         if self._member is not None and line.startswith(b'{"'):
             self._output.write(self._member + line[1:])
         else:

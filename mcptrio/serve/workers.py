@@ -32,36 +32,36 @@ from mcptrio.ground.last_words import last_reason
 from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, Beginning
 from mcptrio.serve.worker_balance import Board
-from mcptrio.serve.worker_bus import Relay
-from mcptrio.serve.worker_link import BEAT, Kind, WorkerLink
-from mcptrio.serve.worker_output import Output, WorkerStderr
+from mcptrio.serve.worker_bus import BusRelay
+from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink
+from mcptrio.serve.worker_output import SharedStderr, WorkerStderr
 from mcptrio.transports.child_process import ChildProcess, signal_name
 from mcptrio.transports.sockets import Listening
 
-__all__ = ["Plan", "Pool"]
+__all__ = ["Pool", "WorkerPlan"]
 
 _log = logging.getLogger("mcptrio.workers")
 
-_FIRST: Final = 0.2
+_FIRST_PAUSE_SECONDS: Final = 0.2
 """Seconds before a worker that has died is started again; the pauses after it are longer."""
-_ATTEMPTS: Final = 3
+_MAX_ATTEMPTS: Final = 3
 """Of each worker to serve at all, before the parent gives up if none ever did."""
-_WRONG: Final = 2
+_WRONG_USE: Final = 2
 """The exit code that says the command or the configuration is wrong. Trying again would not help."""
-_GOODBYE: Final = 3.0
+_EXIT_TIMEOUT: Final = 3.0
 """Seconds beyond the shutdown timeout for connections, lifespans and the interpreter's end."""
-_GROUP: Final = 1.0
+_GROUP_TIMEOUT: Final = 1.0
 """Seconds for what a worker has started and left behind, after SIGTERM."""
-_BLOCKED: Final = 1.0
+_BLOCKED_TIMEOUT: Final = 1.0
 """Seconds for the end of a worker whose event loop is blocked, after SIGTERM."""
-_LAST_WORDS: Final = 1.0
+_STDERR_TIMEOUT: Final = 1.0
 """Seconds for the rest of a standard error, which a process that was left behind may hold open."""
-_CLOSED: Final = 1.0
+_LINK_TIMEOUT: Final = 1.0
 """Seconds between the end of a link and that of its worker."""
 
 
 @frozen(kw_only=True)
-class Plan:
+class WorkerPlan:
     """What is to be kept running.
 
     Args:
@@ -155,11 +155,11 @@ class _Slot:
 class Pool:
     """The workers of one plan. Run once."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
         self._key = secrets.token_bytes(32)
-        self._relay = Relay()
-        self._output = Output()
+        self._relay = BusRelay()
+        self._output = SharedStderr()
         self._folder: str | None = None
         self._board: Board
         self._live: set[_Worker] = set()
@@ -223,7 +223,7 @@ class Pool:
 
     async def _keep(self, slot: _Slot) -> None:
         """Have a worker in the slot, always."""
-        backoff, failures = Backoff(_FIRST), 0
+        backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
         worker: _Worker | None = None
         while True:
             if slot.worker is worker:
@@ -239,12 +239,12 @@ class Pool:
             assert worker is not None, "one has just been put there, here or by a reload"
             await worker.left.wait()
             if slot.worker is not worker:
-                backoff, failures = Backoff(_FIRST), 0
+                backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
                 continue
             if worker.is_ready and trio.current_time() - worker.began > LONGEST:
                 backoff.reset()
             failures = 0 if worker.is_ready else failures + 1
-            if worker.child.returncode == _WRONG and not self._served:
+            if worker.child.returncode == _WRONG_USE and not self._served:
                 raise ConfigError(f"no worker serves: {worker.why()}")
             self._give_up_after(failures, worker.why())
             pause = backoff.draw()
@@ -256,7 +256,7 @@ class Pool:
         Raises:
             ChildProcessError: it has failed too often, and nothing ever served.
         """
-        if failures >= _ATTEMPTS and not self._served:
+        if failures >= _MAX_ATTEMPTS and not self._served:
             raise ChildProcessError(f"no worker serves: {why}")
 
     async def _reload_when_asked(self, hangups: Hangups) -> None:
@@ -287,8 +287,8 @@ class Pool:
 
     async def _retire(self, worker: _Worker) -> None:
         """Let a worker finish, within bounds."""
-        worker.link.order(Kind.LEAVE)
-        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _GOODBYE) as patience:
+        worker.link.order(FrameKind.LEAVE)
+        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as patience:
             await worker.ended.wait()
         if patience.cancelled_caught:
             _log.warning("worker %d does not end", worker.number)
@@ -339,7 +339,7 @@ class Pool:
             last_request_timeout=self._plan.last_request_timeout,
             shutdown=self._plan.shutdown,
         )
-        worker.link.order(Kind.BEGIN, beginning.encode())
+        worker.link.order(FrameKind.BEGIN, beginning.encode())
         self._live.add(worker)
         self._nursery.start_soon(self._own, worker)
         return worker
@@ -378,10 +378,10 @@ class Pool:
                 with suppress(ProcessLookupError):
                     os.kill(worker.child.pid, signal.SIGTERM)
             # A blocked event loop answers nothing in these seconds.
-            seconds = _BLOCKED if worker.is_stuck else self._plan.shutdown + _GOODBYE
-            if not await worker.child.end(exit=seconds, terminate=_GROUP):
+            seconds = _BLOCKED_TIMEOUT if worker.is_stuck else self._plan.shutdown + _EXIT_TIMEOUT
+            if not await worker.child.end(exit=seconds, terminate=_GROUP_TIMEOUT):
                 _log.warning("something of worker %d is left", worker.number)
-            with trio.move_on_after(_LAST_WORDS):
+            with trio.move_on_after(_STDERR_TIMEOUT):
                 await worker.stderr.ended.wait()
         finally:
             worker.stderr.close()
@@ -391,19 +391,19 @@ class Pool:
         try:
             while True:
                 for kind, body in await link.receive():
-                    if kind is Kind.NEWS:
+                    if kind is FrameKind.NEWS:
                         self._relay.pass_on(link, body)
-                    elif kind is Kind.FOLLOW:
+                    elif kind is FrameKind.FOLLOW:
                         self._relay.follow(link, body)
-                    elif kind is Kind.UNFOLLOW:
+                    elif kind is FrameKind.UNFOLLOW:
                         self._relay.unfollow(link, body)
-                    elif kind is Kind.READY:
+                    elif kind is FrameKind.READY:
                         self._is_ready(worker, body)
-                    elif kind is Kind.ALIVE:
+                    elif kind is FrameKind.ALIVE:
                         worker.heard = trio.current_time()
         except trio.EndOfChannel:
             # It is ending; or it has closed what it has to keep open, and nobody would hear of it any more.
-            with trio.move_on_after(_CLOSED):
+            with trio.move_on_after(_LINK_TIMEOUT):
                 await worker.child.wait()
             worker.scope.cancel()
 
@@ -426,11 +426,11 @@ class Pool:
         """End a worker that serves and whose event loop does not turn: the clients connected to it wait for nothing."""
         await worker.settled.wait()
         worker.heard = trio.current_time()
-        silence = self._plan.worker_timeout + BEAT
+        silence = self._plan.worker_timeout + BEAT_INTERVAL
         while trio.current_time() - worker.heard < silence:
             await trio.sleep_until(worker.heard + silence)
             # The parent may have been stopped itself; what the worker has said meanwhile is read first.
-            await trio.sleep(BEAT)
+            await trio.sleep(BEAT_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)
         worker.is_stuck = True
         worker.scope.cancel()

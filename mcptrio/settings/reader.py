@@ -39,7 +39,7 @@ from mcptrio.settings.problems import NOT_SHOWN, Key, place_of, says_all, senten
 __all__ = ["SettingsReader", "keys_of_class", "refers", "variable_of"]
 
 _T = TypeVar("_T")
-_FILE_BYTES = 64 * 1024
+_MAX_FILE_BYTES = 64 * 1024
 _ENV, _FILE, _DEFAULT = "$env", "$file", "default"
 
 
@@ -145,9 +145,9 @@ class SettingsReader:
         path = self.folder / Path(name).expanduser()
         try:
             with path.open("rb") as file:
-                content = file.read(_FILE_BYTES + 1)
-            if len(content) > _FILE_BYTES:
-                raise self.error(where, f"expected a file of at most {_FILE_BYTES} bytes, got more: {path}")
+                content = file.read(_MAX_FILE_BYTES + 1)
+            if len(content) > _MAX_FILE_BYTES:
+                raise self.error(where, f"expected a file of at most {_MAX_FILE_BYTES} bytes, got more: {path}")
             return content.decode().rstrip("\r\n")
         except OSError as error:
             if isinstance(error, FileNotFoundError) and not required:

@@ -20,7 +20,7 @@ import trio.testing
 
 __all__ = ["run_jumping", "waiting_for_threads"]
 
-PATIENCE: Final = 1.0
+THREAD_TIMEOUT: Final = 1.0
 """Real seconds without any other event for which the clock stands still while a thread is at work. Not for ever: the
 thread may itself wait for a task that sleeps."""
 
@@ -49,7 +49,7 @@ class Borrowed(Protocol):
 
 @contextmanager
 def waiting_for_threads(*limiters: Borrowed) -> Iterator[None]:
-    """Inside, a clock that jumps gives threads :data:`PATIENCE` seconds; nothing happens on a real clock.
+    """Inside, a clock that jumps gives threads :data:`THREAD_TIMEOUT` seconds; nothing happens on a real clock.
 
     Args:
         limiters: of the threads, beside Trio's own.
@@ -80,7 +80,7 @@ class _Watch(trio.abc.Instrument):
         is_working = any(limiter.borrowed_tokens for limiter in self._limiters)
         if is_working and self._kept is None:
             self._kept = self._clock.autojump_threshold
-            self._clock.autojump_threshold = max(self._kept, PATIENCE)
+            self._clock.autojump_threshold = max(self._kept, THREAD_TIMEOUT)
         elif not is_working:
             self.let_go()
 

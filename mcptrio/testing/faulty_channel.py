@@ -33,9 +33,9 @@ from mcptrio.testing.faults import Fault, Which
 
 __all__ = ["FaultyChannel"]
 
-_GOODBYE: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0
 """Seconds for closing the channel below when it is cut."""
-_REMEMBERED: Final = 10_000
+_MAX_REQUESTS: Final = 10_000
 """Requests without an answer, whose methods are known."""
 
 
@@ -152,7 +152,7 @@ class FaultyChannel:
             await self._channel.send(messages)
 
     async def _close_below(self) -> None:
-        with trio.move_on_after(_GOODBYE, shield=True):
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._channel.aclose()
 
 
@@ -183,7 +183,7 @@ class _Way:
         for message in _messages_of(item):
             if isinstance(message, Request):
                 self._asked[message.id] = message.method
-                if len(self._asked) > _REMEMBERED:
+                if len(self._asked) > _MAX_REQUESTS:
                     del self._asked[next(iter(self._asked))]
 
     def meet(self, item: Incoming | Sequence[Message]) -> _Passed:

@@ -26,7 +26,7 @@ from attrs import frozen
 
 __all__ = ["Holdings", "adopt_orphans", "nothing_left"]
 
-GRACE: Final = 2.0
+END_TIMEOUT: Final = 2.0
 """Seconds for a process that was killed, or a thread that was told to stop, to be gone."""
 
 _IDLE_THREADS: Final = ("Trio thread ",)
@@ -70,7 +70,7 @@ class Holdings:
 
 
 @contextmanager
-def nothing_left(*, grace: float = GRACE) -> Iterator[None]:
+def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
     """What comes inside is gone at the end.
 
     Args:

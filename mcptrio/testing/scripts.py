@@ -35,7 +35,7 @@ QuestionKind: TypeAlias = Literal["form", "url", "sampling", "roots"]
 """What a server asks."""
 
 _KINDS: Final[tuple[QuestionKind, ...]] = get_args(QuestionKind)
-_SHOWN: Final = 120
+_MAX_SHOWN_CHARS: Final = 120
 """Characters of a question or an answer in a failure."""
 
 FormAnswer: TypeAlias = Mapping[str, Any] | Callable[[Form], Any]
@@ -297,7 +297,7 @@ def _answered(answer: Any) -> str:
 
 def _shown(value: Any) -> str:
     text = value.__qualname__ if hasattr(value, "__qualname__") else repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"
 
 
 def _listed(title: str, items: Sequence[object]) -> str:

@@ -22,7 +22,7 @@ from mcptrio.connecting.targets import Command, Target
 from mcptrio.errors import ConfigError
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.serve.http import HTTP_GRACE, serve_http
+from mcptrio.serve.http import HTTP_CLOSE_TIMEOUT, serve_http
 from mcptrio.server import Server
 from mcptrio.testing.cases import Case
 from mcptrio.testing.clock import waiting_for_threads
@@ -34,7 +34,7 @@ from mcptrio.transports.memory import memory_channel_pair
 
 __all__ = ["Connect", "Served", "open_served"]
 
-_MORE_GRACE: Final = 2.0
+_EXTRA_TIMEOUT: Final = 2.0
 """Seconds for the HTTP server to end, after those it takes by itself."""
 
 
@@ -152,5 +152,7 @@ async def _listening(server: Server) -> AsyncIterator[str]:
             yield url
         finally:
             shutdown.set()
-            with trio.move_on_after(server.settings.timeouts.shutdown + HTTP_GRACE + _MORE_GRACE, shield=True):
+            with trio.move_on_after(
+                server.settings.timeouts.shutdown + HTTP_CLOSE_TIMEOUT + _EXTRA_TIMEOUT, shield=True
+            ):
                 await stopped.wait()

@@ -15,7 +15,7 @@ from mcptrio.auth.server.resource_server import ResourceServer
 from mcptrio.auth.server.static_tokens import make_token, tokens_text
 from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 from mcptrio.serve.auth_config import TOKEN, guard_of, principal_of_environment, read_settings
-from mcptrio.serve.config import Config, load_config
+from mcptrio.serve.config import ServeConfig, load_config
 from tests.auth.server_parts import INTROSPECTION, ISSUER, JWKS, METADATA, OTHER_KEY, RESOURCE, Clock, Issuer, request
 from tests.auth.test_certificates import certificate
 
@@ -25,7 +25,7 @@ URL = f'resource = "{RESOURCE}"\n'
 OF_ISSUER = f'{URL}issuers = ["{ISSUER}"]\n'
 
 
-def read(folder: Path, text: str, profile: str | None = None) -> Config:
+def read(folder: Path, text: str, profile: str | None = None) -> ServeConfig:
     file = folder / "mcptrio.toml"
     file.write_text(text)
     return load_config(file, profile)
@@ -169,12 +169,12 @@ def test_environment_wins_and_is_enough(tmp_path: Path) -> None:
     assert settings is not None
     assert settings.scopes == ("two", "three")
     assert guard_of(config, environ=environ) is not None
-    assert guard_of(Config(), environ=environ) is not None
+    assert guard_of(ServeConfig(), environ=environ) is not None
 
 
 def test_misspelt_variable_does_not_leave_the_server_open() -> None:
     with pytest.raises(ConfigError, match="AUTH_TOKNES: there is no such setting; did you mean MCPTRIO_AUTH_TOKENS"):
-        guard_of(Config(), environ={"MCPTRIO_AUTH_TOKNES": "tokens.json"})
+        guard_of(ServeConfig(), environ={"MCPTRIO_AUTH_TOKNES": "tokens.json"})
 
 
 def test_profile_wins(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ async def test_token_of_the_environment_says_who_it_is_and_is_taken_away(tmp_pat
 async def test_without_a_token_nobody_is_authenticated(tmp_path: Path) -> None:
     assert await who(tmp_path, {}) is None
     assert await who(tmp_path, {TOKEN: ""}) is None
-    assert await principal_of_environment(Config(), environ={TOKEN: "x"}) is None
+    assert await principal_of_environment(ServeConfig(), environ={TOKEN: "x"}) is None
 
 
 async def test_bad_token_ends_the_start(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from mcptrio.cli.group import COMMANDS, SECTIONS, cli
-from mcptrio.cli.help_pages import Command, Group
+from mcptrio.cli.help_pages import CLICommand, CLIGroup
 from tests.commands.processes import at_terminal, run
 
 __all__: list[str] = []
@@ -47,8 +47,8 @@ def test_each_command_stands_in_one_section() -> None:
 @pytest.mark.parametrize("path", ALL)
 def test_sections_of_a_command_name_its_options(path: str) -> None:
     command = ALL[path]
-    assert isinstance(command, Command | Group)
-    if isinstance(command, Command):
+    assert isinstance(command, CLICommand | CLIGroup)
+    if isinstance(command, CLICommand):
         named = [name for names in command.sections.values() for name in names]
         assert set(named) <= {param.name for param in command.params}
         assert len(named) == len(set(named))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcptrio.cli.inspect.lint import odd_tools
-from mcptrio.cli.inspect.prompt_injection import suspicions
+from mcptrio.cli.inspect.lint import lint_tools
+from mcptrio.cli.inspect.prompt_injection import suspicious_parts
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import REVISIONS
 from tests.commands.processes import at_terminal, run, with_plugin
@@ -33,7 +33,7 @@ def odd(tmp_path: Path, *tools: dict[str, Any], **answers: Any) -> set[tuple[str
     """What is odd about these tools, and about what else is answered."""
     capabilities = {"capabilities": {"tools": {}}}
     found = inspect(tmp_path, {"initialize": capabilities, "tools/list": {"tools": list(tools)}, **answers})
-    return {(each["severity"], each["where"], each["what"]) for each in found["oddities"]} - {
+    return {(each["severity"], each["where"], each["what"]) for each in found["findings"]} - {
         ("note", "server", "speaks 2025-11-25; the newest is 2026-07-28")
     }
 
@@ -49,7 +49,7 @@ def test_a_good_server(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert found["server"]["name"] == "mcptrio"
     assert found["revision"] == "2026-07-28"
-    assert {each["severity"] for each in found["oddities"]} <= {"note"}
+    assert {each["severity"] for each in found["findings"]} <= {"note"}
     assert found["tokens"] == sum(each["tokens"] for each in found["tools"])
     [weather] = [each for each in found["tools"] if each["name"] == "weather"]
     assert 20 < weather["tokens"] < 60
@@ -110,13 +110,13 @@ def test_strict_fails_where_something_is_odd(tmp_path: Path) -> None:
 )
 def test_odd_tools(changes: dict[str, Any], severity: str, what: str) -> None:
     changed = REVISIONS["2025-11-25"].structure(tool(**changes), Tool)
-    found = list(odd_tools([changed], mirrors=False))
+    found = list(lint_tools([changed], mirrors=False))
 
     assert any(each.severity == severity and what in each.what for each in found), found
     assert {each.where for each in found} == {f"tool `{changed.name[:60]}`"}
 
 
-def test_a_tool_without_oddities(tmp_path: Path) -> None:
+def test_a_tool_without_findings(tmp_path: Path) -> None:
     assert odd(tmp_path, tool()) == set()
 
 
@@ -137,7 +137,7 @@ def test_tools_that_a_client_leaves_out_over_http_are_shown(tmp_path: Path) -> N
     found = inspect(tmp_path, answers)
     assert found["revision"] == "2026-07-28"
     assert [each["name"] for each in found["tools"]] == ["fine", "other"]
-    [what] = [each["what"] for each in found["oddities"] if each["severity"] == "error"]
+    [what] = [each["what"] for each in found["findings"] if each["severity"] == "error"]
     assert what.startswith('x-mcp-header "A" @ $.properties.a: expected the type "integer", "string" or "boolean", got')
     assert what.endswith("; clients leave it out over HTTP")
 
@@ -219,7 +219,7 @@ def test_hostile_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     ],
 )
 def test_suspicious_texts(text: str) -> None:
-    assert list(suspicions(text))
+    assert list(suspicious_parts(text))
 
 
 @pytest.mark.parametrize(
@@ -236,4 +236,4 @@ def test_suspicious_texts(text: str) -> None:
     ],
 )
 def test_harmless_texts(text: str) -> None:
-    assert list(suspicions(text)) == []
+    assert list(suspicious_parts(text)) == []

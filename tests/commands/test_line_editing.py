@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio.cli.shell.words import quoted, typed_words
-from mcptrio.cli.terminal.keys import Key, KeyDecoder
-from mcptrio.cli.terminal.line_editor import Completions, LineEditor
+from mcptrio.cli.terminal.keys import KeyDecoder, TerminalKey
+from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
 from mcptrio.cli.terminal.text_width import columns, cut
 
 __all__: list[str] = []
@@ -26,12 +26,12 @@ def typed(text: str, editor: LineEditor | None = None) -> LineEditor:
     return editor
 
 
-def joined(keys: list[Key]) -> list[Key]:
+def joined(keys: list[TerminalKey]) -> list[TerminalKey]:
     """Texts that were cut apart are one again."""
-    found: list[Key] = []
+    found: list[TerminalKey] = []
     for key in keys:
         if key.name == "text" and found and found[-1].name == "text":
-            key = Key("text", found.pop().text + key.text)
+            key = TerminalKey("text", found.pop().text + key.text)
         found.append(key)
     return found
 
@@ -70,12 +70,12 @@ def test_keys(keys: str, text: str, cursor: int) -> None:
 def test_what_is_more_than_editing() -> None:
     editor = LineEditor("> ")
 
-    assert editor.feed(Key("end-of-input")) == "end"
-    assert editor.feed(Key("text", "a")) is None
-    assert editor.feed(Key("end-of-input")) is None
-    assert editor.feed(Key("enter")) == "enter"
-    assert editor.feed(Key("tab")) == "complete"
-    assert editor.feed(Key("interrupt")) == "interrupt"
+    assert editor.feed(TerminalKey("end-of-input")) == "end"
+    assert editor.feed(TerminalKey("text", "a")) is None
+    assert editor.feed(TerminalKey("end-of-input")) is None
+    assert editor.feed(TerminalKey("enter")) == "enter"
+    assert editor.feed(TerminalKey("tab")) == "complete"
+    assert editor.feed(TerminalKey("interrupt")) == "interrupt"
 
 
 @given(
@@ -106,7 +106,7 @@ def test_no_bytes_confuse_it(data: bytes) -> None:
 @given(st.text(), st.lists(st.sampled_from([UP, DOWN, LEFT, RIGHT, "\x01", "\x05", "\x17", "x"])), st.integers(19, 120))
 def test_it_is_always_one_row_that_fits(text: str, keys: list[str], width: int) -> None:
     editor = LineEditor("a prompt> ", history=[text[:9], text * 3], hint=lambda _: "a hint that is rather long")
-    editor.feed(Key("text", text))
+    editor.feed(TerminalKey("text", text))
     typed("".join(keys), editor)
     drawn = editor.draw(width)
     plain = STEERING.sub("", drawn)
@@ -140,16 +140,16 @@ def test_the_history_shows_what_begins_so() -> None:
 @pytest.mark.parametrize(
     ("text", "completions", "completed", "inserted"),
     [
-        ("ca", Completions(0, ("call",)), "call ", True),
-        ("c", Completions(0, ("call", "calm")), "cal", True),
-        ("cal", Completions(0, ("call", "calm")), "cal", False),
-        ("call a", Completions(5, ("a=",)), "call a=", True),
-        ("x", Completions(0), "x", True),
-        ("B", Completions(0, ("'a B'",)), "'a B' ", True),
-        ("", Completions(0, ("a", "b")), "", False),
+        ("ca", LineCompletions(0, ("call",)), "call ", True),
+        ("c", LineCompletions(0, ("call", "calm")), "cal", True),
+        ("cal", LineCompletions(0, ("call", "calm")), "cal", False),
+        ("call a", LineCompletions(5, ("a=",)), "call a=", True),
+        ("x", LineCompletions(0), "x", True),
+        ("B", LineCompletions(0, ("'a B'",)), "'a B' ", True),
+        ("", LineCompletions(0, ("a", "b")), "", False),
     ],
 )
-def test_completions(text: str, completions: Completions, completed: str, inserted: bool) -> None:
+def test_completions(text: str, completions: LineCompletions, completed: str, inserted: bool) -> None:
     editor = typed(text)
 
     assert editor.complete(completions) == inserted

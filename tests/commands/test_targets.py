@@ -12,7 +12,7 @@ import pytest
 
 from mcptrio import Command, Endpoint
 from mcptrio.cli.client.client_settings import ClientSettings
-from mcptrio.cli.client.targets import Found, TargetOptions, find_target
+from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import PLUGIN, run, with_plugin
 from tests.processes import serving
@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def find(target: str | None = None, **options: Any) -> Found:
+def find(target: str | None = None, **options: Any) -> FoundTarget:
     return find_target(TargetOptions(target=target, **options))
 
 

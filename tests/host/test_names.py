@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.host.names import LONGEST, hosted_name, hosted_names, server_of, server_prefix
+from mcptrio.host.names import MAX_NAME_CHARS, hosted_name, hosted_names, server_of, server_prefix
 
 __all__: list[str] = []
 
@@ -69,4 +69,4 @@ def test_what_names_no_server(name: str) -> None:
 
 
 def test_long_names_are_cut_to_the_longest() -> None:
-    assert len(hosted_name(server_prefix("s" * 100), "t" * 100)) == LONGEST
+    assert len(hosted_name(server_prefix("s" * 100), "t" * 100)) == MAX_NAME_CHARS

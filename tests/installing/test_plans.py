@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from mcptrio.cli.install import HOSTS, HostKind, Launch, Machine, find_host, plan_install, plan_uninstall, snippet
 from mcptrio.cli.install.documents import entry_at, parse
-from mcptrio.cli.install.files import MOST_BACKUPS, backups, read
+from mcptrio.cli.install.files import MAX_BACKUPS, backups, read
 from mcptrio.connecting.mcp_json import read_mcp_json
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
@@ -333,7 +333,7 @@ def test_what_is_no_file_is_refused(machine: Machine, kind: str) -> None:
 def test_no_more_than_a_few_copies_are_kept(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     path.write_text("{}")
-    for number in range(MOST_BACKUPS + 3):
+    for number in range(MAX_BACKUPS + 3):
         plan_install(kind, path, f"trio{number}", STARTED).carry_out()
 
     kept = backups(path)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcptrio.cli.dev.session_state import OWN, Conversation
+from mcptrio.cli.dev.session_state import OWN, SessionState
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, REVISIONS
 
@@ -16,14 +16,14 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 LISTS = ["tools", "prompts", "resources"]
 
 
-def exchange(talk: Conversation[str], worker: str, id: RequestId, method: str, **params: Any) -> None:
+def exchange(talk: SessionState[str], worker: str, id: RequestId, method: str, **params: Any) -> None:
     talk.asked(Request(id, method, params), worker)
     result = {"protocolVersion": params["protocolVersion"]} if method == "initialize" else {}
     assert talk.answered(Response(id, result), worker)
 
 
-def introduced(revision: str = "2025-11-25") -> Conversation[str]:
-    talk: Conversation[str] = Conversation()
+def introduced(revision: str = "2025-11-25") -> SessionState[str]:
+    talk: SessionState[str] = SessionState()
     exchange(talk, "old", 0, "initialize", protocolVersion=revision)
     talk.notified(Notification("notifications/initialized"))
     return talk
@@ -38,7 +38,7 @@ def acknowledged(id: RequestId) -> Notification:
 
 
 def test_who_has_said_nothing_has_nothing_to_repeat() -> None:
-    talk: Conversation[str] = Conversation()
+    talk: SessionState[str] = SessionState()
 
     assert talk.replay("new") == []
     assert talk.news() == []
@@ -76,7 +76,7 @@ def test_what_was_refused_is_not_said_again() -> None:
 
 
 def test_an_introduction_that_is_not_answered_goes_to_the_new_one() -> None:
-    talk: Conversation[str] = Conversation()
+    talk: SessionState[str] = SessionState()
     talk.asked(Request(0, "initialize", {"protocolVersion": "2025-11-25"}), "old")
     [moved] = talk.replay("new")
 
@@ -95,7 +95,7 @@ def test_every_list_is_told_of_in_a_session(revision: str) -> None:
 
 
 def test_nothing_is_told_before_the_client_is_ready() -> None:
-    talk: Conversation[str] = Conversation()
+    talk: SessionState[str] = SessionState()
     exchange(talk, "old", 0, "initialize", protocolVersion="2025-11-25")
 
     assert talk.news() == []
@@ -103,7 +103,7 @@ def test_nothing_is_told_before_the_client_is_ready() -> None:
 
 
 def test_who_listens_goes_on_listening_and_is_told_what_it_wants() -> None:
-    talk: Conversation[str] = Conversation()
+    talk: SessionState[str] = SessionState()
     listen = Request("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     talk.asked(listen, "old")
     assert not talk.is_repeated(acknowledged("L"))
@@ -119,7 +119,7 @@ def test_who_listens_goes_on_listening_and_is_told_what_it_wants() -> None:
 
 
 def test_who_was_not_told_that_it_listens_is_told_by_the_new_one() -> None:
-    talk: Conversation[str] = Conversation()
+    talk: SessionState[str] = SessionState()
     talk.asked(Request("L", "subscriptions/listen", {"notifications": {}}), "old")
     talk.replay("new")
 

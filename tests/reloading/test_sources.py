@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from mcptrio.cli.dev.sources import MOST, POLL, Sources, Watch, shown
+from mcptrio.cli.dev.sources import MAX_FILES, MAX_POLL_INTERVAL, Sources, SourceWatch, shown
 from tests.distributions import install, one_tool
 
 __all__: list[str] = []
@@ -61,7 +61,7 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
     edited, removed, added = (tmp_path / name for name in ("edited.py", "removed.py", "added.py"))
     edited.write_text("1")
     removed.write_text("1")
-    watch = Watch(lambda: Sources(folders=(tmp_path,)))
+    watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
     edited.write_text("2")
     os.utime(edited, ns=(1, 1))
@@ -78,7 +78,7 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
 
 async def test_a_change_is_told_when_it_is_over(tmp_path: Path, autojump_clock: MockClock) -> None:
     """Somebody writes a file each 50 milliseconds for two seconds: that is one change."""
-    watch = Watch(lambda: Sources(folders=(tmp_path,)))
+    watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
 
     async def write() -> None:
@@ -92,11 +92,11 @@ async def test_a_change_is_told_when_it_is_over(tmp_path: Path, autojump_clock: 
         changed = await watch.changed()
 
         assert len(changed) == 40
-        assert 2 <= trio.current_time() - began <= 2 + POLL
+        assert 2 <= trio.current_time() - began <= 2 + MAX_POLL_INTERVAL
 
 
 async def test_one_that_never_ends_is_told_all_the_same(tmp_path: Path, autojump_clock: MockClock) -> None:
-    watch = Watch(lambda: Sources(folders=(tmp_path,)))
+    watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
 
     async def write() -> None:
@@ -112,14 +112,14 @@ async def test_one_that_never_ends_is_told_all_the_same(tmp_path: Path, autojump
 
 
 def test_what_is_watched_is_bounded_and_the_log_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(MOST + 1):
+    for number in range(MAX_FILES + 1):
         (tmp_path / f"{number}.py").touch()
-    watch = Watch(lambda: Sources(folders=(tmp_path,)))
+    watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     with caplog.at_level(logging.WARNING, "mcptrio.dev"):
         watch.renew()
         watch.renew()
 
-    assert len(watch) == MOST
+    assert len(watch) == MAX_FILES
     assert [record.message for record in caplog.records] == ["more than 2000 files: those beyond are not watched"]
 
 

@@ -35,9 +35,9 @@ from mcptrio.ground.quoting import quote, quote_name
 from mcptrio.schema.validation import Validator
 from mcptrio.schema.validation_messages import suggest
 
-__all__ = ["MOST_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
+__all__ = ["MAX_FILE_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_FILE_BYTES = 32 * 1024 * 1024
 """Of a file that is an argument."""
 _YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no"})
 
@@ -140,11 +140,11 @@ def _where(error: ValueError) -> str:
 def read_file(name: str, what: str) -> bytes:
     try:
         with Path(name).expanduser().open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{what}: {name} cannot be read: {error.strerror}") from error
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{what}: {name}: expected at most {MOST_BYTES} bytes, got more")
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{what}: {name}: expected at most {MAX_FILE_BYTES} bytes, got more")
     return data
 
 

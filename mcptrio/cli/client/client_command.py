@@ -1,8 +1,9 @@
 """The kind of click command that talks to one server: TARGET, the options for reaching it, and a function.
 
 Each module of this package that is a command of the client has one of these as ``command``; the shell runs the same
-functions without TARGET. The one rule: the function takes a :class:`~mcptrio.cli.client.command_context.Visit` and its own
-parameters, and knows nothing of how the server was reached.
+functions without TARGET. The one rule: the function takes a
+:class:`~mcptrio.cli.client.command_context.CommandContext` and its own parameters, and knows
+nothing of how the server was reached.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, ClientOptions, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
-from mcptrio.cli.help_pages import SECONDS, Command, split_passed_on
+from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -34,7 +35,7 @@ _SERVER = (
 )
 
 
-class ClientCommand(Command):
+class ClientCommand(CLICommand):
     """Made by ``@click.command(name, cls=ClientCommand)`` of an async function."""
 
     arguments = (("TARGET", _SERVER),)
@@ -87,7 +88,7 @@ class ClientCommand(Command):
             click.ClickException: they are not right.
             click.exceptions.Exit: help was asked for, and shown.
         """
-        inner = Command(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
+        inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
 

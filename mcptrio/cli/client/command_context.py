@@ -21,11 +21,11 @@ from mcptrio.protocol.model.fields import Absent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.schema.validation_messages import suggest
 
-__all__ = ["Visit"]
+__all__ = ["CommandContext"]
 
 
 @frozen(kw_only=True)
-class Visit:
+class CommandContext:
     client: Client
     hint_at_login: Callable[[], Awaitable[str]]
     """Returns what to add to an error about a name that the server does not list: how to get more scopes, if the
@@ -39,7 +39,7 @@ class Visit:
     may_read_input: bool = True
     """Whether standard input is free; the shell reads its lines there."""
     has_started_server: bool = False
-    """Whether the server is a command that was started for this visit, so that ``--verbose`` shows its log."""
+    """Whether the server is a command that was started for this cmd, so that ``--verbose`` shows its log."""
     as_json: bool = False
     verbose: bool = False
 

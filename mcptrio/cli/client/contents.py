@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.cli.client.saving import Folder, decode, file_name
+from mcptrio.cli.client.saving import OutputFolder, decode, file_name
 from mcptrio.cli.terminal.console import Console
 from mcptrio.protocol.model.content import (
     AudioContent,
@@ -40,7 +40,7 @@ class Contents:
 
     def __init__(self, console: Console, folder: Path | None, *, name: str) -> None:
         self._console = console
-        self._folder = Folder(folder) if folder is not None else None
+        self._folder = OutputFolder(folder) if folder is not None else None
         self._name = name
 
     async def show(self, blocks: Sequence[ContentBlock], *, as_error: bool = False) -> None:

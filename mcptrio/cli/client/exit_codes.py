@@ -26,9 +26,9 @@ from mcptrio.ground.tracebacks import details_of
 
 __all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
 
-_LONGEST = 2_000
+_MAX_ERROR_CHARS = 2_000
 """Characters of an error that are shown."""
-_LAST_LINES = 10
+_MAX_STDERR_LINES = 10
 """Last lines of a server's standard error that are shown on a terminal."""
 
 
@@ -74,7 +74,7 @@ def line_of(error: MCPTrioError | OSError) -> str:
     if isinstance(error, MCPError):
         text = f"the server refused: {text} ({error.code:d})"
     text = " ".join(text.split())
-    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
+    return printable(text if len(text) <= _MAX_ERROR_CHARS else f"{text[:_MAX_ERROR_CHARS]}…")
 
 
 def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> int:
@@ -89,8 +89,8 @@ def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> i
     if hint:
         line += f"; {printable(hint)}"
     if not (isinstance(error, MCPError) and console.has_shown(line)):
-        console.complain(line + (LAST_WORDS.rstrip() if last_words else ""))
-    for each in last_words[-_LAST_LINES:]:
+        console.print_error(line + (LAST_WORDS.rstrip() if last_words else ""))
+    for each in last_words[-_MAX_STDERR_LINES:]:
         console.note(f"  {each}")
     if isinstance(error, PluginError) and (details := details_of(error)):
         console.note(indent(details, "  "))

@@ -20,10 +20,10 @@ import click
 import trio
 from attrs import frozen
 
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
-from mcptrio.cli.client.targets import Found, TargetOptions, find_target
+from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.interrupts import Interrupts
@@ -41,17 +41,17 @@ from mcptrio.protocol.model.logging import LoggingLevel
 
 __all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]
 
-Action: TypeAlias = Callable[[Visit], Awaitable[int | None]]
+Action: TypeAlias = Callable[[CommandContext], Awaitable[int | None]]
 """A command's own part; gives the exit code, where it is not 0."""
 Work: TypeAlias = Callable[[Console, Interrupts, Terminal | None], Awaitable[int]]
 """What runs at a console; gives the exit code."""
 
 _log = logging.getLogger("mcptrio.commands")
 
-_TRIAL = 3.0
+_OTHER_PATH_TIMEOUT = 3.0
 """Seconds that another path of a server has to answer, after the one that was given did not."""
-_PROBE = 10.0
-_LONGEST = 3600.0
+_PROBE_TIMEOUT = 10.0
+_MAX_CALL_SECONDS = 3600.0
 """Seconds, by default, for the first question of a connection, and for a call whatever progress it reports."""
 
 
@@ -99,7 +99,7 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
 
 def _run(start: Callable[[], Work], console: Console, url: str) -> int:
     try:
-        return trio.run(_visit, start(), console)
+        return trio.run(_with_terminal, start(), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
         told = only(error)
         if isinstance(told, BrokenPipeError):
@@ -118,7 +118,7 @@ def _run(start: Callable[[], Work], console: Console, url: str) -> int:
 async def _answers(url: str) -> bool:
     """Whether an MCP server is at a URL; one that asks for a token is. No credentials are sent."""
     try:
-        with trio.move_on_after(_TRIAL):
+        with trio.move_on_after(_OTHER_PATH_TIMEOUT):
             async with connect(url):
                 return True
     except (MCPTrioError, OSError) as error:
@@ -144,20 +144,20 @@ def _asker(options: ClientOptions) -> AskInput | None:
     return ask if is_there and options.target.settings.input else None
 
 
-async def _visit(work: Work, console: Console) -> int:
+async def _with_terminal(work: Work, console: Console) -> int:
     interrupts = Interrupts()
     with interrupts.listening(), trio.CancelScope() as scope, interrupts.taking_back(scope):
         async with open_terminal(console, interrupts) as terminal:
             return await work(console, interrupts, terminal)
     number = interrupts.number or signal.SIGINT
-    console.complain("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
+    console.print_error("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
     return 128 + number
 
 
 async def _connected(
     action: Action,
     options: ClientOptions,
-    found: Found,
+    found: FoundTarget,
     console: Console,
     interrupts: Interrupts,
     terminal: Terminal | None,
@@ -180,7 +180,7 @@ async def _connected(
                     log_level=log_level,
                 )
             )
-        visit = Visit(
+        cmd = CommandContext(
             client=client,
             hint_at_login=partial(_hint_at_login, target),
             console=console,
@@ -191,10 +191,12 @@ async def _connected(
             as_json=options.as_json,
             verbose=options.verbose,
         )
-        return await action(visit) or ExitCode.DONE
+        return await action(cmd) or ExitCode.DONE
 
 
-async def _authorized(found: Found, console: Console, interrupts: Interrupts, terminal: Terminal | None) -> Target:
+async def _authorized(
+    found: FoundTarget, console: Console, interrupts: Interrupts, terminal: Terminal | None
+) -> Target:
     """The target; one with a URL with what was granted for it, or with an offer to log in."""
     if not isinstance(found.target, Endpoint):
         return found.target
@@ -216,7 +218,9 @@ async def _hint_at_login(target: Target) -> str:
 def _timeouts(seconds: float | None) -> ClientTimeouts:
     if seconds is None:
         return ClientTimeouts()
-    return ClientTimeouts(connect=seconds, probe=min(_PROBE, seconds / 2), idle=seconds, request=max(_LONGEST, seconds))
+    return ClientTimeouts(
+        connect=seconds, probe=min(_PROBE_TIMEOUT, seconds / 2), idle=seconds, request=max(_MAX_CALL_SECONDS, seconds)
+    )
 
 
 def _log_to(console: Console, *, verbose: bool) -> None:

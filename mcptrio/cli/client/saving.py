@@ -15,17 +15,17 @@ from urllib.parse import unquote, urlsplit
 
 from mcptrio.errors import ConfigError, RemoteProtocolError
 
-__all__ = ["Folder", "decode", "file_name", "write_file"]
+__all__ = ["OutputFolder", "decode", "file_name", "write_file"]
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST = 80
-_MOST = 1_000
+_MAX_NAME_CHARS = 80
+_MAX_NAME_TRIES = 1_000
 """Numbers tried for a free name."""
 _EXTENSIONS = {"text/plain": ".txt", "image/jpeg": ".jpg", "audio/mpeg": ".mp3", "audio/wav": ".wav"}
 """Where the system has several, or none."""
 
 
-class Folder:
+class OutputFolder:
     """A folder for whatever comes; made when the first file is."""
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class Folder:
         stem, extension = (stem, f"{dot}{extension}") if stem else (name, "")
         try:
             self._path.mkdir(parents=True, exist_ok=True)
-            for number in range(1, _MOST):
+            for number in range(1, _MAX_NAME_TRIES):
                 path = self._path / (name if number == 1 else f"{stem}-{number}{extension}")
                 try:
                     with path.open("xb") as file:
@@ -47,7 +47,9 @@ class Folder:
                 return path
         except OSError as error:
             raise ConfigError(f"--output: {self._path}: {error.strerror or error}") from error
-        raise ConfigError(f"--output: {self._path}: expected a free name like {name}, got {_MOST} that are taken")
+        raise ConfigError(
+            f"--output: {self._path}: expected a free name like {name}, got {_MAX_NAME_TRIES} that are taken"
+        )
 
 
 def write_file(path: Path, data: bytes, *, overwrite: bool) -> None:
@@ -82,7 +84,7 @@ def file_name(suggested: str, mime_type: str | None) -> str:
         path = unquote(urlsplit(suggested).path) or suggested
     except ValueError:
         path = suggested
-    name = _ODD.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_LONGEST] or "file"
+    name = _ODD.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_MAX_NAME_CHARS] or "file"
     kind = (mime_type or "").partition(";")[0].strip().lower()
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ""
     has_its_own = mimetypes.guess_type(name)[0] is not None

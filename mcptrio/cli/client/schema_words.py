@@ -32,17 +32,17 @@ __all__ = [
 
 _COMBINING = ("$ref", "anyOf", "oneOf", "allOf")
 _WORDED = (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"), ("multipleOf", "a multiple of"))
-_STEPS_OF_A_REFERENCE = 16
-_ALTERNATIVES = 32
-_LEVELS = 3
+_MAX_REFERENCE_STEPS = 16
+_MAX_ALTERNATIVES = 32
+_MAX_LEVELS = 3
 """How deep schemas that all have to hold (``allOf``) are looked into."""
-_STEPS = 300
+_MAX_SUBSCHEMAS = 300
 """Subschemas that are looked at for one value."""
-_ARGUMENTS = 40
+_MAX_ARGUMENTS = 40
 """Of a tool, that its signature names."""
-_NAMED = 8
+_MAX_NAMED_CHOICES = 8
 """Choices that are named."""
-_CHOICE = 40
+_MAX_CHOICE_CHARS = 40
 """Characters of one."""
 
 JSONSchema = Mapping[str, Any]
@@ -116,8 +116,8 @@ def word(schema: Any, root: JSONSchema) -> str:
     """The type as one word: ``integer``, ``a|b``, ``string…`` for an array of strings."""
     values = choices(schema, root)
     if values is not None and not _is_plain(values):
-        shown = [printable(each)[:_CHOICE] for each in words_of(values[:_NAMED])]
-        return "|".join(shown) + ("|…" if len(values) > _NAMED else "")
+        shown = [printable(each)[:_MAX_CHOICE_CHARS] for each in words_of(values[:_MAX_NAMED_CHOICES])]
+        return "|".join(shown) + ("|…" if len(values) > _MAX_NAMED_CHOICES else "")
     types = kinds(schema, root)
     if types == {"array"}:
         items = kinds(items_of(schema, root), root)
@@ -129,8 +129,11 @@ def describe(schema: Any, root: JSONSchema) -> str:
     """What is expected: ``an integer (1 to 10)``, ``one of "a", "b"``."""
     values = choices(schema, root)
     if values is not None and not _is_plain(values):
-        shown = ", ".join(printable(json.dumps(value, ensure_ascii=False))[:_CHOICE] for value in values[:_NAMED])
-        return f"one of {shown}" + (", …" if len(values) > _NAMED else "")
+        shown = ", ".join(
+            printable(json.dumps(value, ensure_ascii=False))[:_MAX_CHOICE_CHARS]
+            for value in values[:_MAX_NAMED_CHOICES]
+        )
+        return f"one of {shown}" + (", …" if len(values) > _MAX_NAMED_CHOICES else "")
     found = alternatives(schema, root)
     types = kinds(schema, root)
     if not types:
@@ -148,10 +151,10 @@ def signature(name: str, schema: JSONSchema) -> str:
     needed = required(schema, schema)
     parts = [printable(name)]
     known = properties(schema, schema)
-    for key, member in list(known.items())[:_ARGUMENTS]:
+    for key, member in list(known.items())[:_MAX_ARGUMENTS]:
         part = f"{printable(key)}={word(member, schema)}"
         parts.append(part if key in needed else f"[{part}]")
-    return " ".join([*parts, "…"] if len(known) > _ARGUMENTS else parts)
+    return " ".join([*parts, "…"] if len(known) > _MAX_ARGUMENTS else parts)
 
 
 def words_of(values: Sequence[Any]) -> list[str]:
@@ -167,9 +170,9 @@ class _Search:
 
     def __init__(self, root: JSONSchema) -> None:
         self._root = root
-        self._left = _STEPS
+        self._left = _MAX_SUBSCHEMAS
 
-    def alternatives(self, schema: Any, levels: int = _LEVELS) -> list[JSONSchema]:
+    def alternatives(self, schema: Any, levels: int = _MAX_LEVELS) -> list[JSONSchema]:
         found: list[JSONSchema] = []
         queue: list[Any] = [schema]
         while queue and self._left:
@@ -185,13 +188,13 @@ class _Search:
                 queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
             elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
                 # What stands beside a choice holds for each: a description, a default.
-                queue[:0] = [{**rest, **option} for option in options[:_ALTERNATIVES]]
+                queue[:0] = [{**rest, **option} for option in options[:_MAX_ALTERNATIVES]]
             elif isinstance(together, list) and together and levels:
-                parts = [self.alternatives(part, levels - 1)[0] for part in together[:_ALTERNATIVES]]
+                parts = [self.alternatives(part, levels - 1)[0] for part in together[:_MAX_ALTERNATIVES]]
                 found.append(_merged([rest, *parts]))
             else:
                 found.append(each)
-        return found[:_ALTERNATIVES] or [{}]
+        return found[:_MAX_ALTERNATIVES] or [{}]
 
 
 def _is_plain(values: list[Any]) -> bool:
@@ -209,7 +212,7 @@ def _target(reference: str, root: JSONSchema) -> Any:
     if not reference.startswith("#/"):
         return None
     target: Any = root
-    for step in reference[2:].split("/")[:_STEPS_OF_A_REFERENCE]:
+    for step in reference[2:].split("/")[:_MAX_REFERENCE_STEPS]:
         step = step.replace("~1", "/").replace("~0", "~")
         target = target.get(step) if isinstance(target, Mapping) else None
     return target
@@ -255,7 +258,7 @@ def _limits(schema: JSONSchema) -> str:
     ]
     for keyword, words in (("format", "format"), ("pattern", "matching")):
         if isinstance(schema.get(keyword), str):
-            parts.append(f"{words} {printable(schema[keyword])[:_CHOICE]}")
+            parts.append(f"{words} {printable(schema[keyword])[:_MAX_CHOICE_CHARS]}")
     return ", ".join(parts)
 
 

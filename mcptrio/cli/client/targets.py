@@ -22,20 +22,20 @@ from attrs import field, frozen
 
 from mcptrio.cli.client.client_settings import ClientSettings
 from mcptrio.cli.server.config_options import configured
-from mcptrio.cli.server.plugin_server import Wanted, make_server
+from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
 from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import quote
 from mcptrio.http.client.tls import client_context
 
-__all__ = ["FILES", "Found", "TargetOptions", "find_target", "read_value"]
+__all__ = ["FILES", "FoundTarget", "TargetOptions", "find_target", "read_value"]
 
 FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
 """Where names of servers are looked up, in this order, when no file is named."""
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?$")
 """Begins a URL without its scheme."""
-_SECRET_BYTES = 64 * 1024
+_MAX_SECRET_BYTES = 64 * 1024
 """Of a file that holds the value of a header or a variable."""
 
 
@@ -53,7 +53,7 @@ class TargetOptions:
 
 
 @frozen(kw_only=True)
-class Found:
+class FoundTarget:
     """A server to connect to."""
 
     target: Target
@@ -63,7 +63,7 @@ class Found:
     """What the user should know of how it was found."""
 
 
-def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found:
+def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> FoundTarget:
     """
     Args:
         ask: asks the person for what a file of servers leaves open; ``None``: nobody is there.
@@ -81,11 +81,11 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         settings = options.settings
         endpoint = Endpoint(url=text, headers=_headers(options), tls=_tls(settings, text), transport=settings.transport)
         # Neither a password nor a key of the query is shown.
-        return Found(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
+        return FoundTarget(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
     if text.startswith(("tcp://", "unix:")):
         _refuse(options, "a socket has no process", "env")
         _refuse(options, "a socket has no HTTP", "headers")
-        return Found(target=Socket(address=text), name=text)
+        return FoundTarget(target=Socket(address=text), name=text)
     if _is_reference(text):
         name, entry = read_reference(text, ask=ask)
         return _adapted(options, entry, name)
@@ -103,16 +103,16 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
 
 
-def _plugins(options: TargetOptions) -> Found:
+def _plugins(options: TargetOptions) -> FoundTarget:
     read = configured()
-    server = make_server(read, Wanted.of(read, options.plugins, (), strict=True), {})
-    return Found(target=server, name=", ".join(options.plugins))
+    server = make_server(read, WantedPlugins.of(read, options.plugins, (), strict=True), {})
+    return FoundTarget(target=server, name=", ".join(options.plugins))
 
 
-def _started(options: TargetOptions, args: tuple[str, ...]) -> Found:
+def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
     _refuse(options, "a command has no HTTP", "headers")
     command = Command(args=args, env=_env(options), inherit_env=options.settings.inherit_env)
-    return Found(target=command, name=shlex.join(args))
+    return FoundTarget(target=command, name=shlex.join(args))
 
 
 def _is_reference(text: str) -> bool:
@@ -121,7 +121,7 @@ def _is_reference(text: str) -> bool:
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
 
-def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> Found | None:
+def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
     """The server of this name in a file that lies here, if there is one."""
     for path in map(Path, FILES):
         if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
@@ -135,7 +135,7 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> Found | 
 
 def _adapted(
     options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, told: str | None = None
-) -> Found:
+) -> FoundTarget:
     """A server of a file, with what the options and the environment add to it."""
     settings = options.settings
     if isinstance(entry, Socket):
@@ -153,7 +153,7 @@ def _adapted(
     else:
         _refuse(options, f"{name} is a command and has no HTTP", "headers")
         target = attrs.evolve(entry, env={**entry.env, **_env(options)}, inherit_env=settings.inherit_env)
-    return Found(target=target, name=name, told=told)
+    return FoundTarget(target=target, name=name, told=told)
 
 
 def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:
@@ -197,7 +197,7 @@ def read_value(option: str, value: str) -> str:
     if value.startswith("@"):
         try:
             with Path(value[1:]).expanduser().open("rb") as file:
-                return file.read(_SECRET_BYTES).decode().rstrip("\r\n")
+                return file.read(_MAX_SECRET_BYTES).decode().rstrip("\r\n")
         except OSError as error:
             raise ConfigError(f"{option}: {value[1:]} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:

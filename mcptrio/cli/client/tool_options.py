@@ -11,14 +11,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from mcptrio.cli.client.schema_words import kinds, properties, required, word
-from mcptrio.cli.help_pages import Page
+from mcptrio.cli.help_pages import HelpPage
 from mcptrio.errors import ConfigError
 from mcptrio.ground.printable import printable
 from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["as_words", "help_of"]
 
-_LONGEST = 80
+_MAX_DEFAULT_CHARS = 80
 """Characters of a default that the help shows."""
 
 
@@ -57,7 +57,7 @@ def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
     """The help of a tool: its description, and its arguments with types, defaults and descriptions."""
     root = tool.input_schema
     needed = required(root, root)
-    page = Page(is_coloured=is_coloured)
+    page = HelpPage(is_coloured=is_coloured)
     page.add_usage(command, "[OPTIONS]")
     page.add_text(_paragraph((tool.description or "").split("\n\n")[0]))
     rows = [
@@ -84,7 +84,7 @@ def _told(schema: Any, is_required: bool) -> str:
     if "default" in said:
         default = said["default"]
         shown = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
-        return f"{text}  [default: {printable(shown)[:_LONGEST]}]".strip()
+        return f"{text}  [default: {printable(shown)[:_MAX_DEFAULT_CHARS]}]".strip()
     return text
 
 

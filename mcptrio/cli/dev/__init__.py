@@ -19,16 +19,16 @@ import click
 import trio
 from attrs import fields_dict
 
-from mcptrio.cli.dev.relay import Relay
-from mcptrio.cli.dev.sources import Sources, Watch
-from mcptrio.cli.dev.worker import Launch
+from mcptrio.cli.dev.relay import DevRelay
+from mcptrio.cli.dev.sources import Sources, SourceWatch
+from mcptrio.cli.dev.worker import WorkerLaunch
 from mcptrio.cli.serve import RELOADED, ServeCommand
 from mcptrio.cli.serve import command as serve
 from mcptrio.cli.server.config_options import CONFIG, own_command
 from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import Chosen
+from mcptrio.cli.server.plugin_server import ChosenPlugins
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import run
 from mcptrio.transports.stdio import open_stdio
 
@@ -42,7 +42,7 @@ def _dev(**params: Any) -> None:
     transport = params["transport"]
     if transport not in ("stdio", "http"):
         raise click.UsageError("expected --stdio or --http")
-    chosen = Chosen(**{name: params[name] for name in fields_dict(Chosen) if name in params})
+    chosen = ChosenPlugins(**{name: params[name] for name in fields_dict(ChosenPlugins) if name in params})
     read = chosen.read()
     log_to_stderr(params["log_level"] or read.log.level, read.log.format)
     sources = _Sources(chosen, read)
@@ -52,15 +52,15 @@ def _dev(**params: Any) -> None:
         over_http(params, read, own_command("dev", "--stdio", *_arguments(params)))
     else:
         command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
-        _over_stdio(read, Watch(sources), Launch(command=command, env=dict(_environment(read))))
+        _over_stdio(read, SourceWatch(sources), WorkerLaunch(command=command, env=dict(_environment(read))))
 
 
-def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
+def _over_stdio(read: ServeConfig, watch: SourceWatch, launch: WorkerLaunch) -> None:
     server = read.server
 
     async def relay(stop: trio.Event) -> None:
         async with open_stdio(limits=server.message, restore=False) as channel:
-            await Relay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
+            await DevRelay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
 
     run(relay)
 
@@ -68,7 +68,7 @@ def _over_stdio(read: Config, watch: Watch, launch: Launch) -> None:
 class _Sources:
     """Finds what is to be watched; as before, where the configuration is wrong at the moment."""
 
-    def __init__(self, chosen: Chosen, read: Config) -> None:
+    def __init__(self, chosen: ChosenPlugins, read: ServeConfig) -> None:
         self._chosen = chosen
         self._last = self._of(read)
 
@@ -79,7 +79,7 @@ class _Sources:
             pass  # the worker says so
         return self._last
 
-    def _of(self, read: Config) -> Sources:
+    def _of(self, read: ServeConfig) -> Sources:
         wanted = self._chosen.wanted(read)
         return Sources.of(wanted.names, wanted.without, (*wanted.files, self._chosen.config or Path(CONFIG)))
 
@@ -97,7 +97,7 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
                 yield from (option.opts[0], str(each))
 
 
-def _environment(read: Config) -> Iterator[tuple[str, str]]:
+def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
     yield from os.environ.items()
     yield RELOADED, "1"
     # A module that is changed twice within a second would otherwise be taken from its compiled form.

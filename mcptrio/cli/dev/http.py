@@ -11,23 +11,23 @@ from functools import partial
 from typing import Any, Final
 
 from mcptrio.cli.server.http import over_http as serve_over_http
-from mcptrio.cli.server.plugin_server import Wanted
-from mcptrio.cli.server.serve_settings import Asked
+from mcptrio.cli.server.plugin_server import WantedPlugins
+from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.connecting.targets import Command
 from mcptrio.ground.version import __version__
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.server import Server
 
 __all__ = ["over_http"]
 
 _NAME: Final = "dev"
-_WAIT: Final = 60.0
+_START_TIMEOUT: Final = 60.0
 """Seconds in which the first worker can get ready before we serve without what it has."""
 
 
-def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) -> None:
+def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[str]) -> None:
     """Serve until a signal ends it.
 
     Args:
@@ -35,9 +35,9 @@ def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) 
     """
     if read.http.workers != 1:
         raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
-    asked = Asked(
+    asked = ServeSettings(
         make=partial(_make, read, command),
-        read_again=lambda: (read, Wanted(names=[], files=[], without=[], strict=False)),
+        read_again=lambda: (read, WantedPlugins(names=[], files=[], without=[], strict=False)),
         read=read,
         options=options,
         addresses=options["listen"],
@@ -46,13 +46,13 @@ def over_http(options: Mapping[str, Any], read: Config, command: Sequence[str]) 
     serve_over_http(asked, None)
 
 
-def _make(read: Config, command: Sequence[str]) -> Server:
+def _make(read: ServeConfig, command: Sequence[str]) -> Server:
     target = Command(args=command, inherit_env=True, stderr="forward")
     server = Server(
         read.server.name,
         version=__version__,
         instructions=read.server.instructions,
-        plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_WAIT))],
+        plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_START_TIMEOUT))],
         settings=read.server,
     )
     server.announce_lists()

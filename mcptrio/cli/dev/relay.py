@@ -19,9 +19,9 @@ from typing import Any, Final
 import trio
 
 from mcptrio.abc import MessageChannel
-from mcptrio.cli.dev.session_state import Conversation
-from mcptrio.cli.dev.sources import Watch, shown
-from mcptrio.cli.dev.worker import Launch, Worker
+from mcptrio.cli.dev.session_state import SessionState
+from mcptrio.cli.dev.sources import SourceWatch, shown
+from mcptrio.cli.dev.worker import DevWorker, WorkerLaunch
 from mcptrio.errors import Code, ConnectionClosed
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol.messages import (
@@ -36,45 +36,45 @@ from mcptrio.protocol.messages import (
     Response,
 )
 
-__all__ = ["GRACE", "Relay"]
+__all__ = ["DRAIN_TIMEOUT", "DevRelay"]
 
 _log = logging.getLogger("mcptrio.dev")
 
-GRACE: Final = 2.0
+DRAIN_TIMEOUT: Final = 2.0
 """Seconds that requests in flight have to finish in when another worker has taken over."""
-_READY: Final = 60.0
+_READY_TIMEOUT: Final = 60.0
 """Seconds for a worker to get ready."""
-_LIVED: Final = 5.0
+_MIN_WORKER_SECONDS: Final = 5.0
 """Seconds a worker has to have served for another one to be started when it ends by itself. One that has not, would
 only end again: it is tried when something has changed."""
-_TOLD: Final = 1.0
+_CANCEL_TIMEOUT: Final = 1.0
 """Seconds for telling a worker that is replaced what is not wanted any more."""
-_GOODBYE: Final = 2.0
+_CLOSE_TIMEOUT: Final = 2.0
 """Seconds for the last messages to the client."""
 _CANCELLED: Final = "notifications/cancelled"
-_OVERTAKEN: Final = ("/list_changed", "/updated")
+_SUPERSEDED_NOTIFICATIONS: Final = ("/list_changed", "/updated")
 """Ends of what an old worker still tells, and the new one tells better."""
 
 
-class Relay:
+class DevRelay:
     """One client's. Run once.
 
     Args:
         shutdown: seconds that requests in flight have when the client leaves, or a signal comes.
     """
 
-    def __init__(self, channel: MessageChannel, watch: Watch, launch: Launch, *, shutdown: float) -> None:
+    def __init__(self, channel: MessageChannel, watch: SourceWatch, launch: WorkerLaunch, *, shutdown: float) -> None:
         self._channel = channel
         self._watch = watch
         self._launch = launch
         self._shutdown = shutdown
         self._outbox = Outbox()
-        self._talk: Conversation[Worker] = Conversation()
-        self._asked: dict[RequestId, tuple[Worker, RequestId]] = {}
+        self._talk: SessionState[DevWorker] = SessionState()
+        self._asked: dict[RequestId, tuple[DevWorker, RequestId]] = {}
         """Requests to the client: by the id it knows, whose they are and by which id."""
         self._numbers = count(1)
-        self._current: Worker | None = None
-        self._live: set[Worker] = set()
+        self._current: DevWorker | None = None
+        self._live: set[DevWorker] = set()
         self._fault = ""
         """Why there is no worker."""
         self._settled = trio.Event()
@@ -108,7 +108,7 @@ class Relay:
                 for worker in tuple(self._live):
                     await self._abandon(worker, "the server is ending")
                 self._outbox.close()
-                with trio.move_on_after(_GOODBYE):
+                with trio.move_on_after(_CLOSE_TIMEOUT):
                     await written.wait()
                 nursery.cancel_scope.cancel()
             self._current = None
@@ -130,10 +130,10 @@ class Relay:
         self._died = trio.Event()
         if self._current is None and self._settled.is_set():
             self._settled = trio.Event()
-        worker = Worker(self._launch, self._from_worker)
+        worker = DevWorker(self._launch, self._from_worker)
         self._live.add(worker)
         self._nursery.start_soon(self._own, worker)
-        meanwhile = await self._changed_before(worker.settled, _READY)
+        meanwhile = await self._changed_before(worker.settled, _READY_TIMEOUT)
         if meanwhile:
             worker.leave()
             return sorted({*changed, *meanwhile})
@@ -142,7 +142,7 @@ class Relay:
             await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "started anew")
             self._tell_switched(changed, (trio.current_time() - began) * 1000)
         else:
-            fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY:g} seconds"
+            fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()
             # Once is enough: the worker writes to the same standard error.
             why = "" if worker.has_said_why else f": {fault}"
@@ -169,7 +169,7 @@ class Relay:
             nursery.cancel_scope.cancel()
         return changed
 
-    async def _switch(self, new: Worker, why: str) -> None:
+    async def _switch(self, new: DevWorker, why: str) -> None:
         # A worker that reads nothing must not keep its place by that.
         self._switching = True
         self._giving.cancel()
@@ -189,31 +189,31 @@ class Relay:
         else:
             _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
 
-    async def _retire(self, old: Worker, why: str) -> None:
-        with trio.move_on_after(GRACE):
+    async def _retire(self, old: DevWorker, why: str) -> None:
+        with trio.move_on_after(DRAIN_TIMEOUT):
             await self._until_answered(old)
         lost = await self._abandon(old, f"the server was {why}; send the request again")
         # So that it can end at once, if it reads at all.
-        with trio.move_on_after(_TOLD):
+        with trio.move_on_after(_CANCEL_TIMEOUT):
             for id in lost:
                 await _give(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
         await old.finish()
 
-    async def _own(self, worker: Worker) -> None:
+    async def _own(self, worker: DevWorker) -> None:
         """Run a worker to its end, however it comes."""
         await worker.run()
         self._live.discard(worker)
         if self._current is worker:
             self._current, self._fault = None, worker.fault
             now = trio.current_time()
-            if now - (worker.ready_since or now) > _LIVED:
+            if now - (worker.ready_since or now) > _MIN_WORKER_SECONDS:
                 _log.error("the server has ended, another one is started: %s", worker.fault)
                 self._died.set()
             else:
                 _log.error("the server has ended, nothing is served until a file changes: %s", worker.fault)
         await self._abandon(worker, f"the server ended before it answered: {worker.fault}")
 
-    async def _abandon(self, worker: Worker, why: str) -> list[RequestId]:
+    async def _abandon(self, worker: DevWorker, why: str) -> list[RequestId]:
         """Answer in the place of a worker, and take back what it has asked. Returns what was answered."""
         lost = self._talk.abandon(worker)
         for id in lost:
@@ -225,7 +225,7 @@ class Relay:
         self._tell_answered()
         return lost
 
-    async def _until_answered(self, worker: Worker | None) -> None:
+    async def _until_answered(self, worker: DevWorker | None) -> None:
         while self._talk.unanswered(worker):
             await self._answered.wait()
 
@@ -307,7 +307,7 @@ class Relay:
             worker, answer.id = self._asked.pop(answer.id)
             await self._pass(worker, answer)
 
-    async def _pass(self, worker: Worker, message: Message) -> bool:
+    async def _pass(self, worker: DevWorker, message: Message) -> bool:
         """Give it to a worker, unless that is replaced before it takes it. Whether it has it."""
         with trio.CancelScope() as giving:
             self._giving = giving
@@ -318,13 +318,13 @@ class Relay:
 
     # From the workers
 
-    async def _from_worker(self, worker: Worker, incoming: Incoming) -> None:
+    async def _from_worker(self, worker: DevWorker, incoming: Incoming) -> None:
         for each in incoming.messages if isinstance(incoming, Batch) else (incoming,):
             message = self._passed(worker, each)
             if message is not None:
                 await self._say(message)
 
-    def _passed(self, worker: Worker, message: Message | Malformed) -> Message | None:
+    def _passed(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
         """What the client gets of this."""
         if isinstance(message, Malformed):
             if message.answers is None:
@@ -343,10 +343,10 @@ class Relay:
             return Request(id, message.method, message.params)
         if message.method == _CANCELLED:
             return self._cancelled(worker, message.params or {})
-        overtaken = worker is not self._current and message.method.endswith(_OVERTAKEN)
+        overtaken = worker is not self._current and message.method.endswith(_SUPERSEDED_NOTIFICATIONS)
         return None if overtaken or self._talk.is_repeated(message) else message
 
-    def _cancelled(self, worker: Worker, params: dict[str, Any]) -> Message | None:
+    def _cancelled(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
         for id, (owner, own) in self._asked.items():
             if owner is worker and own == params.get("requestId"):
                 del self._asked[id]
@@ -374,7 +374,7 @@ class Relay:
             written.set()
 
 
-async def _give(worker: Worker, message: Message) -> None:
+async def _give(worker: DevWorker, message: Message) -> None:
     try:
         await worker.outbox.send(message)
     except ConnectionClosed:

@@ -18,7 +18,7 @@ from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, RequestId, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
 
-__all__ = ["OWN", "Conversation"]
+__all__ = ["OWN", "SessionState"]
 
 OWN: Final = "mcptrio-dev-"
 """The beginning of ids of requests that are the relay's own."""
@@ -37,7 +37,7 @@ _W = TypeVar("_W")
 """A worker."""
 
 
-class Conversation(Generic[_W]):
+class SessionState(Generic[_W]):
     """One client's. The workers come and go."""
 
     def __init__(self) -> None:

@@ -25,26 +25,26 @@ from attrs import frozen
 
 from mcptrio.plugins.discovery import offered
 
-__all__ = ["MOST", "POLL", "Sources", "Watch", "imported_files", "shown"]
+__all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "imported_files", "shown"]
 
 _log = logging.getLogger("mcptrio.dev")
 
-POLL: Final = 0.5
+MAX_POLL_INTERVAL: Final = 0.5
 """Seconds between two looks, at most: as long as 50 looks take, so that small plugins are reloaded at once."""
-_QUICKEST: Final = 0.1
-SETTLE: Final = 0.1
+_MIN_POLL_INTERVAL: Final = 0.1
+SETTLE_INTERVAL: Final = 0.1
 """Seconds in which nothing may change before a change counts as over: editors and checkouts write in several steps."""
-_PATIENCE: Final = 5.0
+_SETTLE_TIMEOUT: Final = 5.0
 """Seconds after which it counts as over all the same."""
-MOST: Final = 2_000
+MAX_FILES: Final = 2_000
 """Files that are watched; a look at so many takes 10 ms. Those beyond are not, and the log says so."""
-_DEEPEST: Final = 20
+_MAX_DEPTH: Final = 20
 """Folders inside each other."""
 _SUFFIXES: Final = frozenset(
     (".py", ".json", ".toml", ".yaml", ".yml", ".txt", ".md", ".html", ".sql", ".csv", ".jinja", ".j2")
 )
 """What is source. Anything else in a package may well be written by the plugin while it runs."""
-_SHOWN: Final = 3
+_MAX_NAMED_FILES: Final = 3
 """Files that are named in a log line."""
 
 _Stamp: TypeAlias = tuple[int, int, int]
@@ -84,10 +84,10 @@ class Sources:
     def all(self) -> Iterator[Path]:
         yield from self.files
         for folder in self.folders:
-            yield from _below(folder, _DEEPEST)
+            yield from _below(folder, _MAX_DEPTH)
 
 
-class Watch:
+class SourceWatch:
     """Looks at sources.
 
     Args:
@@ -123,10 +123,10 @@ class Watch:
             now = self._look()
             if now != self._seen:
                 break
-            await trio.sleep(min(POLL, max(_QUICKEST, 50 * (perf_counter() - began))))
-        with trio.move_on_after(_PATIENCE):
+            await trio.sleep(min(MAX_POLL_INTERVAL, max(_MIN_POLL_INTERVAL, 50 * (perf_counter() - began))))
+        with trio.move_on_after(_SETTLE_TIMEOUT):
             while True:
-                await trio.sleep(SETTLE)
+                await trio.sleep(SETTLE_INTERVAL)
                 before, now = now, self._look()
                 if before == now:
                     break
@@ -135,10 +135,10 @@ class Watch:
     def _look(self) -> dict[Path, _Stamp]:
         stamps: dict[Path, _Stamp] = {}
         for path in (*self._sources.all(), *self._imported):
-            if len(stamps) >= MOST:
+            if len(stamps) >= MAX_FILES:
                 if not self._warned:
                     self._warned = True
-                    _log.warning("more than %d files: those beyond are not watched", MOST)
+                    _log.warning("more than %d files: those beyond are not watched", MAX_FILES)
                 break
             try:
                 found = path.stat()
@@ -159,12 +159,12 @@ def imported_files() -> list[str]:
             folders = Path(file).resolve().parents
             if ours not in folders and not any(each in folders for each in installed):
                 found.add(file)
-    return sorted(found)[:MOST]
+    return sorted(found)[:MAX_FILES]
 
 
 def shown(paths: Sequence[Path]) -> str:
-    names = ", ".join(path.name for path in paths[:_SHOWN])
-    return names if len(paths) <= _SHOWN else f"{names} and {len(paths) - _SHOWN} more"
+    names = ", ".join(path.name for path in paths[:_MAX_NAMED_FILES])
+    return names if len(paths) <= _MAX_NAMED_FILES else f"{names} and {len(paths) - _MAX_NAMED_FILES} more"
 
 
 def _places(module: str) -> list[Path]:

@@ -25,25 +25,25 @@ from mcptrio.protocol.messages import ErrorResponse, Incoming, Request, Response
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.transports.child import ChildChannel, ChildTimeouts, open_child
 
-__all__ = ["FILES", "Launch", "Worker"]
+__all__ = ["FILES", "DevWorker", "WorkerLaunch"]
 
 FILES: Final = "mcptrio/dev/files"
 """The method by which a worker says which files it has imported; nobody but the relay needs it."""
 
-_QUEUED: Final = 1000
+_MAX_QUEUED_MESSAGES: Final = 1000
 """Messages that wait for the worker to read; the client waits with the next one."""
 _PROBE: Final = f"{OWN}0"
 _ASKED: Final = f"{OWN}files"
-_LAST: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0
 """Seconds for what is queued at its end."""
-_LINES: Final = 5
+_MAX_FAULT_LINES: Final = 5
 """Of a fault that are told."""
-_LONGEST: Final = 600
+_MAX_FAULT_CHARS: Final = 600
 """Characters of it."""
 
 
 @frozen(kw_only=True)
-class Launch:
+class WorkerLaunch:
     """How a worker is started.
 
     Args:
@@ -57,16 +57,16 @@ class Launch:
     ended: float = 5.0
 
 
-class Worker:
+class DevWorker:
     """
     Args:
         take: is given everything the worker says.
     """
 
-    def __init__(self, launch: Launch, take: Callable[[Worker, Incoming], Awaitable[None]]) -> None:
+    def __init__(self, launch: WorkerLaunch, take: Callable[[DevWorker, Incoming], Awaitable[None]]) -> None:
         self._launch = launch
         self._take = take
-        self.outbox = Outbox(_QUEUED)
+        self.outbox = Outbox(_MAX_QUEUED_MESSAGES)
         self.settled = trio.Event()
         """It is ready, or has ended."""
         self.ended = trio.Event()
@@ -99,7 +99,7 @@ class Worker:
                     nursery.cancel_scope.cancel()
             reason = last_reason(channel.last_words)
             self.has_said_why = reason is not None
-            self.fault = reason[:_LONGEST] if reason is not None else _fault(channel)
+            self.fault = reason[:_MAX_FAULT_CHARS] if reason is not None else _fault(channel)
         except ConnectionClosed as error:
             self.fault = str(error)
         finally:
@@ -110,7 +110,7 @@ class Worker:
     async def finish(self) -> None:
         """End it when it has been told what is queued, or does not listen."""
         self.outbox.close()
-        with trio.move_on_after(_LAST):
+        with trio.move_on_after(_CLOSE_TIMEOUT):
             await self._leaving.wait()
         self.leave()
 
@@ -154,5 +154,5 @@ def _own(id: str, method: str) -> Request:
 
 
 def _fault(channel: ChildChannel) -> str:
-    text = "\n".join(channel.last_words[-_LINES:])[:_LONGEST]
+    text = "\n".join(channel.last_words[-_MAX_FAULT_LINES:])[:_MAX_FAULT_CHARS]
     return text or f"the server ended with {channel.returncode} and said nothing"

@@ -12,15 +12,15 @@ from typing import Any
 
 import click
 
-from mcptrio.cli.help_pages import Group
+from mcptrio.cli.help_pages import CLIGroup
 from mcptrio.cli.host.options import InstallCommand, hosts_and_scope, pairs
-from mcptrio.cli.host.status import Found, lines, look_at, values_of
+from mcptrio.cli.host.status import FoundEntry, lines, look_at, values_of
 from mcptrio.cli.install import (
     HOSTS,
     HostKind,
+    InstallPlan,
     Launch,
     Machine,
-    Plan,
     Scope,
     find_host,
     plan_install,
@@ -28,7 +28,7 @@ from mcptrio.cli.install import (
     snippet,
 )
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Look
+from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
@@ -38,7 +38,7 @@ __all__ = ["command"]
 _ALL = "all"
 
 
-@click.group("host", cls=Group)
+@click.group("host", cls=CLIGroup)
 def command() -> None:
     """Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.
 
@@ -75,7 +75,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
     if (warning := Launch.warning()) is not None and isinstance(target, Command):
         click.echo(f"mcptrio: {warning}", err=True)
 
-    def plan(host: HostKind, path: Path) -> Plan:
+    def plan(host: HostKind, path: Path) -> InstallPlan:
         return plan_install(host, path, name, target, force=options["force"])
 
     _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=options["dry_run"])
@@ -93,7 +93,7 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
     """
     machine = Machine.here()
 
-    def plan(host: HostKind, path: Path) -> Plan:
+    def plan(host: HostKind, path: Path) -> InstallPlan:
         return plan_uninstall(host, path, name, force=force)
 
     _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=dry_run)
@@ -120,13 +120,13 @@ def _status(
     if as_json:
         print_json({"files": [values_of(each) for each in found]})
     else:
-        for line in lines(found, Look.of_stdout()):
+        for line in lines(found, TerminalStyle.of_stdout()):
             click.echo(line)
     if any(_is_wrong(each) for each in found):
         ctx.exit(1)
 
 
-def _is_wrong(found: Found) -> bool:
+def _is_wrong(found: FoundEntry) -> bool:
     if found.status.problem is not None:
         return True
     return any(each.problems or found.answers.get(each.name, "").startswith("!") for each in found.status.entries)
@@ -173,7 +173,7 @@ def _carry_out(
     hosts: Sequence[HostKind],
     machine: Machine,
     scope: Scope,
-    plan: Callable[[HostKind, Path], Plan],
+    plan: Callable[[HostKind, Path], InstallPlan],
     name: str,
     *,
     dry_run: bool,
@@ -192,7 +192,7 @@ def _carry_out(
         ctx.exit(2)
 
 
-def _told(planned: Plan, name: str) -> Iterator[str]:
+def _told(planned: InstallPlan, name: str) -> Iterator[str]:
     kept = planned.carry_out()
     yield f"{planned.host.title}: {name} {planned.does}: {printable(str(planned.path))}"
     if planned.others:

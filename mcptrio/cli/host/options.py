@@ -12,12 +12,12 @@ from typing import Any
 
 import click
 
-from mcptrio.cli.help_pages import Command, split_passed_on
+from mcptrio.cli.help_pages import CLICommand, split_passed_on
 
 __all__ = ["InstallCommand", "hosts_and_scope", "pairs"]
 
 
-class InstallCommand(Command):
+class InstallCommand(CLICommand):
     """Takes off what stands behind ``--``, and leaves it in click's context as ``obj``."""
 
     sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})

@@ -19,7 +19,7 @@ from attrs import field, frozen
 from mcptrio.cli.client.exit_codes import line_of, only
 from mcptrio.cli.install import FileStatus, HostKind, Installed, Machine, Scope, look
 from mcptrio.cli.install.entries import is_ours
-from mcptrio.cli.terminal.layout import Look, counted
+from mcptrio.cli.terminal.layout import TerminalStyle, counted
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json.locations import SourceLocation
@@ -28,15 +28,15 @@ from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import MCPTrioError
 from mcptrio.ground.quoting import printable
 
-__all__ = ["Found", "lines", "look_at", "values_of"]
+__all__ = ["FoundEntry", "lines", "look_at", "values_of"]
 
-_PATIENCE = 20.0
+_ANSWER_TIMEOUT = 20.0
 """Seconds for a server to start, and for each of its answers."""
-_MOST_TOOLS = 10_000
+_MAX_TOOLS = 10_000
 
 
 @frozen(kw_only=True)
-class Found:
+class FoundEntry:
     """A host's file, and what answered behind its entries: by name; where it begins with ``!``, that it did not.
 
     Args:
@@ -48,7 +48,7 @@ class Found:
     answers: Mapping[str, str] = field(factory=dict)
 
 
-def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[Found]:
+def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FoundEntry]:
     """
     Args:
         name: the entry that is shown even if it is not mcptrio's.
@@ -61,11 +61,11 @@ def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: 
             status = look(host, scope, path, name)
             entries = status.entries if scope in checked else ()
             answers = {each.name: answer for each in entries if (answer := _answer(each, host, machine))}
-            found.append(Found(status=status, is_found=is_found, answers=answers))
+            found.append(FoundEntry(status=status, is_found=is_found, answers=answers))
     return found
 
 
-def lines(found: Sequence[Found], look: Look) -> Iterator[str]:
+def lines(found: Sequence[FoundEntry], look: TerminalStyle) -> Iterator[str]:
     """For people: the files with an entry, one line for each host that has none."""
     for each in found:
         status = each.status
@@ -92,7 +92,7 @@ def lines(found: Sequence[Found], look: Look) -> Iterator[str]:
                 yield look.wrap(printable(answer.removeprefix(label)), "red", indent="    ", label=label)
 
 
-def values_of(found: Found) -> dict[str, Any]:
+def values_of(found: FoundEntry) -> dict[str, Any]:
     status = found.status
     return {
         "host": status.host.id,
@@ -150,14 +150,16 @@ def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Ma
 
 
 async def _ask(target: Command | Endpoint) -> str:
-    timeouts = ClientTimeouts(connect=_PATIENCE, probe=_PATIENCE / 2, idle=_PATIENCE, request=_PATIENCE)
+    timeouts = ClientTimeouts(
+        connect=_ANSWER_TIMEOUT, probe=_ANSWER_TIMEOUT / 2, idle=_ANSWER_TIMEOUT, request=_ANSWER_TIMEOUT
+    )
     began = trio.current_time()
     async with connect(target, timeouts=timeouts) as client:
         count = 0
         if client.capabilities.tools is not None:
             async for _ in client.tools():
                 count += 1
-                if count >= _MOST_TOOLS:
+                if count >= _MAX_TOOLS:
                     break
         took = trio.current_time() - began
         info = client.server_info

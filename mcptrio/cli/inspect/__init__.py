@@ -13,17 +13,17 @@ import click
 from attrs import Factory, asdict, define
 
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.schema_words import describe, properties, required
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.inspect.lint import (
     SEVERITIES,
-    Oddity,
-    odd_prompts,
-    odd_resources,
-    odd_templates,
-    odd_text,
-    odd_tools,
+    LintFinding,
+    lint_prompts,
+    lint_resources,
+    lint_templates,
+    lint_text,
+    lint_tools,
 )
 from mcptrio.cli.terminal.console import readable
 from mcptrio.cli.terminal.layout import Style, counted
@@ -36,7 +36,7 @@ from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
 __all__ = ["command", "tokens"]
 
-_PAGES = 200
+_MAX_PAGES = 200
 _PER_TOKEN = 4
 """Characters of JSON; what the tokenizers of today make of English and JSON, give or take a third."""
 _MANY_TOKENS = 20_000
@@ -58,25 +58,25 @@ class _Lists:
     resources: list[Resource] = Factory(list)
     templates: list[ResourceTemplate] = Factory(list)
     prompts: list[Prompt] = Factory(list)
-    oddities: list[Oddity] = Factory(list)
+    findings: list[LintFinding] = Factory(list)
 
 
 @click.command("inspect", cls=ClientCommand)
 @click.option("--strict", is_flag=True, help="End with exit code 1 where a warning or an error is found.")
-async def command(visit: Visit, strict: bool) -> int:
+async def command(cmd: CommandContext, strict: bool) -> int:
     """Tell who a server is, what it offers, and what is odd about it.
 
     Costs are estimates: a token is taken for four characters of JSON. Texts that look like a trap for a model are
     pointed out; that none is found does not make a server trustworthy.
     """
-    lists = await _list_all(visit)
-    oddities = [*lists.oddities, *_look(visit, lists)]
-    oddities.sort(key=lambda oddity: SEVERITIES.index(oddity.severity))
-    if visit.as_json:
-        visit.console.print_json(_as_json(visit, lists, oddities))
+    lists = await _list_all(cmd)
+    findings = [*lists.findings, *_look(cmd, lists)]
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    if cmd.as_json:
+        cmd.console.print_json(_as_json(cmd, lists, findings))
     else:
-        _show(visit, lists, oddities)
-    fails = strict and any(oddity.severity != "note" for oddity in oddities)
+        _show(cmd, lists, findings)
+    fails = strict and any(finding.severity != "note" for finding in findings)
     return ExitCode.FAILED if fails else ExitCode.DONE
 
 
@@ -86,87 +86,87 @@ def tokens(tool: Tool) -> int:
     return -(-len(json.dumps(said, ensure_ascii=False, default=str)) // _PER_TOKEN)
 
 
-async def _list_all(visit: Visit) -> _Lists:
+async def _list_all(cmd: CommandContext) -> _Lists:
     """Ask for every list by hand: with what the client would leave out, and where nothing is declared."""
     lists = _Lists()
-    capabilities = visit.client.capabilities
+    capabilities = cmd.client.capabilities
     for kind, (method, member) in _METHODS.items():
         feature = "resources" if kind == "templates" else kind
         is_declared = getattr(capabilities, feature) is not None
         items = getattr(lists, kind)
         pages = 0
         try:
-            async for page in _pages(visit, method):
+            async for page in _pages(cmd, method):
                 items.extend(getattr(page, member))
                 pages += 1
         except MCPError as error:
             if is_declared and (kind != "templates" or not isinstance(error, MethodNotFound)):
-                lists.oddities.append(_odd("error", method, f"is refused, although {feature} is declared: {error}"))
+                lists.findings.append(_finding("error", method, f"is refused, although {feature} is declared: {error}"))
         except RemoteProtocolError as error:
-            lists.oddities.append(_odd("error", method, f"cannot be read: {error}"))
+            lists.findings.append(_finding("error", method, f"cannot be read: {error}"))
         if items and not is_declared:
-            lists.oddities.append(_odd("warning", method, f"is answered, although {feature} is not declared"))
+            lists.findings.append(_finding("warning", method, f"is answered, although {feature} is not declared"))
         elif is_declared and pages and not items and kind in ("tools", "prompts"):
-            lists.oddities.append(_odd("note", method, f"is empty, although {feature} is declared"))
+            lists.findings.append(_finding("note", method, f"is empty, although {feature} is declared"))
     return lists
 
 
-async def _pages(visit: Visit, method: str) -> AsyncIterator[Any]:
+async def _pages(cmd: CommandContext, method: str) -> AsyncIterator[Any]:
     cursor: str | None = None
-    for _ in range(_PAGES):
-        page = await visit.client.request(method, {} if cursor is None else {"cursor": cursor})
+    for _ in range(_MAX_PAGES):
+        page = await cmd.client.request(method, {} if cursor is None else {"cursor": cursor})
         yield page
         cursor = page.next_cursor
         if cursor is None:
             return
-    raise RemoteProtocolError(f"has more than {_PAGES} pages")
+    raise RemoteProtocolError(f"has more than {_MAX_PAGES} pages")
 
 
-def _look(visit: Visit, lists: _Lists) -> Iterator[Oddity]:
-    client = visit.client
+def _look(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
+    client = cmd.client
     revision = REVISIONS[client.revision]
     if revision is not LATEST:
-        yield _odd("note", "server", f"speaks {revision.version}; the newest is {LATEST.version}")
+        yield _finding("note", "server", f"speaks {revision.version}; the newest is {LATEST.version}")
     info = client.server_info
     if info is None or not info.name or not info.version:
-        yield _odd("note", "server", "does not say its name and version")
+        yield _finding("note", "server", "does not say its name and version")
     else:
-        yield from odd_text("server", info.name, info.title, info.description)
-    yield from odd_text("instructions", client.instructions)
-    yield from odd_tools(lists.tools, mirrors=revision.http.mirrored_headers)
-    yield from odd_resources(lists.resources)
-    yield from odd_templates(lists.templates)
-    yield from odd_prompts(lists.prompts)
+        yield from lint_text("server", info.name, info.title, info.description)
+    yield from lint_text("instructions", client.instructions)
+    yield from lint_tools(lists.tools, mirrors=revision.http.mirrored_headers)
+    yield from lint_resources(lists.resources)
+    yield from lint_templates(lists.templates)
+    yield from lint_prompts(lists.prompts)
     cost = sum(map(tokens, lists.tools))
     if cost > _MANY_TOKENS:
-        yield _odd("warning", "tools", f"take about {cost:,} tokens of each conversation")
+        yield _finding("warning", "tools", f"take about {cost:,} tokens of each conversation")
 
 
-def _odd(severity: Any, where: str, what: str) -> Oddity:
-    return Oddity(severity=severity, where=where, what=what)
+def _finding(severity: Any, where: str, what: str) -> LintFinding:
+    return LintFinding(severity=severity, where=where, what=what)
 
 
-def _as_json(visit: Visit, lists: _Lists, oddities: Sequence[Oddity]) -> dict[str, Any]:
-    client = visit.client
+def _as_json(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -> dict[str, Any]:
+    client = cmd.client
     return {
-        "server": visit.wire(client.server_info) if client.server_info is not None else None,
+        "server": cmd.wire(client.server_info) if client.server_info is not None else None,
         "revision": client.revision,
-        "capabilities": visit.wire(client.capabilities),
+        "capabilities": cmd.wire(client.capabilities),
         "instructions": client.instructions,
-        "tools": [{**visit.wire(tool), "tokens": tokens(tool)} for tool in lists.tools],
-        "resources": [visit.wire(each) for each in lists.resources],
-        "resourceTemplates": [visit.wire(each) for each in lists.templates],
-        "prompts": [visit.wire(each) for each in lists.prompts],
+        "tools": [{**cmd.wire(tool), "tokens": tokens(tool)} for tool in lists.tools],
+        "resources": [cmd.wire(each) for each in lists.resources],
+        "resourceTemplates": [cmd.wire(each) for each in lists.templates],
+        "prompts": [cmd.wire(each) for each in lists.prompts],
         "tokens": sum(map(tokens, lists.tools)),
-        "oddities": [asdict(oddity) for oddity in oddities],
+        "findings": [asdict(finding) for finding in findings],
     }
 
 
-def _show(visit: Visit, lists: _Lists, oddities: Sequence[Oddity]) -> None:
-    console, client = visit.console, visit.client
+def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -> None:
+    console, client = cmd.console, cmd.client
     look, info = console.look, client.server_info
     name = f"{info.title or info.name} {info.version}" if info is not None else "does not say"
-    rows = [("server", name), ("revision", client.revision), ("declares", ", ".join(_declared(visit)) or "nothing")]
+    rows = [("server", name), ("revision", client.revision), ("declares", ", ".join(_declared(cmd)) or "nothing")]
     rows.extend((kind, str(len(getattr(lists, kind)))) for kind in _METHODS)
     if lists.tools:
         rows.append(("cost", f"about {counted(sum(map(tokens, lists.tools)), 'tokens')} for the tools"))
@@ -176,17 +176,17 @@ def _show(visit: Visit, lists: _Lists, oddities: Sequence[Oddity]) -> None:
         console.print_painted(console.paint_out("instructions", "bold"))
         console.print_painted(look.wrap(readable(client.instructions.rstrip("\n")), indent="    "))
     for tool in lists.tools:
-        _show_tool(visit, tool)
+        _show_tool(cmd, tool)
     console.print()
-    if not oddities:
+    if not findings:
         console.print_painted(look.paint("nothing odd", "green"))
-    for oddity in oddities:
-        said = f"{printable(oddity.where)}: {printable(oddity.what)}"
-        console.print_painted(look.wrap(said, _STYLES[oddity.severity], label=f"{oddity.severity:<8} "))
+    for finding in findings:
+        said = f"{printable(finding.where)}: {printable(finding.what)}"
+        console.print_painted(look.wrap(said, _STYLES[finding.severity], label=f"{finding.severity:<8} "))
 
 
-def _show_tool(visit: Visit, tool: Tool) -> None:
-    console = visit.console
+def _show_tool(cmd: CommandContext, tool: Tool) -> None:
+    console = cmd.console
     hints = tool.annotations
     told = [f"about {counted(tokens(tool), 'tokens')}"]
     if hints is not None:
@@ -213,8 +213,8 @@ def _show_tool(visit: Visit, tool: Tool) -> None:
         console.print_painted(console.look.wrap(f"{printable(key)}: {text}", indent="      "))
 
 
-def _declared(visit: Visit) -> Iterator[str]:
-    capabilities = visit.client.capabilities
+def _declared(cmd: CommandContext) -> Iterator[str]:
+    capabilities = cmd.client.capabilities
     for kind in ("tools", "resources", "prompts"):
         capability = getattr(capabilities, kind)
         if capability is not None:

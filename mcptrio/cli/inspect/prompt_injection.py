@@ -15,14 +15,14 @@ from collections.abc import Iterator
 
 from mcptrio.ground.quoting import printable
 
-__all__ = ["suspicions"]
+__all__ = ["suspicious_parts"]
 
-_LOOKED_AT = 200_000
+_MAX_TEXT_CHARS = 200_000
 """Characters of a text that are looked at."""
-_AROUND = 20
+_CONTEXT_CHARS = 20
 """Characters shown on each side of what was found."""
-_SHOWN = 80
-_NAMED = 4
+_MAX_QUOTED_CHARS = 80
+_MAX_NAMED_CHARACTERS = 4
 """Kinds of hidden characters that are named."""
 
 _HIDDEN = ("Cf", "Co", "Cs", "Cn", "Zl", "Zp")
@@ -69,12 +69,12 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
-def suspicions(text: str) -> Iterator[str]:
+def suspicious_parts(text: str) -> Iterator[str]:
     """What is odd about a text: ``has hidden characters: U+200B ZERO WIDTH SPACE``. Fit for a terminal."""
-    text = text[:_LOOKED_AT]
+    text = text[:_MAX_TEXT_CHARS]
     if hidden := _hidden(text):
-        names = ", ".join(_name(character) for character in hidden[:_NAMED])
-        yield f"has characters that do not show: {names}{', …' if len(hidden) > _NAMED else ''}"
+        names = ", ".join(_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])
+        yield f"has characters that do not show: {names}{', …' if len(hidden) > _MAX_NAMED_CHARACTERS else ''}"
     for what, pattern in _PATTERNS:
         if match := pattern.search(text):
             yield f'{what}: "{_shown(text, match)}"'
@@ -106,6 +106,9 @@ def _name(character: str) -> str:
 
 
 def _shown(text: str, match: re.Match[str]) -> str:
-    begin, end = max(match.start() - _AROUND, 0), min(match.end() + _AROUND, match.start() + _SHOWN, len(text))
+    begin, end = (
+        max(match.start() - _CONTEXT_CHARS, 0),
+        min(match.end() + _CONTEXT_CHARS, match.start() + _MAX_QUOTED_CHARS, len(text)),
+    )
     part = " ".join(text[begin:end].split())
     return f"{'…' if begin else ''}{printable(part)}{'…' if end < len(text) else ''}"

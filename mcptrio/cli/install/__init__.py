@@ -9,17 +9,17 @@ left alone.
 from mcptrio.cli.install.hosts import HOSTS, HostKind, Scope, find_host
 from mcptrio.cli.install.launches import Launch
 from mcptrio.cli.install.machine import Machine
-from mcptrio.cli.install.plans import Plan, plan_install, plan_uninstall, snippet
+from mcptrio.cli.install.plans import InstallPlan, plan_install, plan_uninstall, snippet
 from mcptrio.cli.install.status import FileStatus, Installed, look
 
 __all__ = [
     "HOSTS",
     "FileStatus",
     "HostKind",
+    "InstallPlan",
     "Installed",
     "Launch",
     "Machine",
-    "Plan",
     "Scope",
     "find_host",
     "look",

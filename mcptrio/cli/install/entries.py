@@ -17,13 +17,13 @@ from attrs import field, frozen
 
 from mcptrio.connecting.targets import Command, Endpoint
 
-__all__ = ["Shape", "is_ours"]
+__all__ = ["EntryShape", "is_ours"]
 
 _PROGRAM = re.compile(r"(?:^|[\\/])mcptrio(?:\.exe)?\Z", re.IGNORECASE)
 
 
 @frozen(kw_only=True)
-class Shape:
+class EntryShape:
     """How a host writes an entry.
 
     Args:

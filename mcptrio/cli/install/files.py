@@ -19,16 +19,16 @@ from time import monotonic, sleep
 
 from attrs import field, frozen
 
-from mcptrio.connecting.mcp_json.files import MOST_BYTES
+from mcptrio.connecting.mcp_json.files import MAX_FILE_BYTES
 from mcptrio.errors import ConfigError
 from mcptrio.stores.file_lock import try_lock
 
-__all__ = ["MOST_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
+__all__ = ["MAX_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
 
-MOST_BACKUPS = 5
+MAX_BACKUPS = 5
 """Kept beside a file; where there are more, the oldest goes."""
 
-_PATIENCE = 5.0
+_LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process that writes in the same folder."""
 _BOM = "\ufeff"
 _OWN = 0o600
@@ -86,7 +86,7 @@ class Original:
             with open(fd, "wb") as file:
                 file.write(self.data)
             os.chmod(copy, self.mode)
-            for old in there[MOST_BACKUPS - 1 :]:
+            for old in there[MAX_BACKUPS - 1 :]:
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise ConfigError(f"{copy}: cannot be written: {error.strerror or error}") from error
@@ -131,7 +131,7 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        give_up = monotonic() + _PATIENCE
+        give_up = monotonic() + _LOCK_TIMEOUT
         while not _locked_or_no_locks(descriptor):
             if monotonic() > give_up:
                 raise ConfigError(f"{folder}: another process is writing here; try again")
@@ -158,12 +158,12 @@ def read(path: Path) -> Original:
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"{path}: expected a file, got something else")
         with target.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {why}") from error
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{path}: expected at most {MOST_BYTES} bytes, got more")
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: expected at most {MAX_FILE_BYTES} bytes, got more")
     owner = None if sys.platform == "win32" else (found.st_uid, found.st_gid)
     return Original(path=path, target=target, data=data, mode=stat.S_IMODE(found.st_mode), owner=owner)
 

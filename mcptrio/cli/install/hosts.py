@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from mcptrio.cli.install.documents import FormatName, parse
-from mcptrio.cli.install.entries import Shape
+from mcptrio.cli.install.entries import EntryShape
 from mcptrio.cli.install.machine import Machine
 from mcptrio.errors import ConfigError
 
@@ -24,7 +24,7 @@ __all__ = ["HOSTS", "HostKind", "Scope", "find_host", "generic"]
 
 Scope: TypeAlias = Literal["user", "project"]
 _Place: TypeAlias = Callable[[Machine], Path]
-_PLAIN = Shape()
+_PLAIN = EntryShape()
 
 
 @frozen(kw_only=True)
@@ -48,7 +48,7 @@ class HostKind:
     user: _Place | None = None
     project: _Place | None = None
     signs: Callable[[Machine], tuple[Path, ...]] | None = None
-    shape: Shape = _PLAIN
+    shape: EntryShape = _PLAIN
     then: str = "Restart it."
 
     def file(self, machine: Machine, scope: Scope) -> Path:
@@ -144,8 +144,8 @@ def _claude_code(machine: Machine) -> Path:
     return (machine.named("CLAUDE_CONFIG_DIR") or machine.home) / ".claude.json"
 
 
-_VS_CODE = Shape(started={"type": "stdio"}, reached={"type": "http"})
-_ZED = Shape(started={"source": "custom"})
+_VS_CODE = EntryShape(started={"type": "stdio"}, reached={"type": "http"})
+_ZED = EntryShape(started={"source": "custom"})
 _SHAPES = {"servers": _VS_CODE, "context_servers": _ZED}
 """How entries look in a file whose servers have another name than mcpServers."""
 
@@ -154,7 +154,7 @@ _ALL = (
         id="claude-desktop",
         title="Claude Desktop",
         user=lambda machine: machine.application_data / "Claude" / "claude_desktop_config.json",
-        shape=Shape(url=None),
+        shape=EntryShape(url=None),
         then="Quit and start it again.",
     ),
     HostKind(
@@ -186,7 +186,7 @@ _ALL = (
         id="windsurf",
         title="Windsurf",
         user=lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json",
-        shape=Shape(url="serverUrl"),
+        shape=EntryShape(url="serverUrl"),
         then="Refresh its list of servers.",
     ),
     HostKind(
@@ -203,7 +203,7 @@ _ALL = (
         title="Gemini CLI",
         user=lambda machine: machine.home / ".gemini" / "settings.json",
         project=lambda machine: machine.project / ".gemini" / "settings.json",
-        shape=Shape(url="httpUrl"),
+        shape=EntryShape(url="httpUrl"),
         then="Start a new session.",
     ),
     HostKind(
@@ -213,7 +213,7 @@ _ALL = (
         format="toml",
         user=lambda machine: _codex(machine) / "config.toml",
         project=lambda machine: machine.project / ".codex" / "config.toml",
-        shape=Shape(headers="http_headers"),
+        shape=EntryShape(headers="http_headers"),
         then="Start a new session.",
     ),
     HostKind(
@@ -221,7 +221,7 @@ _ALL = (
         title="Cline",
         user=lambda machine: _cline(machine) / "cline_mcp_settings.json",
         signs=lambda machine: (_cline(machine).parent,),
-        shape=Shape(reached={"type": "streamableHttp"}),
+        shape=EntryShape(reached={"type": "streamableHttp"}),
         then="",
     ),
     HostKind(
@@ -230,7 +230,7 @@ _ALL = (
         key="extensions",
         format="yaml",
         user=lambda machine: _goose(machine) / "config.yaml",
-        shape=Shape(
+        shape=EntryShape(
             command="cmd",
             env="envs",
             url="uri",

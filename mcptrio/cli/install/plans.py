@@ -22,13 +22,13 @@ from mcptrio.cli.install.hosts import HostKind
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
 
-__all__ = ["Plan", "plan_install", "plan_uninstall", "snippet"]
+__all__ = ["InstallPlan", "plan_install", "plan_uninstall", "snippet"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @frozen(kw_only=True)
-class Plan:
+class InstallPlan:
     """
     Args:
         host: whose file it is.
@@ -86,7 +86,9 @@ class Plan:
         return kept
 
 
-def plan_install(host: HostKind, path: Path, name: str, target: Command | Endpoint, *, force: bool = False) -> Plan:
+def plan_install(
+    host: HostKind, path: Path, name: str, target: Command | Endpoint, *, force: bool = False
+) -> InstallPlan:
     """
     Args:
         path: of the host's file.
@@ -109,7 +111,7 @@ def plan_install(host: HostKind, path: Path, name: str, target: Command | Endpoi
         before = there
     entry = host.shape.write(target, name, before)
     after = file.text if there == entry else file.put(entry)
-    return Plan(
+    return InstallPlan(
         host=host,
         original=file.original,
         after=file.original.data if after == file.text else encoded(file.mark, after),
@@ -117,24 +119,26 @@ def plan_install(host: HostKind, path: Path, name: str, target: Command | Endpoi
     )
 
 
-def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> Plan:
+def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> InstallPlan:
     """The file without the entry. If installing is all that has happened to it, it will be as it was before."""
     file = _File.read(host, path, name)
     entry = file.entry
     if entry is None:
         others = file.ours()
-        return Plan(host=host, original=file.original, after=file.original.data, does="not there", others=others)
+        return InstallPlan(host=host, original=file.original, after=file.original.data, does="not there", others=others)
     said = host.shape.read(entry)
     earlier = next(file.earlier(), None) if is_ours(said) or isinstance(said, Endpoint) else None
     if earlier is not None:
         data, obsolete = earlier
         # A URL in a file that has nothing else may be somebody else's after all.
         keeps = data is None and not is_ours(said)
-        return Plan(host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps)
+        return InstallPlan(
+            host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps
+        )
     if not force and not is_ours(said):
         what = "has a URL, and may be somebody else's" if isinstance(said, Endpoint) else "is not mcptrio"
         raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
-    return Plan(host=host, original=file.original, after=encoded(file.mark, file.remove()), does="removed")
+    return InstallPlan(host=host, original=file.original, after=encoded(file.mark, file.remove()), does="removed")
 
 
 def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from mcptrio.cli.group import COMMANDS
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.new.scaffold import SHIPPED, NewPlugin, write_plugin
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.discovery import distribution_of, offered
@@ -20,7 +20,7 @@ from mcptrio.plugins.discovery import distribution_of, offered
 __all__ = ["command"]
 
 
-@click.command("new", cls=Command)
+@click.command("new", cls=CLICommand)
 @click.argument("name")
 @click.option(
     "--path",

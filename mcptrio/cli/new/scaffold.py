@@ -52,7 +52,7 @@ SHIPPED: Final = (
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _AUTHOR: Final = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?:<(?P<email>[^<>\s@]+@[^<>\s@]+)>)?")
-_LONGEST: Final = 200
+_MAX_TEXT_CHARS: Final = 200
 """Characters of an author and of a description."""
 _WORD: Final = re.compile(r"@([A-Z_]+)@")
 _LICENSE: Final = "LICENSE"
@@ -71,9 +71,9 @@ def _is_name(_plugin: object, _field: object, name: str) -> None:
 
 
 def _is_line(_plugin: object, attribute: object, text: str | None) -> None:
-    if text is not None and (not text.strip() or len(text) > _LONGEST or not text.isprintable()):
+    if text is not None and (not text.strip() or len(text) > _MAX_TEXT_CHARS or not text.isprintable()):
         what = getattr(attribute, "name", "text")
-        raise ConfigError(f"--{what}: expected one line of 1 to {_LONGEST} characters, got {text[:40]!r}")
+        raise ConfigError(f"--{what}: expected one line of 1 to {_MAX_TEXT_CHARS} characters, got {text[:40]!r}")
 
 
 def _is_author(_plugin: object, _field: object, text: str | None) -> None:

@@ -15,20 +15,20 @@ from typing import Any
 import click
 
 from mcptrio.cli.client.saving import write_file
-from mcptrio.cli.help_pages import Group
+from mcptrio.cli.help_pages import CLIGroup
 from mcptrio.cli.package.described import Described, describe
 from mcptrio.cli.package.mcpb import Bundle, bundle
-from mcptrio.cli.package.server_json import Listing, advice, server_json
+from mcptrio.cli.package.server_json import RegistryListing, advice, server_json
 from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import Wanted, make_server, prints_on_stderr
+from mcptrio.cli.server.plugin_server import WantedPlugins, make_server, prints_on_stderr
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.ground.version import __version__
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 
 __all__ = ["command"]
 
 
-@click.group("package", cls=Group)
+@click.group("package", cls=CLIGroup)
 def command() -> None:
     """Describe plugins for the MCP registry, or put them into an MCPB bundle."""
 
@@ -67,7 +67,7 @@ def _server_json(
     plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, **listed: Any
 ) -> None:
     """Make server.json, which the MCP registry takes (mcp-publisher publish)."""
-    listing = Listing(**listed)
+    listing = RegistryListing(**listed)
     described = _described(plugins, settings)
     text = json.dumps(server_json(described, listing), indent=2, ensure_ascii=False) + "\n"
     if output is None:
@@ -112,8 +112,8 @@ def _mcpb(
 
 def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:
     log_to_stderr("error", "text")
-    read = Config()
-    wanted = Wanted.of(read, plugins, (), strict=False)
+    read = ServeConfig()
+    wanted = WantedPlugins.of(read, plugins, (), strict=False)
     with prints_on_stderr():
         server = make_server(read, wanted, {})
     return describe(server, wanted.files, settings)

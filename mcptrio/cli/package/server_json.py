@@ -18,7 +18,7 @@ from mcptrio.cli.package.described import Described
 from mcptrio.cli.package.settings import Setting
 from mcptrio.errors import ConfigError
 
-__all__ = ["Listing", "advice", "server_json"]
+__all__ = ["RegistryListing", "advice", "server_json"]
 
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _NAME = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
@@ -29,7 +29,7 @@ _SOURCES = {"github.com": "github", "gitlab.com": "gitlab"}
 
 
 @frozen(kw_only=True)
-class Listing:
+class RegistryListing:
     """What the publisher says. What is ``None`` is taken from the distribution.
 
     Args:
@@ -48,7 +48,7 @@ class Listing:
     url: str | None = None
 
 
-def server_json(plugins: Sequence[Described], listing: Listing) -> dict[str, Any]:
+def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[str, Any]:
     main = _main(plugins, listing.package)
     assert main.distribution is not None
     metadata = main.distribution.metadata
@@ -75,7 +75,7 @@ def server_json(plugins: Sequence[Described], listing: Listing) -> dict[str, Any
     return told
 
 
-def advice(plugins: Sequence[Described], listing: Listing) -> Iterator[str]:
+def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[str]:
     """What the publisher has to see to: without it the registry, or uvx, would refuse."""
     main = _main(plugins, listing.package)
     assert main.distribution is not None

@@ -26,7 +26,7 @@ from mcptrio.settings.reader import variable_of
 
 __all__ = ["Setting", "settings_of"]
 
-_LONGEST = 400
+_MAX_DESCRIPTION_CHARS = 400
 """Characters of a description."""
 
 
@@ -82,7 +82,9 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
             field=name,
             variable=variable_of((plugin, name)),
             kind=kind,
-            description=" ".join((told.get(name) or name.replace("_", " ")).replace("``", "`").split())[:_LONGEST],
+            description=" ".join((told.get(name) or name.replace("_", " ")).replace("``", "`").split())[
+                :_MAX_DESCRIPTION_CHARS
+            ],
             is_multiple=is_multiple,
             is_secret=is_secret,
             default=default if not is_secret else None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from mcptrio.cli.help_pages import Group
+from mcptrio.cli.help_pages import CLIGroup
 from mcptrio.cli.plugins.doctor import command as doctor_command
 from mcptrio.cli.plugins.install import install as install_command
 from mcptrio.cli.plugins.install import uninstall as uninstall_command
@@ -22,7 +22,7 @@ __all__ = ["command"]
 _HELP = ("-h", "--help")
 
 
-class _Group(Group):
+class _Group(CLIGroup):
     """Lists where no subcommand is named."""
 
     unnamed = list_command

@@ -16,26 +16,26 @@ import click
 import trio
 from attrs import define, field
 
-from mcptrio.cli.help_pages import SECONDS, Command
+from mcptrio.cli.help_pages import SECONDS, CLICommand
 from mcptrio.cli.server.config_options import own_command
 from mcptrio.cli.server.plugin_check import question
-from mcptrio.cli.server.plugin_server import Chosen, Wanted, plugin_options
+from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Look, Style, counted
+from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.discovery import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MOST_TOKENS
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.transports.child_process import signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr
 from mcptrio.transports.fd_streams import open_reader
 
 __all__ = ["command"]
 
-_MOST_BYTES = 16 * 1024 * 1024
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Of one answer; more is not read, and the answer not understood."""
-_GOODBYE = 0.5
+_CLOSE_TIMEOUT = 0.5
 """Seconds for what a process has started, once it has ended itself."""
 _STYLES: dict[str, Style] = {"fine": "green", "odd": "yellow", "broken": "red"}
 _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transports")
@@ -60,7 +60,7 @@ class _Examined:
     data: bytearray = field(factory=bytearray, repr=False)
 
 
-@click.command("doctor", cls=Command)
+@click.command("doctor", cls=CLICommand)
 @plugin_options
 @click.option(
     "--timeout",
@@ -72,7 +72,7 @@ class _Examined:
 )
 @json_option
 @click.pass_context
-def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -> None:
+def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: bool) -> None:
     """Look for what is wrong with the plugins: each is imported in a process of its own, under a time limit."""
     read = chosen.read()
     wanted = chosen.wanted(read)
@@ -86,7 +86,7 @@ def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -
     if as_json:
         print_json({"broken": broken, "warnings": warnings, "tokens": tokens, "plugins": plugins, "together": found})
     else:
-        look = Look.of_stdout()
+        look = TerminalStyle.of_stdout()
         for line in _lines(plugins, found, look):
             click.echo(line)
         cost = f"{counted(len(plugins), 'plugins')}, about {counted(tokens, 'tokens')} (estimate)"
@@ -94,7 +94,7 @@ def command(ctx: click.Context, chosen: Chosen, timeout: float, as_json: bool) -
     ctx.exit(1 if broken else 0)
 
 
-def _names(wanted: Wanted) -> list[str]:
+def _names(wanted: WantedPlugins) -> list[str]:
     """The plugins to look at: installed ones by name, files by path."""
     there = offered()
     check_offered((*(wanted.names or ()), *wanted.without), there)
@@ -102,7 +102,7 @@ def _names(wanted: Wanted) -> list[str]:
     return [*(name for name in names if name not in wanted.without), *map(str, wanted.files)]
 
 
-async def _examine_all(names: Sequence[str], chosen: Chosen, timeout: float) -> list[_Examined]:
+async def _examine_all(names: Sequence[str], chosen: ChosenPlugins, timeout: float) -> list[_Examined]:
     examined = [_Examined(name) for name in names]
     at_once = trio.CapacityLimiter(max(1, os.cpu_count() or 1))
     async with trio.open_nursery() as nursery:
@@ -129,7 +129,7 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
                 examined.seconds = trio.current_time() - started
                 with trio.CancelScope(shield=True):
                     # Bounded: _GOODBYE, and the time in which what is killed vanishes.
-                    await process.end(exit=0 if examined.ended is None else _GOODBYE, terminate=_GOODBYE)
+                    await process.end(exit=0 if examined.ended is None else _CLOSE_TIMEOUT, terminate=_CLOSE_TIMEOUT)
                 said.close()
         finally:
             reader.close()
@@ -141,7 +141,7 @@ async def _read_to_end(reader: Any, examined: _Examined) -> None:
     try:
         while chunk := await reader.read():
             examined.data += chunk
-            if len(examined.data) > _MOST_BYTES:
+            if len(examined.data) > _MAX_ANSWER_BYTES:
                 return
     except (OSError, ConnectionClosed):
         return
@@ -191,7 +191,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
     ]
 
 
-def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[str]]:
+def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, list[str]]:
     problems: list[str] = []
     warnings: list[str] = []
     owners: dict[tuple[str, str], str] = {}
@@ -228,7 +228,7 @@ def _overall(plugins: Sequence[dict[str, Any]], read: Config) -> dict[str, list[
     return {"problems": problems, "warnings": warnings}
 
 
-def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look: Look) -> Iterator[str]:
+def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look: TerminalStyle) -> Iterator[str]:
     for plugin in plugins:
         seconds = plugin["import_seconds"]
         about = f"{counted(len(plugin['tokens']), 'tools')}, about {counted(sum(plugin['tokens'].values()), 'tokens')}"
@@ -242,7 +242,7 @@ def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look:
         yield from _findings(found, look)
 
 
-def _findings(of: dict[str, Any], look: Look) -> Iterator[str]:
+def _findings(of: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
     for label, kind in (("broken", "problems"), ("warning", "warnings")):
         style = _STYLES["broken" if label == "broken" else "odd"]
         yield from (look.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])

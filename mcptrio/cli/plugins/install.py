@@ -17,7 +17,7 @@ from importlib.util import find_spec
 
 import click
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.discovery import check_offered, distribution_of, offered
@@ -29,7 +29,7 @@ _NAME = re.compile(r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)(?P<res
 _FILES = (".whl", ".zip", ".tar.gz", ".tar.bz2")
 
 
-@click.command("install", cls=Command)
+@click.command("install", cls=CLICommand)
 @click.option("-U", "--upgrade", is_flag=True, help="Take the newest version, also if there is one already.")
 @click.option("--exact", is_flag=True, help="Take SPEC as it is: NAME is not mcptrio-NAME.")
 @click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
@@ -48,7 +48,7 @@ def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
     _tell(before, _installed())
 
 
-@click.command("uninstall", cls=Command)
+@click.command("uninstall", cls=CLICommand)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=plugin_names)
 def uninstall(names: tuple[str, ...]) -> None:
     """Uninstall the distributions of plugins with pip. NAME is a plugin, or a distribution that has some."""

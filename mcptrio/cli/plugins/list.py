@@ -11,11 +11,11 @@ from typing import Any
 import click
 from attrs import asdict
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import Chosen, make_server, plugin_options, prints_on_stderr
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_options, prints_on_stderr
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Look, Style, counted
+from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
@@ -28,10 +28,10 @@ _OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
 _STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "red"}
 
 
-@click.command("list", cls=Command)
+@click.command("list", cls=CLICommand)
 @plugin_options
 @json_option
-def command(chosen: Chosen, as_json: bool) -> None:
+def command(chosen: ChosenPlugins, as_json: bool) -> None:
     """List the plugins: version, distribution, what each contributes, state and fault."""
     read = chosen.read()
     log_to_stderr("error", "text")
@@ -42,7 +42,7 @@ def command(chosen: Chosen, as_json: bool) -> None:
     if as_json:
         print_json({"plugins": listed, "tokens": tokens})
         return
-    look = Look.of_stdout()
+    look = TerminalStyle.of_stdout()
     click.echo(_table(listed, look))
     tools = sum(len(each["offers"].get("tools", ())) for each in listed)
     if tools:
@@ -74,7 +74,7 @@ def state_of(plugin: Mapping[str, Any]) -> str:
     return "failed" if plugin["state"] == "quarantined" else str(plugin["state"])
 
 
-def _table(listed: list[dict[str, Any]], look: Look) -> str:
+def _table(listed: list[dict[str, Any]], look: TerminalStyle) -> str:
     rows: list[list[str]] = []
     for each in listed:
         offers = ", ".join(counted(len(names), kind) for kind, names in each["offers"].items())

@@ -11,18 +11,18 @@ from typing import Any
 import click
 from attrs import asdict, evolve
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import Chosen, make_server, plugin_names, plugin_options, prints_on_stderr
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_names, plugin_options, prints_on_stderr
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.cli.terminal.layout import Look
+from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.ground.quoting import printable
 from mcptrio.ground.tracebacks import render
 from mcptrio.plugins.discovery import check_offered
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.shown_settings import shown_settings
 from mcptrio.plugins.tokens import estimated_tokens
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.server import Server
 
 __all__ = ["command"]
@@ -30,12 +30,12 @@ __all__ = ["command"]
 _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 
-@click.command("show", cls=Command)
+@click.command("show", cls=CLICommand)
 @plugin_options
 @click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code it failed.")
 @json_option
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
-def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> None:
+def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: bool) -> None:
     """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
     if not chosen.plugins:
         # Only this one is imported, and also if it is disabled: somebody wants to know.
@@ -54,11 +54,11 @@ def command(chosen: Chosen, name: str, with_traceback: bool, as_json: bool) -> N
     if as_json:
         print_json(told)
         return
-    for line in _lines(told, Look.of_stdout()):
+    for line in _lines(told, TerminalStyle.of_stdout()):
         click.echo(line)
 
 
-def _told(server: Server, plugin: Plugin, read: Config) -> dict[str, Any]:
+def _told(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any]:
     cls, table = _class_of(server, plugin), read.plugins.get(plugin.name, {})
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     resources = (server.catalog.resources.resources, server.catalog.resources.templates)
@@ -96,7 +96,7 @@ def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
     return plugin.config_class
 
 
-def _lines(told: dict[str, Any], look: Look) -> Iterator[str]:
+def _lines(told: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
     yield look.paint(printable(told["name"]), "bold")
     seconds = told["import_seconds"]
     for what, said in (

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import click
 from attrs import evolve, frozen
 
-from mcptrio.cli.help_pages import Command
+from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.install.files import decoded, encoded
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
@@ -21,7 +21,7 @@ from mcptrio.cli.server.config_options import CONFIG, read_config
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
 from mcptrio.plugins.discovery import check_offered, offered
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 
 __all__ = ["disable", "enable"]
 
@@ -47,7 +47,7 @@ def _options(function: Any) -> Any:
     return function
 
 
-@click.command("enable", cls=Command)
+@click.command("enable", cls=CLICommand)
 @_options
 def enable(name: str, config: Path | None) -> None:
     """Serve a plugin again: take it off the list of those that are left out, or put it on that of those served."""
@@ -64,7 +64,7 @@ def enable(name: str, config: Path | None) -> None:
     _edit(path, name, edits, done="enabled", already=f"{name} is enabled already")
 
 
-@click.command("disable", cls=Command)
+@click.command("disable", cls=CLICommand)
 @_options
 def disable(name: str, config: Path | None) -> None:
     """Leave a plugin out: put it on the list of those not even imported, or take it off that of those served."""
@@ -96,17 +96,17 @@ class _Written:
     disabled: Sequence[str]
 
     @classmethod
-    def of(cls, read: Config) -> _Written:
+    def of(cls, read: ServeConfig) -> _Written:
         table = read.tables.get("server", {})
         key: Literal["enable", "only"] = "only" if "only" in table else "enable"
         return cls(key, table.get(key), table.get("disable", ()))
 
 
-def _read(path: Path) -> Config:
-    return read_config(path) if path.exists() else Config()
+def _read(path: Path) -> ServeConfig:
+    return read_config(path) if path.exists() else ServeConfig()
 
 
-def _check(name: str, read: Config, edits: list[Edit], path: Path) -> None:
+def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
     """Nothing is put into a list that would be an error there. Taking out is always right."""
     if edits and all(action == "take" for action, _ in edits):
         return

@@ -15,7 +15,7 @@ import click
 
 from mcptrio.abc import Guard, Principal
 from mcptrio.cli.server.plugin_server import keys_of
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 
 if TYPE_CHECKING:
     from mcptrio.serve.auth_config import AuthSettings
@@ -25,7 +25,7 @@ __all__ = ["guard_for", "identify_by", "refuse_streams", "settings_of"]
 _TOKEN = "MCPTRIO_TOKEN"
 
 
-def guard_for(read: Config, key: bytes | None) -> Guard | None:
+def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
     """The guard of the endpoint; ``None`` where nobody asked for one.
 
     Args:
@@ -39,7 +39,7 @@ def guard_for(read: Config, key: bytes | None) -> Guard | None:
     return guard_of(read, key=configured[0] if configured else key)
 
 
-def settings_of(read: Config) -> AuthSettings | None:
+def settings_of(read: ServeConfig) -> AuthSettings | None:
     """What ``[auth]`` says; ``None`` where nobody asked for that."""
     if not read.asks_for_auth(os.environ):
         return None
@@ -48,7 +48,7 @@ def settings_of(read: Config) -> AuthSettings | None:
     return read_settings(read)
 
 
-def identify_by(read: Config) -> Callable[[], Awaitable[Principal | None]] | None:
+def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] | None:
     """What finds out who uses standard input and output; ``None`` where nobody asked for that."""
     if not read.asks_for_auth(os.environ) and _TOKEN not in os.environ:
         return None
@@ -57,6 +57,6 @@ def identify_by(read: Config) -> Callable[[], Awaitable[Principal | None]] | Non
     return partial(principal_of_environment, read)
 
 
-def refuse_streams(read: Config) -> None:
+def refuse_streams(read: ServeConfig) -> None:
     if read.asks_for_auth(os.environ):
         raise click.UsageError("[auth] guards --http and --stdio; what comes over --listen has no token")

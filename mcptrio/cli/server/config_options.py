@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import LOG_LEVELS, Config
+from mcptrio.serve.config import LOG_LEVELS, ServeConfig
 
 __all__ = [
     "CONFIG",
@@ -64,7 +64,7 @@ def own_command(*words: str, module: str = "mcptrio") -> list[str]:
     return [sys.executable, *([] if from_here else ["-P"]), "-m", module, *words]
 
 
-def read_config(path: Path | None, profile: str | None = None) -> Config:
+def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
     """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it."""
     if path is None:
         here = Path(CONFIG)
@@ -72,13 +72,13 @@ def read_config(path: Path | None, profile: str | None = None) -> Config:
         if path is None and profile is not None:
             raise ConfigError(f"--profile: there is no {here} that could have a profile {profile!r}")
         if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
-            return Config()
+            return ServeConfig()
     from mcptrio.serve.config import load_config
 
     return load_config(path, profile, os.environ)
 
 
-def configured() -> Config:
+def configured() -> ServeConfig:
     """The configuration, for commands without options for it: the environment names another file or a profile."""
     named = os.environ.get(_CONFIG_VARIABLE)
     return read_config(Path(named) if named else None, os.environ.get(_PROFILE_VARIABLE) or None)

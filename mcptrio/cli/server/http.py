@@ -13,17 +13,17 @@ from attrs import evolve
 from mcptrio.cli.server.auth import guard_for
 from mcptrio.cli.server.own_issuers import check_own_issuers
 from mcptrio.cli.server.renewing import renewal
-from mcptrio.cli.server.serve_settings import Asked, given
+from mcptrio.cli.server.serve_settings import ServeSettings, given
 from mcptrio.cli.server.tls import certificates_of
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.http_options import SQLITE_STORE, StoreName
 from mcptrio.serve.http_process import HTTPProcess
-from mcptrio.serve.worker import Worker
+from mcptrio.serve.worker import WorkerProcess
 
 __all__ = ["over_http"]
 
 
-def over_http(asked: Asked, worker: Worker | None) -> None:
+def over_http(asked: ServeSettings, worker: WorkerProcess | None) -> None:
     """Serve until a signal or the parent ends it.
 
     Args:

@@ -21,7 +21,7 @@ from mcptrio.plugins.lock import KINDS, Fingerprint, Kind, LockedPlugin, ToolLoc
 __all__ = ["lock_text", "read_lock"]
 
 _FORMAT = 1
-_MOST_BYTES = 16 * 1024 * 1024
+_MAX_FILE_BYTES = 16 * 1024 * 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _HEAD = f"""\
 # What the plugins offer, as fingerprints. Made by `mcptrio lock`; read its diff after an upgrade.
@@ -45,9 +45,9 @@ def lock_text(lock: ToolLock) -> str:
 def read_lock(path: Path) -> ToolLock:
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise ConfigError(f"{path}: expected a lock file of at most {_MOST_BYTES} bytes, got more")
+            data = file.read(_MAX_FILE_BYTES + 1)
+        if len(data) > _MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: expected a lock file of at most {_MAX_FILE_BYTES} bytes, got more")
         tables = tomllib.loads(data.decode())
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: expected a lock file, and there is none: mcptrio lock makes it") from error

@@ -16,7 +16,7 @@ from mcptrio.auth.urls import canonical, origin
 from mcptrio.cli.server.auth import settings_of
 from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.plugins.plugin import Plugin
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ __all__ = ["check_own_issuers", "mismatches"]
 _PORTS = {"http": 80, "https": 443}
 
 
-def check_own_issuers(read: Config, server: Server) -> None:
+def check_own_issuers(read: ServeConfig, server: Server) -> None:
     for plugin in server.plugins.plugins.values():
         for mismatch in mismatches(read, server, plugin):
             raise mismatch
 
 
-def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
+def mismatches(read: ServeConfig, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
     """Why nobody could log in at the authorization server that a plugin is."""
     if plugin.state in ("disabled", "quarantined") or not read.asks_for_auth(os.environ):
         return
@@ -48,7 +48,7 @@ def mismatches(read: Config, server: Server, plugin: Plugin) -> Iterator[ConfigE
         yield from _mismatches(read, settings, plugin.issuer)
 
 
-def _mismatches(read: Config, settings: AuthSettings, offer: OwnIssuer) -> Iterator[ConfigError]:
+def _mismatches(read: ServeConfig, settings: AuthSettings, offer: OwnIssuer) -> Iterator[ConfigError]:
     here = [issuer for issuer in settings.issuers if _place(issuer) == _place(offer.issuer)]
     if not here:
         return

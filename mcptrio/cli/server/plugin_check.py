@@ -22,7 +22,7 @@ from typing import Any
 
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.own_issuers import mismatches
-from mcptrio.cli.server.plugin_server import Chosen, make_server
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.plugins.discovery import offered
@@ -34,15 +34,15 @@ from mcptrio.server import Server
 
 __all__ = ["examine", "question"]
 
-_MOST_SENTENCES = 100
+_MAX_SENTENCES = 100
 """Of one plugin's own doctor."""
 _NEVER_IMPORTED = {"__main__", "tests", "conftest"}
 """Modules of a package that its plugin does not use."""
-_SENTENCE = 1000
+_MAX_SENTENCE_CHARS = 1000
 """Characters."""
 
 
-def question(name: str, chosen: Chosen) -> str:
+def question(name: str, chosen: ChosenPlugins) -> str:
     """What to ask of a plugin, of this name or this file.
 
     Args:
@@ -64,7 +64,7 @@ def examine(text: str, tell: Any) -> None:
     """
     asked: dict[str, Any] = json.loads(text)
     asked["config"] = Path(asked["config"]) if asked["config"] is not None else None
-    chosen = Chosen(**asked)
+    chosen = ChosenPlugins(**asked)
     seconds: dict[str, float] = {}
     tell({"stage": "importing it"})
     for name in chosen.plugins:
@@ -140,8 +140,8 @@ def _sentences(said: Any) -> list[str]:
     for sentence in [said] if isinstance(said, str) else said:
         if not isinstance(sentence, str):
             raise TypeError(f"expected sentences, got {type(sentence).__name__}")
-        sentences.append(sentence[:_SENTENCE])
-        if len(sentences) == _MOST_SENTENCES:
+        sentences.append(sentence[:_MAX_SENTENCE_CHARS])
+        if len(sentences) == _MAX_SENTENCES:
             break
     return sentences
 

@@ -21,7 +21,7 @@ from attrs import evolve, fields_dict, frozen
 
 from mcptrio.cli.server.config_options import config_option, profile_option, read_config
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "LOCK",
     "MOUNT",
-    "Chosen",
-    "Wanted",
+    "ChosenPlugins",
+    "WantedPlugins",
     "add_mounts",
     "isolation",
     "keys_of",
@@ -58,7 +58,7 @@ LOCK = "mcptrio.lock"
 
 _log = logging.getLogger("mcptrio.cli")
 
-_LEAST_KEY_BYTES = 16
+_MIN_KEY_BYTES = 16
 _MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
 """Plugins that come with mcptrio: loaded where they have a table."""
 MOUNT = "mount"
@@ -70,8 +70,8 @@ def plugin_options(command: Any) -> Any:
 
     @wraps(command)
     def given(**params: Any) -> Any:
-        own = {name: params.pop(name) for name in fields_dict(Chosen) if name in params}
-        return command(chosen=Chosen(**own), **params)
+        own = {name: params.pop(name) for name in fields_dict(ChosenPlugins) if name in params}
+        return command(chosen=ChosenPlugins(**own), **params)
 
     for option in reversed(
         (
@@ -110,7 +110,7 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 @frozen(kw_only=True)
-class Chosen:
+class ChosenPlugins:
     """What the options say of plugins. See the options of the same names."""
 
     plugins: Sequence[str] = ()
@@ -123,15 +123,15 @@ class Chosen:
     profile: str | None = None
     strict: bool = False
 
-    def read(self) -> Config:
+    def read(self) -> ServeConfig:
         return read_config(self.config, self.profile)
 
-    def wanted(self, read: Config) -> Wanted:
-        wanted = Wanted.of(read, self.plugins, self.no_plugins, self.strict, place=self.place)
+    def wanted(self, read: ServeConfig) -> WantedPlugins:
+        wanted = WantedPlugins.of(read, self.plugins, self.no_plugins, self.strict, place=self.place)
         return evolve(wanted, objects=self.objects, names=(), files=()) if self.objects else wanted
 
 
-def tables_of(read: Config) -> PluginTables:
+def tables_of(read: ServeConfig) -> PluginTables:
     from mcptrio.plugins.settings import PluginTables
 
     if not read.mount:
@@ -146,7 +146,7 @@ def tables_of(read: Config) -> PluginTables:
 
 
 @frozen(kw_only=True)
-class Wanted:
+class WantedPlugins:
     """Which plugins to load and what to offer of them, from the options and, where these say nothing, the file."""
 
     names: Sequence[str] | None
@@ -171,13 +171,13 @@ class Wanted:
     @classmethod
     def of(
         cls,
-        read: Config,
+        read: ServeConfig,
         plugins: Sequence[str],
         no_plugins: Sequence[str],
         strict: bool,
         *,
         place: str = "--plugin",
-    ) -> Wanted:
+    ) -> WantedPlugins:
         # The parent of workers comes by here, and loads no plugins.
         from mcptrio.plugins.discovery import check_offered, offered
 
@@ -216,7 +216,12 @@ class Wanted:
 
 
 def make_server(
-    read: Config, wanted: Wanted, options: Mapping[str, Any], *, key: bytes | None = None, bus: Bus | None = None
+    read: ServeConfig,
+    wanted: WantedPlugins,
+    options: Mapping[str, Any],
+    *,
+    key: bytes | None = None,
+    bus: Bus | None = None,
 ) -> Server:
     """Load the plugins and make the server.
 
@@ -291,7 +296,7 @@ def report_opened(server: Server) -> None:
         _log.warning("serving without %s: see the errors above", ", ".join(failed))
 
 
-def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:
+def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:
     """Which plugins run in processes of their own, by this configuration.
 
     Args:
@@ -303,7 +308,7 @@ def isolation(read: Config, options: Mapping[str, Any], *, strict: bool = False)
 
 
 def _instead(
-    tables: PluginTables, read: Config, strict: bool, name: str, path: Path | None
+    tables: PluginTables, read: ServeConfig, strict: bool, name: str, path: Path | None
 ) -> Callable[[], Any] | None:
     try:
         if not tables.policy(name).isolate:
@@ -319,7 +324,7 @@ def _instead(
     return partial(isolation.mount, name, path)
 
 
-def unasked(lock: ToolLock, wanted: Wanted) -> set[str]:
+def unasked(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
     """Plugins in a lock that the options or the file leave out."""
     named = {*(wanted.names or ()), *(file.stem for file in wanted.files)}
     return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}
@@ -339,7 +344,7 @@ def prints_on_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-def _lock(read: Config, wanted: Wanted) -> ToolLock | None:
+def _lock(read: ServeConfig, wanted: WantedPlugins) -> ToolLock | None:
     path = read.beside(LOCK)
     if wanted.locked is None or not (wanted.locked or path.is_file()):
         return None
@@ -348,7 +353,7 @@ def _lock(read: Config, wanted: Wanted) -> ToolLock | None:
     return read_lock(path)
 
 
-def _policy(wanted: Wanted, lock: ToolLock | None) -> ToolPolicy | None:
+def _policy(wanted: WantedPlugins, lock: ToolLock | None) -> ToolPolicy | None:
     policy = wanted.policy
     if not wanted.locked or policy is None or lock is None:
         return policy
@@ -363,22 +368,22 @@ def _version() -> str:
     return __version__
 
 
-def keys_of(read: Config) -> list[bytes]:
+def keys_of(read: ServeConfig) -> list[bytes]:
     """The sealing keys: from the environment first, then from files; never from the configuration itself."""
     keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
     for key in keys:
-        if len(key) < _LEAST_KEY_BYTES:
+        if len(key) < _MIN_KEY_BYTES:
             raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
     for path in read.server.key_files:
         try:
             key = path.read_bytes().strip()
         except OSError as error:
             raise read.error(("server", "key_files"), f"{path} cannot be read: {error.strerror}") from error
-        if len(key) < _LEAST_KEY_BYTES:
+        if len(key) < _MIN_KEY_BYTES:
             raise read.error(("server", "key_files"), f"{path}: {_short(key)}")
         keys.append(key)
     return keys
 
 
 def _short(key: bytes) -> str:
-    return f"expected a sealing key of at least {_LEAST_KEY_BYTES} bytes, got {len(key)}"
+    return f"expected a sealing key of at least {_MIN_KEY_BYTES} bytes, got {len(key)}"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from mcptrio.cli.server.plugin_server import MOUNT, add_mounts, isolation, tables_of
-from mcptrio.cli.server.serve_settings import Asked
+from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.server import Server
 
@@ -19,7 +19,7 @@ __all__ = ["renewal"]
 _log = logging.getLogger("mcptrio.serve")
 
 
-def renewal(server: Server, asked: Asked) -> Callable[[], Awaitable[None]]:
+def renewal(server: Server, asked: ServeSettings) -> Callable[[], Awaitable[None]]:
     """Return the function that renews the plugins of this server.
 
     Declares all lists: a plugin that is enabled later may have what the first ones lack, and clients that are connected
@@ -29,7 +29,7 @@ def renewal(server: Server, asked: Asked) -> Callable[[], Awaitable[None]]:
     return partial(_renew, server, asked)
 
 
-async def _renew(server: Server, asked: Asked) -> None:
+async def _renew(server: Server, asked: ServeSettings) -> None:
     """Take the configuration of plugins anew; what is wrong with it changes nothing."""
     try:
         read, wanted = asked.read_again()

@@ -14,20 +14,20 @@ import click
 from attrs import frozen
 
 from mcptrio.cli.server.plugin_server import report_opened
-from mcptrio.serve.config import Config
-from mcptrio.serve.process import Ready
+from mcptrio.serve.config import ServeConfig
+from mcptrio.serve.process import ReadyStatus
 
 if TYPE_CHECKING:
-    from mcptrio.cli.server.plugin_server import Wanted
+    from mcptrio.cli.server.plugin_server import WantedPlugins
     from mcptrio.server import Server
 
-__all__ = ["Asked", "given"]
+__all__ = ["ServeSettings", "given"]
 
 _log = logging.getLogger("mcptrio.cli")
 
 
 @frozen(kw_only=True)
-class Asked:
+class ServeSettings:
     """
     Args:
         make: makes the server.
@@ -37,14 +37,14 @@ class Asked:
     """
 
     make: Callable[[], Server]
-    read_again: Callable[[], tuple[Config, Wanted]]
-    read: Config
+    read_again: Callable[[], tuple[ServeConfig, WantedPlugins]]
+    read: ServeConfig
     options: Mapping[str, Any]
     addresses: list[str]
     as_json: bool
     """Whether the log is one of JSON lines."""
 
-    def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> Ready:
+    def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> ReadyStatus:
         """Announces where the server serves, once its plugins are open.
 
         If the lifespan of every plugin failed, it raises a ``ConfigError`` instead, which ends the process.
@@ -60,7 +60,7 @@ class Asked:
                 report_opened(server)
             say(urls)
 
-        return Ready(started)
+        return ReadyStatus(started)
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

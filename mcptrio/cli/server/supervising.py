@@ -12,22 +12,22 @@ import sys
 import trio
 
 from mcptrio.cli.server.config_options import own_command
-from mcptrio.cli.server.serve_settings import Asked
+from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.serve.process import Hangups, run
-from mcptrio.serve.workers import Plan, Pool
+from mcptrio.serve.workers import Pool, WorkerPlan
 from mcptrio.transports.sockets import listen
 
 __all__ = ["supervise", "worker_count"]
 
 
-def worker_count(asked: Asked) -> int:
+def worker_count(asked: ServeSettings) -> int:
     wanted = asked.read.http.workers
     if wanted != "auto":
         return wanted
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def supervise(asked: Asked, count: int) -> None:
+def supervise(asked: ServeSettings, count: int) -> None:
     """Keep so many workers running until a signal ends it.
 
     Raises:
@@ -48,7 +48,7 @@ def supervise(asked: Asked, count: int) -> None:
     port = options["port"] if options["port"] is not None else http.port
     addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     pool = Pool(
-        Plan(
+        WorkerPlan(
             command=own_command(*sys.argv[1:]),
             count=count,
             listening=[listen(address) for address in addresses],

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Final
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import Config
+from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.tls import Certificates, TLSFiles
 
 __all__ = ["PASSPHRASE", "certificates_of"]
 
 PASSPHRASE: Final = "MCPTRIO_TLS_PASSPHRASE"
 """The variable that holds the passphrase of the key."""
-_PASSPHRASE_BYTES: Final = 1024
+_MAX_PASSPHRASE_BYTES: Final = 1024
 """What OpenSSL takes of one."""
 
 
-def certificates_of(read: Config, *, http2: bool) -> Certificates | None:
+def certificates_of(read: ServeConfig, *, http2: bool) -> Certificates | None:
     """The certificates that the configuration names; ``None`` if it names none."""
     http = read.http
     certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
@@ -47,7 +47,7 @@ def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
     def read() -> bytes:
         try:
             with path_there.open("rb") as file:
-                return file.read(_PASSPHRASE_BYTES).rstrip(b"\r\n")
+                return file.read(_MAX_PASSPHRASE_BYTES).rstrip(b"\r\n")
         except OSError as error:
             raise ConfigError(f"{path_there}: the passphrase cannot be read: {error.strerror}") from error
 

@@ -19,8 +19,8 @@ import trio
 from mcptrio.cli import watch
 from mcptrio.cli.call import command as call_command
 from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.complete import command as complete_command
 from mcptrio.cli.inspect import command as inspect_command
 from mcptrio.cli.list import command as list_command
@@ -57,13 +57,13 @@ _OWN = {
     "help": "These commands, or one of them.",
     "quit": "Leave; so does Ctrl-D.",
 }
-_WATCHED = 32
+_MAX_SUBSCRIPTIONS = 32
 """Subscriptions of one shell."""
 
 
 @click.command("shell", cls=ClientCommand)
 @click.option("--no-history", is_flag=True, help="Keep no history of this session.")
-async def command(visit: Visit, no_history: bool) -> int:
+async def command(cmd: CommandContext, no_history: bool) -> int:
     """Talk to a server line by line, with completion.
 
     At a terminal: Tab completes, with what the server suggests; the arrows go through the history; Ctrl-C takes back
@@ -71,46 +71,46 @@ async def command(visit: Visit, no_history: bool) -> int:
     one command a line, up to the first that fails; # begins a comment.
     """
     async with trio.open_nursery() as nursery:
-        shell = Shell(visit, nursery)
-        if visit.terminal is not None:
+        shell = ClientShell(cmd, nursery)
+        if cmd.terminal is not None:
             shell.follow_lists()
-            code = await shell.talk(visit.terminal, History(None if no_history else history_path()))
+            code = await shell.talk(cmd.terminal, History(None if no_history else history_path()))
         else:
             code = await shell.run_script()
         nursery.cancel_scope.cancel()
     return code
 
 
-class Shell:
+class ClientShell:
     """
     Args:
         nursery: where subscriptions run.
     """
 
-    def __init__(self, visit: Visit, nursery: trio.Nursery) -> None:
-        self._visit = visit
+    def __init__(self, cmd: CommandContext, nursery: trio.Nursery) -> None:
+        self._cmd = cmd
         self._nursery = nursery
-        self._completer = Completer(visit, [*_COMMANDS, *_OWN])
+        self._completer = Completer(cmd, [*_COMMANDS, *_OWN])
         self._watching: list[trio.CancelScope] = []
         self._has_ended = False
 
     def follow_lists(self) -> None:
         """Watch the lists the server tells of, so that suggestions are right, and say what has changed."""
-        told = watch.told_of(self._visit)
+        told = watch.told_of(self._cmd)
         if told:
             self._nursery.start_soon(self._follow, watch.Watched(lists=tuple(told)))
 
     async def talk(self, terminal: Terminal, history: History) -> int:
         """Read lines of a person until they leave; the exit code."""
-        info = self._visit.client.server_info
-        console = self._visit.console
+        info = self._cmd.client.server_info
+        console = self._cmd.console
         name = quote(info.title or info.name, most=30)[1:-1] if info is not None else "mcp"
-        console.note(f"{name}, revision {self._visit.client.revision}; help tells the commands", "dim")
+        console.note(f"{name}, revision {self._cmd.client.revision}; help tells the commands", "dim")
         prompt = f"{console.paint(name, 'green')}> "
         while not self._has_ended:
             line = ""
             # So that Ctrl-C in a question that comes while a line is typed does not end the shell.
-            with trio.CancelScope() as scope, self._visit.interrupts.taking_back(scope):
+            with trio.CancelScope() as scope, self._cmd.interrupts.taking_back(scope):
                 try:
                     line = await terminal.read_line(
                         prompt,
@@ -138,20 +138,20 @@ class Shell:
                 number += 1
                 code = await self.run(line)
                 if code:
-                    self._visit.console.note(f"line {number} failed; the rest is left out", "dim")
+                    self._cmd.console.note(f"line {number} failed; the rest is left out", "dim")
                     return code
         return ExitCode.DONE
 
     async def run(self, line: str) -> int:
         """Run one line; the exit code of its command."""
         code: int = ExitCode.INTERRUPTED
-        with trio.CancelScope() as scope, self._visit.interrupts.taking_back(scope):
+        with trio.CancelScope() as scope, self._cmd.interrupts.taking_back(scope):
             try:
                 code = await self._run(line)
             except click.exceptions.Exit:
                 code = ExitCode.DONE
             except click.ClickException as error:
-                self._visit.console.complain(error.format_message())
+                self._cmd.console.print_error(error.format_message())
                 code = ExitCode.USAGE
             except BaseExceptionGroup as group:
                 if group.subgroup(trio.Cancelled) is not None:
@@ -160,7 +160,7 @@ class Shell:
             except (MCPTrioError, OSError) as error:
                 code = self._tell(error)
         if scope.cancelled_caught:
-            self._visit.console.note("interrupted", "yellow")
+            self._cmd.console.note("interrupted", "yellow")
         return code
 
     # Private
@@ -181,7 +181,7 @@ class Shell:
             "quit": self._quit,
             "exit": self._quit,
         }
-        if self._visit.terminal is not None:
+        if self._cmd.terminal is not None:
             own["watch"] = self._watch
         if name in own:
             await own[name](words)
@@ -190,10 +190,9 @@ class Shell:
         if not isinstance(found, ClientCommand):
             raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
         params = found.parse_own(words)
-        as_json = params.pop("as_json") or self._visit.as_json
+        as_json = params.pop("as_json") or self._cmd.as_json
         return (
-            await found.action(params)(attrs.evolve(self._visit, as_json=as_json, may_read_input=False))
-            or ExitCode.DONE
+            await found.action(params)(attrs.evolve(self._cmd, as_json=as_json, may_read_input=False)) or ExitCode.DONE
         )
 
     def _tell(self, error: BaseException) -> int:
@@ -201,7 +200,7 @@ class Shell:
         if not isinstance(told, (MCPTrioError, OSError)) or isinstance(told, BrokenPipeError):
             raise error
         self._has_ended = isinstance(told, ConnectionClosed)
-        return report(self._visit.console, told)
+        return report(self._cmd.console, told)
 
     async def _nothing(self, words: Sequence[str]) -> None:
         await trio.lowlevel.checkpoint()
@@ -210,7 +209,7 @@ class Shell:
         self._has_ended = True
 
     async def _help(self, words: Sequence[str]) -> None:
-        console = self._visit.console
+        console = self._cmd.console
         for name in words:
             if isinstance(found := _COMMANDS.get(name), ClientCommand):
                 found.parse_own(["--help"])
@@ -227,7 +226,7 @@ class Shell:
         [level] = words if len(words) == 1 else [""]
         if level not in LEVELS:
             raise ConfigError(f"log: expected one of {', '.join(LEVELS)}, got {quote(' '.join(words))}")
-        await self._visit.client.set_log_level(level)
+        await self._cmd.client.set_log_level(level)
 
     async def _unwatch(self, words: Sequence[str]) -> None:
         for scope in self._watching:
@@ -236,8 +235,8 @@ class Shell:
     async def _watch(self, words: Sequence[str]) -> None:
         """In the background, so that the line is free again."""
         params = watch.command.parse_own(words)
-        if len(self._watching) >= _WATCHED:
-            raise ConfigError(f"watch: expected at most {_WATCHED} subscriptions at once; unwatch ends them")
+        if len(self._watching) >= _MAX_SUBSCRIPTIONS:
+            raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
         if not params["words"]:
             raise ConfigError("watch: expected a URI, tools, prompts or resources; the lists are watched already")
         watched = watch.Watched.read(params["words"])
@@ -263,7 +262,7 @@ class Shell:
             if is_asked_for:
                 self._watching.append(scope)
             try:
-                async with watched.subscribe(self._visit) as changes:
+                async with watched.subscribe(self._cmd) as changes:
                     is_started = True
                     task_status.started(None)
                     await self._show(changes, count, is_asked_for=is_asked_for)
@@ -280,9 +279,9 @@ class Shell:
             if change.kind != "resource":
                 self._completer.forget(change.kind)
             if is_asked_for:
-                watch.show_change(self._visit, change)
+                watch.show_change(self._cmd, change)
             else:
-                self._visit.console.note(f"the list of {change.kind} has changed", "dim")
+                self._cmd.console.note(f"the list of {change.kind} has changed", "dim")
             seen += 1
             if seen == count:
                 return

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import trio
 
 from mcptrio.cli.client.arguments import read_arguments
+from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.schema_words import choices, properties, required, word, words_of
-from mcptrio.cli.client.command_context import Visit
 from mcptrio.cli.list import KINDS, fetch
 from mcptrio.cli.shell.words import Typed, quoted, typed_words
-from mcptrio.cli.terminal.line_editor import Completions
+from mcptrio.cli.terminal.line_editor import LineCompletions
 from mcptrio.cli.watch import LISTS
 from mcptrio.errors import ConfigError, MCPTrioError
 from mcptrio.ground.quoting import printable
@@ -28,7 +28,7 @@ from mcptrio.protocol.model.tools import Tool
 
 __all__ = ["Completer"]
 
-_FRESH = 30.0
+_LIST_CACHE_SECONDS = 30.0
 """Seconds for which a list is used again; a server need not tell of changes."""
 _VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
 """Of a template: the plain ones; the others are not completed."""
@@ -40,8 +40,8 @@ class Completer:
         commands: of the shell, by name.
     """
 
-    def __init__(self, visit: Visit, commands: Sequence[str]) -> None:
-        self._visit = visit
+    def __init__(self, cmd: CommandContext, commands: Sequence[str]) -> None:
+        self._cmd = cmd
         self._commands = commands
         self._lists: dict[str, tuple[float, Sequence[Any]]] = {}
 
@@ -50,14 +50,14 @@ class Completer:
         for each in ("resources", "templates") if kind == "resources" else (kind,):
             self._lists.pop(each, None)
 
-    async def complete(self, text: str) -> Completions:
+    async def complete(self, text: str) -> LineCompletions:
         typed = typed_words(text)
         try:
             candidates = await self._candidates(typed)
         except (MCPTrioError, OSError):
-            return Completions(typed.start)
+            return LineCompletions(typed.start)
         fitting = sorted({each for each in candidates if each.startswith(typed.current)})
-        return Completions(typed.start, tuple(map(quoted, fitting)), tuple(map(printable, fitting)))
+        return LineCompletions(typed.start, tuple(map(quoted, fitting)), tuple(map(printable, fitting)))
 
     def hint(self, text: str) -> str | None:
         """What is still to be said of a call, or what is wrong with it; from what is known already."""
@@ -165,14 +165,14 @@ class Completer:
     async def _ask(
         self, of: Literal["prompt", "resource"], name: str, argument: str, value: str, given: Mapping[str, str]
     ) -> Sequence[str]:
-        if self._visit.client.capabilities.completions is None:
+        if self._cmd.client.capabilities.completions is None:
             return ()
-        return (await self._visit.client.complete(of, name, argument, value, context=given)).values
+        return (await self._cmd.client.complete(of, name, argument, value, context=given)).values
 
     async def _list(self, kind: str) -> Sequence[Any]:
         taken, items = self._lists.get(kind, (0.0, ()))
-        if kind not in self._lists or trio.current_time() - taken > _FRESH:
-            items = await fetch(self._visit, kind)
+        if kind not in self._lists or trio.current_time() - taken > _LIST_CACHE_SECONDS:
+            items = await fetch(self._cmd, kind)
             self._lists[kind] = (trio.current_time(), items)
         return items
 

@@ -19,13 +19,13 @@ from io import TextIOWrapper
 from typing import Any, Protocol, TextIO
 
 from mcptrio.cli.terminal.json_output import json_text
-from mcptrio.cli.terminal.layout import Look, Style, terminal_width
+from mcptrio.cli.terminal.layout import Style, TerminalStyle, terminal_width
 from mcptrio.ground.quoting import printable
 
 __all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]
 
 _ERASE = "\r\x1b[K"
-_FAILURES = 100
+_MAX_FAILURES = 100
 """Failures that are remembered, so that no answer repeats them."""
 _REFERENCE = re.compile(r"see id (\w+) in the server's log")
 """What a server of mcptrio answers instead of the cause of a failure."""
@@ -58,10 +58,10 @@ class Console:
         self._err = err
         self.is_out_terminal = out.isatty()
         self.is_err_terminal = err.isatty()
-        self._err_look = Look.of(err)
+        self._err_look = TerminalStyle.of(err)
         self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._bottoms: list[Bottom] = []
-        self.failures: deque[str] = deque(maxlen=_FAILURES)
+        self.failures: deque[str] = deque(maxlen=_MAX_FAILURES)
         """Ids of the last failures that the log has shown."""
 
     def has_shown(self, answer: str) -> bool:
@@ -74,9 +74,9 @@ class Console:
         return self._can_erase
 
     @property
-    def look(self) -> Look:
+    def look(self) -> TerminalStyle:
         """The look of standard output, with its width now."""
-        return Look.of(self._out)
+        return TerminalStyle.of(self._out)
 
     @property
     def width(self) -> int:
@@ -111,9 +111,9 @@ class Console:
         """The same of a text that is readable already and may be painted."""
         self._write(self._err, text)
 
-    def complain(self, text: str) -> None:
+    def print_error(self, text: str) -> None:
         """What is wrong: on one line, or on as many as a terminal needs."""
-        self._write(self._err, Look.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
+        self._write(self._err, TerminalStyle.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:
         return self._err_look.paint(text, *styles)

@@ -40,7 +40,7 @@ COMMANDS: Mapping[str, str] = {
 """Name -> what it does."""
 
 _MARGIN = "  | "
-_NARROWEST = 20
+_MIN_WIDTH = 20
 
 
 @frozen(kw_only=True)
@@ -86,6 +86,6 @@ def wrap_quoted(text: str, width: int) -> list[str]:
 
 def _lines(text: str, width: int, first: str, following: str) -> list[str]:
     wrapper = TextWrapper(
-        width=max(width, _NARROWEST), initial_indent=first, subsequent_indent=following, break_on_hyphens=False
+        width=max(width, _MIN_WIDTH), initial_indent=first, subsequent_indent=following, break_on_hyphens=False
     )
     return wrapper.wrap(printable(text)) or [first.rstrip()]

@@ -32,7 +32,7 @@ __all__ = ["FormDialog"]
 
 _NUMBER = re.compile(r"(?:edit\s+)?([1-9][0-9]{0,8})\Z")
 _SEND = frozenset({"send", "accept", "yes", "y"})
-_IN_PROMPT = 40
+_MAX_PROMPT_CHARS = 40
 """Characters of a title or a default in a prompt; the text above it has all of them."""
 
 
@@ -239,4 +239,4 @@ def _title(asked: FormField, value: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _IN_PROMPT else f"{text[:_IN_PROMPT]}…"
+    return text if len(text) <= _MAX_PROMPT_CHARS else f"{text[:_MAX_PROMPT_CHARS]}…"

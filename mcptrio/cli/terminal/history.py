@@ -13,9 +13,9 @@ from pathlib import Path
 
 __all__ = ["History", "history_path"]
 
-_KEPT = 1_000
+_MAX_LINES = 1_000
 """Lines; the file is cut back to them when it has twice as many."""
-_MOST_BYTES = 8 * 1024 * 1024
+_MAX_FILE_BYTES = 8 * 1024 * 1024
 
 
 def history_path() -> Path:
@@ -51,9 +51,9 @@ class History:
 
     def _load(self, path: Path) -> None:
         with path.open("rb") as file:
-            lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
-        self.lines = lines[-_KEPT:]
-        if len(lines) > 2 * _KEPT:
+            lines = file.read(_MAX_FILE_BYTES).decode("utf-8", "replace").splitlines()
+        self.lines = lines[-_MAX_LINES:]
+        if len(lines) > 2 * _MAX_LINES:
             new = path.with_name(f"{path.name}.{os.getpid()}")
             _write(new, self.lines, os.O_TRUNC)
             new.replace(path)

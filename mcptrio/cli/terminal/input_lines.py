@@ -16,9 +16,9 @@ from mcptrio.transports.fd_streams import Reader, open_reader
 
 __all__ = ["InputLines", "open_input", "read_input"]
 
-MOST = 64 * 1024 * 1024
+MAX_INPUT_BYTES = 64 * 1024 * 1024
 """Bytes of the whole input."""
-LONGEST_LINE = 1024 * 1024
+MAX_LINE_BYTES = 1024 * 1024
 """Bytes of one line."""
 
 
@@ -34,8 +34,8 @@ class InputLines:
             chunk = await self._reader.read()
             self._has_ended = not chunk
             self._buffer += chunk
-            if len(self._buffer) > LONGEST_LINE and b"\n" not in self._buffer:
-                raise ConfigError(f"standard input: expected lines of at most {LONGEST_LINE} bytes, got a longer one")
+            if len(self._buffer) > MAX_LINE_BYTES and b"\n" not in self._buffer:
+                raise ConfigError(f"standard input: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one")
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
@@ -59,8 +59,8 @@ async def read_input() -> str:
     with open_input() as reader:
         while chunk := await reader.read():
             data += chunk
-            if len(data) > MOST:
-                raise ConfigError(f"standard input: expected at most {MOST} bytes, got more")
+            if len(data) > MAX_INPUT_BYTES:
+                raise ConfigError(f"standard input: expected at most {MAX_INPUT_BYTES} bytes, got more")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

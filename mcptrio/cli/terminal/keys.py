@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-__all__ = ["PASTES_OFF", "PASTES_ON", "Key", "KeyDecoder", "KeyName"]
+__all__ = ["PASTES_OFF", "PASTES_ON", "KeyDecoder", "KeyName", "TerminalKey"]
 
 KeyName: TypeAlias = Literal[
     "text",
@@ -46,7 +46,7 @@ PASTES_OFF = "\x1b[?2004l"
 
 
 @frozen
-class Key:
+class TerminalKey:
     name: KeyName
     text: str = ""
     """What was typed or pasted, where ``name`` is ``text``."""
@@ -101,8 +101,8 @@ _SEQUENCES: dict[str, KeyName] = {
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O[ -~]|[^\[O\x1b])")
 _BEGUN = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
-_LONGEST_SEQUENCE = 32
-_LONGEST_PASTE = 100_000
+_MAX_SEQUENCE_CHARS = 32
+_MAX_PASTE_CHARS = 100_000
 """Characters; what a paste has beyond is dropped."""
 _TEXT = re.compile(r"[^\x00-\x1f\x7f]+")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f]+")
@@ -116,7 +116,7 @@ class KeyDecoder:
         self._paste: str | None = None
         """What has come of a paste that has begun."""
 
-    def feed(self, data: bytes) -> Iterator[Key]:
+    def feed(self, data: bytes) -> Iterator[TerminalKey]:
         """The keys that are complete now; to be iterated to the end."""
         text = self._rest + self._decode(data)
         self._rest = ""
@@ -127,24 +127,24 @@ class KeyDecoder:
                     kept = _overlap(pasted)
                     self._rest = pasted[len(pasted) - kept :]
                     pasted = pasted[: len(pasted) - kept]
-                self._paste = (self._paste + pasted)[:_LONGEST_PASTE]
+                self._paste = (self._paste + pasted)[:_MAX_PASTE_CHARS]
                 if end:
-                    yield Key("text", _INVISIBLE.sub(" ", self._paste.strip("\r\n")))
+                    yield TerminalKey("text", _INVISIBLE.sub(" ", self._paste.strip("\r\n")))
                     self._paste = None
             elif text.startswith(_PASTE):
                 self._paste, text = "", text[len(_PASTE) :]
             elif match := _TEXT.match(text):
-                yield Key("text", match[0])
+                yield TerminalKey("text", match[0])
                 text = text[match.end() :]
             elif match := _SEQUENCE.match(text):
                 if name := _SEQUENCES.get(match[1]):
-                    yield Key(name)
+                    yield TerminalKey(name)
                 text = text[match.end() :]
-            elif _BEGUN.match(text) and len(text) < _LONGEST_SEQUENCE:
+            elif _BEGUN.match(text) and len(text) < _MAX_SEQUENCE_CHARS:
                 self._rest, text = text, ""
             else:
                 if name := _CONTROL.get(text[0]):
-                    yield Key(name)
+                    yield TerminalKey(name)
                 text = text[1:]
 
 

@@ -17,7 +17,7 @@ from attrs import frozen
 
 from mcptrio.cli.terminal.text_width import columns
 
-__all__ = ["Look", "Style", "counted", "terminal_width"]
+__all__ = ["Style", "TerminalStyle", "counted", "terminal_width"]
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan", "reverse"]
 
@@ -33,14 +33,14 @@ _CODES: dict[Style, int] = {
     "cyan": 36,
 }
 _WIDTH = 80
-_NARROWEST = 20
+_MIN_WIDTH = 20
 _GAP = "  "
 _MARKED = re.compile(r" *(?:(?:[-*]|\d+[.)]) +)?")
 """The indentation of a line, with the mark of a list entry."""
 
 
 @frozen
-class Look:
+class TerminalStyle:
     """How lines look on one stream.
 
     Args:
@@ -52,14 +52,14 @@ class Look:
     is_coloured: bool
 
     @classmethod
-    def of(cls, stream: TextIO | None) -> Look:
+    def of(cls, stream: TextIO | None) -> TerminalStyle:
         if stream is None or not stream.isatty():
             return cls(None, False)
         is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
         return cls(terminal_width(stream), not is_plain)
 
     @classmethod
-    def of_stdout(cls) -> Look:
+    def of_stdout(cls) -> TerminalStyle:
         return cls.of(sys.stdout)
 
     def paint(self, text: str, *styles: Style) -> str:
@@ -142,7 +142,7 @@ def terminal_width(*streams: TextIO) -> int:
     """Return the columns of the first stream that is a terminal, or 80."""
     for stream in streams:
         try:
-            return max(os.get_terminal_size(stream.fileno()).columns or _WIDTH, _NARROWEST)
+            return max(os.get_terminal_size(stream.fileno()).columns or _WIDTH, _MIN_WIDTH)
         except (OSError, ValueError):
             continue
     return _WIDTH

@@ -12,16 +12,16 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from mcptrio.cli.terminal.keys import Key, KeyName
+from mcptrio.cli.terminal.keys import KeyName, TerminalKey
 from mcptrio.cli.terminal.text_width import columns, cut, fitting
 from mcptrio.ground.quoting import printable
 
-__all__ = ["Completions", "Did", "LineEditor"]
+__all__ = ["Did", "LineCompletions", "LineEditor"]
 
 Did: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
 """What a key was more than editing: the line is entered; suggestions are wanted; Ctrl-C; Ctrl-D on an empty line."""
 
-_LONGEST = 100_000
+_MAX_LINE_CHARS = 100_000
 """Characters of a line; what is typed beyond is dropped."""
 _ROOM = 30
 """Columns that a long prompt leaves for the text, where the terminal has them."""
@@ -32,7 +32,7 @@ _WORD_AFTER = re.compile(r"\W*\w*")
 
 
 @frozen
-class Completions:
+class LineCompletions:
     """What could stand at the cursor.
 
     Args:
@@ -74,7 +74,7 @@ class LineEditor:
         self._hint = hint
         self._dim = dim
 
-    def feed(self, key: Key) -> Did:
+    def feed(self, key: TerminalKey) -> Did:
         """Take a key; what it was more than editing."""
         match key.name:
             case "text":
@@ -102,7 +102,7 @@ class LineEditor:
             self._at, self._typed = len(self._history), self.text
         return None
 
-    def complete(self, completions: Completions) -> bool:
+    def complete(self, completions: LineCompletions) -> bool:
         """Insert what all candidates have in common, and a space behind the only one.
 
         Returns:
@@ -145,7 +145,7 @@ class LineEditor:
     # Private
 
     def _insert(self, text: str) -> None:
-        text = text[: max(_LONGEST - len(self.text), 0)]
+        text = text[: max(_MAX_LINE_CHARS - len(self.text), 0)]
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
         self.cursor += len(text)
 

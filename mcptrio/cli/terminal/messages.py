@@ -28,7 +28,7 @@ _STYLES: dict[str, tuple[Style, ...]] = {
     "emergency": ("red", "bold"),
 }
 _FAILURE = re.compile(r"\(id ([0-9a-f]{8})\)")
-_LONGEST = 4_000
+_MAX_MESSAGE_CHARS = 4_000
 """Characters of a message that are shown."""
 
 
@@ -62,7 +62,7 @@ class ConsoleHandler(logging.Handler):
 
 
 def _show(console: Console, level: str, text: str) -> None:
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
     console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shown)}")
 
 

@@ -20,7 +20,7 @@ __all__ = ["ProgressLine", "progress_line"]
 
 _BAR = 24
 """Columns of the bar."""
-_PAUSE = 1.0
+_LINE_INTERVAL = 1.0
 """Seconds between two lines in a pipe."""
 
 
@@ -37,7 +37,7 @@ class ProgressLine:
         self._latest = progress
         if self._console.has_bottom:
             self._console.refresh()
-        elif trio.current_time() - self._told >= _PAUSE:
+        elif trio.current_time() - self._told >= _LINE_INTERVAL:
             self._told = trio.current_time()
             message = f" {progress.message}" if progress.message else ""
             self._console.note(f"{self._label}: {_count(progress)}{message}")

@@ -31,9 +31,9 @@ from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageRe
 
 __all__ = ["Person", "handlers_for"]
 
-_OPENING = 20.0
+_BROWSER_TIMEOUT = 20.0
 """Seconds for a browser to start."""
-_SHOWN = 4_000
+_MAX_SHOWN_CHARS = 4_000
 """Characters of each block of a sampling request that are shown."""
 
 
@@ -109,7 +109,7 @@ class Person:
 
     async def _open(self, url: str) -> None:
         opened = False
-        with trio.move_on_after(_OPENING):
+        with trio.move_on_after(_BROWSER_TIMEOUT):
             opened = await trio.to_thread.run_sync(partial(_browse, url), abandon_on_cancel=True)
         if not opened:
             self._console.note(f"no browser could be started; open it yourself: {url}")
@@ -135,11 +135,11 @@ class Person:
         yield self._bold("The server asks a model; you answer in its place:")
         if params.system_prompt:
             yield "system:"
-            yield from wrap_quoted(params.system_prompt[:_SHOWN], width)
+            yield from wrap_quoted(params.system_prompt[:_MAX_SHOWN_CHARS], width)
         for message in params.messages:
             yield f"{message.role}:"
             for block in message.content:
-                yield from wrap_quoted(_shown(block)[:_SHOWN], width) or ["  |"]
+                yield from wrap_quoted(_shown(block)[:_MAX_SHOWN_CHARS], width) or ["  |"]
         told = [f"at most {params.max_tokens} tokens"]
         preferences = params.model_preferences
         names = [hint.name for hint in (preferences.hints or () if preferences else ()) if hint.name]

@@ -24,8 +24,8 @@ import trio
 from mcptrio.cli.terminal.console import Console, Nothing, readable
 from mcptrio.cli.terminal.input_lines import InputLines
 from mcptrio.cli.terminal.interrupts import Interrupts
-from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, Key, KeyDecoder
-from mcptrio.cli.terminal.line_editor import Completions, LineEditor
+from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, KeyDecoder, TerminalKey
+from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
 from mcptrio.cli.terminal.text_width import columns
 from mcptrio.transports.fd_streams import Reader, open_reader
 
@@ -34,12 +34,12 @@ if sys.platform != "win32":
 
 __all__ = ["Complete", "Interrupted", "Terminal", "open_terminal"]
 
-Complete: TypeAlias = Callable[[str], Awaitable[Completions]]
+Complete: TypeAlias = Callable[[str], Awaitable[LineCompletions]]
 """Suggestions for a text that ends at the cursor."""
 
-PATIENCE = 2.0
+SUGGESTION_TIMEOUT = 2.0
 """Seconds that suggestions may take; the server that makes them is asked for each."""
-_SHOWN = 200
+_MAX_SUGGESTIONS = 200
 """Suggestions that are shown."""
 
 
@@ -59,7 +59,7 @@ class Terminal:
         """Otherwise the terminal gives whole lines: Windows, and TERM=dumb."""
         self._lines = InputLines(reader)
         self._decoder = KeyDecoder()
-        self._keys: list[Key] = []
+        self._keys: list[TerminalKey] = []
         """Typed and not taken yet."""
         self._floor = trio.Lock()
         self._is_taken = False
@@ -149,7 +149,7 @@ class Terminal:
             if not self._keys:
                 self._console.refresh()
 
-    async def _key(self) -> Key:
+    async def _key(self) -> TerminalKey:
         while not self._keys:
             data = await self._reader.read()
             if not data:
@@ -158,14 +158,14 @@ class Terminal:
         return self._keys.pop(0)
 
     async def _complete(self, editor: LineEditor, complete: Complete) -> None:
-        completions: Completions | None = None
-        with trio.move_on_after(PATIENCE):
+        completions: LineCompletions | None = None
+        with trio.move_on_after(SUGGESTION_TIMEOUT):
             completions = await complete(editor.text[: editor.cursor])
         if completions is not None and not editor.complete(completions):
             shown = completions.shown or completions.candidates
-            self._console.note(_in_columns([readable(each) for each in shown[:_SHOWN]], self._console.width))
-            if len(shown) > _SHOWN:
-                self._console.note(f"… and {len(shown) - _SHOWN} more", "dim")
+            self._console.note(_in_columns([readable(each) for each in shown[:_MAX_SUGGESTIONS]], self._console.width))
+            if len(shown) > _MAX_SUGGESTIONS:
+                self._console.note(f"… and {len(shown) - _MAX_SUGGESTIONS} more", "dim")
 
     @contextmanager
     def _raw(self) -> Iterator[None]:

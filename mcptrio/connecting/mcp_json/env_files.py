@@ -16,7 +16,7 @@ from mcptrio.errors import ConfigError
 
 __all__ = ["read_env_file"]
 
-_MOST_BYTES = 256 * 1024
+_MAX_FILE_BYTES = 256 * 1024
 _LINE = re.compile(r"""(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(?P<value>.*)""")
 _QUOTED = re.compile(
     r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>[^']*)'|`(?P<back>[^`]*)`)\s*(?:\#.*)?""",
@@ -35,12 +35,12 @@ def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path"
         raise place.error(f"expected a file that can be read, got one that cannot: {why}") from None
-    if len(data) > _MOST_BYTES:
-        raise place.error(f"expected a file of at most {_MOST_BYTES} bytes, got a larger one")
+    if len(data) > _MAX_FILE_BYTES:
+        raise place.error(f"expected a file of at most {_MAX_FILE_BYTES} bytes, got a larger one")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

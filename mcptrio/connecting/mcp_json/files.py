@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcptrio.connecting.mcp_json.entries import read_entry_at
-from mcptrio.connecting.mcp_json.inputs import AskInput, Input, Inputs
+from mcptrio.connecting.mcp_json.inputs import AskInput, DeclaredInputs, Input
 from mcptrio.connecting.mcp_json.jsonc import JSONProblem, parse
 from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
@@ -24,23 +24,25 @@ from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 
-__all__ = ["MOST_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
+__all__ = ["MAX_FILE_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
 
-MOST_BYTES = 4 * 1024 * 1024
+MAX_FILE_BYTES = 4 * 1024 * 1024
 """Of a file; those that a host keeps its own things in as well are the largest."""
 
 _SHAPES = ("mcpServers", "servers", "context_servers", "mcp")
 """The second is VS Code's, the third Zed's; the fourth is opencode's, and VS Code's in its settings.json."""
 _EXPECTED = "mcpServers, servers, context_servers (Zed) or mcp (opencode, and VS Code's settings.json)"
 _REFERENCE = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.+))?", re.DOTALL | re.IGNORECASE)
-_NAMED = 20
+_MAX_NAMED_SERVERS = 20
 """Names an error lists."""
 
 
 class ServerFile:
     """The servers of a file. Made by :func:`load_mcp_json`."""
 
-    def __init__(self, entries: Mapping[str, Any], place: SourceLocation, inputs: Inputs, variables: Variables) -> None:
+    def __init__(
+        self, entries: Mapping[str, Any], place: SourceLocation, inputs: DeclaredInputs, variables: Variables
+    ) -> None:
         self._entries = entries
         self._place = place
         self._inputs = inputs
@@ -68,7 +70,7 @@ class ServerFile:
             ConfigError: there is none of that name, or its entry is wrong; where, and how.
         """
         if name not in self._entries:
-            names = ", ".join(printable(each[:80]) for each in list(self._entries)[:_NAMED]) or "none"
+            names = ", ".join(printable(each[:80]) for each in list(self._entries)[:_MAX_NAMED_SERVERS]) or "none"
             raise self._place.error(f"expected the name of a server ({names}), got {printable(name[:80])}")
         return read_entry_at(self._entries[name], self._place.at(name), self._variables)
 
@@ -112,7 +114,7 @@ def load_mcp_json(
     entries = tables[keys[-1]]
     if not isinstance(entries, dict):
         raise place.at(keys[-1]).error(f"expected an object, got {kind_of(entries)}")
-    inputs = Inputs(None if is_opencode else tables.get("inputs"), place.at("inputs"), ask)
+    inputs = DeclaredInputs(None if is_opencode else tables.get("inputs"), place.at("inputs"), ask)
     folder = Path(workspace) if workspace is not None else _workspace_of(path)
     variables = Variables(os.environ if environ is None else environ, folder, inputs, is_opencode=is_opencode)
     return ServerFile(entries, place.at(keys[-1]), inputs, variables)
@@ -158,7 +160,7 @@ def read_reference(
     name = found["name"]
     if name is None:
         if len(file.names) != 1:
-            names = ", ".join(printable(each[:80]) for each in file.names[:_NAMED]) or "none"
+            names = ", ".join(printable(each[:80]) for each in file.names[:_MAX_NAMED_SERVERS]) or "none"
             raise ConfigError(f"{found['file']}: expected #name of one of its servers ({names}), got no name")
         [name] = file.names
     return name, file.read(name)
@@ -186,12 +188,12 @@ def _servers_at(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple
 def _read(path: Path, place: SourceLocation) -> str:
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "no path"
         raise place.error(f"cannot be read: {why}") from error
-    if len(data) > MOST_BYTES:
-        raise place.error(f"expected at most {MOST_BYTES} bytes, got more")
+    if len(data) > MAX_FILE_BYTES:
+        raise place.error(f"expected at most {MAX_FILE_BYTES} bytes, got more")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -16,9 +16,9 @@ from attrs import field, frozen
 from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.ground.quoting import printable
 
-__all__ = ["AskInput", "Input", "Inputs"]
+__all__ = ["AskInput", "DeclaredInputs", "Input"]
 
-_SHOWN = 200
+_MAX_DESCRIPTION_CHARS = 200
 """Characters of a description in an error."""
 
 
@@ -45,7 +45,7 @@ AskInput: TypeAlias = Callable[[Input], str | None]
 """Asks the user; ``None`` where there is no answer."""
 
 
-class Inputs:
+class DeclaredInputs:
     """
     Args:
         declared: the file's ``inputs``, as they came.
@@ -69,11 +69,11 @@ class Inputs:
         """
         if id not in self._answers:
             input = self._declared.get(id)
-            said = f"${{input:{printable(id[:_SHOWN])}}}"
+            said = f"${{input:{printable(id[:_MAX_DESCRIPTION_CHARS])}}}"
             if input is None:
                 raise place.error(f"{said}: expected an input of that id in the file, got none")
             if self._ask is None:
-                what = f" ({printable(input.description[:_SHOWN])})" if input.description else ""
+                what = f" ({printable(input.description[:_MAX_DESCRIPTION_CHARS])})" if input.description else ""
                 raise place.error(f"{said}: expected an answer of the user{what}, but nobody can be asked here")
             answer = self._ask(input)
             if answer is None:

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import orjson
 from attrs import field, frozen
 
-__all__ = ["DEPTH", "Document", "JSONProblem", "Path", "parse", "tokens"]
+__all__ = ["MAX_DEPTH", "JSONCDocument", "JSONProblem", "Path", "parse", "tokens"]
 
-DEPTH = 64
+MAX_DEPTH = 64
 """Levels of arrays and objects; of the files of hosts few have more than eight."""
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -48,7 +48,7 @@ class JSONProblem(ValueError):
 
 
 @frozen
-class Document:
+class JSONCDocument:
     """What was read.
 
     Args:
@@ -66,7 +66,7 @@ class Document:
         return self._text.count("\n", 0, self._places.get(path, 0)) + 1
 
 
-def parse(text: str) -> Document:
+def parse(text: str) -> JSONCDocument:
     """Read a text, in time proportional to its length.
 
     Raises:
@@ -89,12 +89,12 @@ class _Parser:
         self._start = self._end = 0
         self._places: dict[Path, int] = {}
 
-    def parse(self) -> Document:
+    def parse(self) -> JSONCDocument:
         self._next()
         value = self._value(())
         if self._kind != _END:
             raise self._problem("the end of the file")
-        return Document(value, self._text, self._places)
+        return JSONCDocument(value, self._text, self._places)
 
     def _value(self, path: Path) -> Any:
         self._places.setdefault(path, self._start)
@@ -137,8 +137,8 @@ class _Parser:
         return items
 
     def _open(self, path: Path) -> None:
-        if len(path) >= DEPTH:
-            raise JSONProblem(f"expected at most {DEPTH} levels", *self._where())
+        if len(path) >= MAX_DEPTH:
+            raise JSONProblem(f"expected at most {MAX_DEPTH} levels", *self._where())
         self._next()
 
     def _scalar(self) -> Any:

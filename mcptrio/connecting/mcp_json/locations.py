@@ -10,13 +10,13 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mcptrio.connecting.mcp_json.jsonc import Document, Path
+from mcptrio.connecting.mcp_json.jsonc import JSONCDocument, Path
 from mcptrio.errors import ConfigError
 from mcptrio.ground.quoting import printable
 
 __all__ = ["SourceLocation", "kind_of"]
 
-_SHOWN = 80
+_MAX_NAME_CHARS = 80
 """Characters of a name in an error."""
 
 
@@ -31,7 +31,7 @@ class SourceLocation:
 
     source: str
     path: Path = ()
-    document: Document | None = field(default=None, repr=False)
+    document: JSONCDocument | None = field(default=None, repr=False)
 
     def at(self, *steps: str | int) -> SourceLocation:
         """A part of the value."""
@@ -47,7 +47,7 @@ class SourceLocation:
     def _shown(self) -> str:
         text = ""
         for step in self.path:
-            text += f"[{step}]" if isinstance(step, int) else f".{printable(step[:_SHOWN])}"
+            text += f"[{step}]" if isinstance(step, int) else f".{printable(step[:_MAX_NAME_CHARS])}"
         return text.removeprefix(".")
 
 

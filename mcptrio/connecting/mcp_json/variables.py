@@ -15,15 +15,15 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcptrio.connecting.mcp_json.inputs import Inputs
+from mcptrio.connecting.mcp_json.inputs import DeclaredInputs
 from mcptrio.connecting.mcp_json.locations import SourceLocation
 from mcptrio.ground.quoting import printable
 
 __all__ = ["Variables"]
 
-_LONGEST = 128 * 1024
+_MAX_TEXT_CHARS = 128 * 1024
 """Characters of a text with its variables; no system takes a longer argument or variable."""
-_SHOWN = 80
+_MAX_QUOTED_CHARS = 80
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _OPENCODE_VARIABLE = re.compile(r"\{((?:env|file):[^}]*)\}")
@@ -41,7 +41,12 @@ class Variables:
     """
 
     def __init__(
-        self, environ: Mapping[str, str], workspace: Path, inputs: Inputs | None = None, *, is_opencode: bool = False
+        self,
+        environ: Mapping[str, str],
+        workspace: Path,
+        inputs: DeclaredInputs | None = None,
+        *,
+        is_opencode: bool = False,
     ) -> None:
         self._pattern = _OPENCODE_VARIABLE if is_opencode else _VARIABLE
         self._is_opencode = is_opencode
@@ -73,11 +78,11 @@ class Variables:
             pieces += [text[end : found.start()], self._value(found[1], found[0], place)]
             length += len(pieces[-2]) + len(pieces[-1])
             end = found.end()
-            if length > _LONGEST:
+            if length > _MAX_TEXT_CHARS:
                 break
         pieces.append(text[end:])
-        if length + len(pieces[-1]) > _LONGEST:
-            raise place.error(f"expected at most {_LONGEST} characters, with its variables, got more")
+        if length + len(pieces[-1]) > _MAX_TEXT_CHARS:
+            raise place.error(f"expected at most {_MAX_TEXT_CHARS} characters, with its variables, got more")
         return "".join(pieces)
 
     def _value(self, inner: str, whole: str, place: SourceLocation) -> str:
@@ -107,4 +112,4 @@ class Variables:
 
 
 def _shown(text: str) -> str:
-    return printable(text[:_SHOWN])
+    return printable(text[:_MAX_QUOTED_CHARS])
