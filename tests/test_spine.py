@@ -60,7 +60,7 @@ HTTP = """
     http/client_address http/headers
     http/engine/admission http/engine/connection http/engine/exchange http/engine/request_parser http/engine/server
     http/engine/wire
-    http/server/app http/server/decoder http/server/exchange http/server/keepalives http/server/origins
+    http/server/app http/server/asgi http/server/decoder http/server/exchange http/server/keepalives http/server/origins
     http/server/owner_rates http/server/owners http/server/rules
     protocol/envelope
 """

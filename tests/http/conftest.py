@@ -21,7 +21,7 @@ from mcptrio.errors import ConnectionClosed, InvalidParams, MethodNotFound, Over
 from mcptrio.http.client import link
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.http.engine.server import serve_asgi
-from mcptrio.http.extension import EXTENSION
+from mcptrio.http.exchange import EXTENSION
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION, Envelope

@@ -5,6 +5,21 @@ while the application works; a worker of the server runs the application.
 The one rule: :meth:`Connection.run` ends when the client, the application, a deadline or the server wants it, and has
 closed the socket when it returns.
 
+=============  =====================================  ====================  ========================================
+``State``      until                                  deadline              then
+=============  =====================================  ====================  ========================================
+``SECURING``   TLS is agreed on                       ``tls_timeout``       read no more
+``WAITING``    the first byte of a head               ``keepalive_timeout`` read no more
+``HEAD``       the end of the head                    ``header_timeout``    answer 408, linger
+``SERVING``    the last response that is owed is out  none                  --
+``LINGERING``  the client closes                      :data:`_LINGER`       read no more
+``CLOSED``     --                                     --                    --
+=============  =====================================  ====================  ========================================
+
+Three waits have deadlines of their own, in whatever state: a write (``write_timeout``, then the connection is cut), the
+next byte of a body (``body_timeout``, then the request counts as left), and a WebSocket's silence (``ping_interval``).
+A state is left downwards, except that ``SERVING`` goes back to ``WAITING`` or ``HEAD`` for the next request.
+
 Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
 """
 
@@ -12,12 +27,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from mcptrio.http.engine.exchange import BUFFER, Exchange
+from mcptrio.http.engine.exchange import BUFFER, Exchange, Reading
 from mcptrio.http.engine.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
 from mcptrio.http.engine.wire import GOODBYE, Wire
 
@@ -35,32 +51,27 @@ _PIPELINED: Final = 16
 """Requests that wait behind the one that is served; then no more are read."""
 
 
-class Connection:
-    """
-    Attributes:
-        deadline: trio time at which it is given up, as things are now; watched by the server.
-    """
+State = Enum("State", "SECURING WAITING HEAD SERVING LINGERING CLOSED")
 
+
+class Connection:
     __slots__ = (
         "_answered",
         "_body_until",
         "_current",
-        "_cut",
         "_filling",
-        "_is_busy",
-        "_is_idle",
-        "_lingering",
         "_owner",
         "_parser",
         "_pending",
         "_reading",
         "_refused",
         "_room",
+        "_state",
+        "_until",
         "_websocket",
         "_wire",
         "_writing_until",
         "client",
-        "deadline",
         "extensions",
         "server",
     )
@@ -69,7 +80,6 @@ class Connection:
         self.client = client
         self.server = server
         self.extensions: dict[str, Any] = {}
-        self.deadline = inf
         self._owner = owner
         self._wire = wire
         self._parser = RequestParser(owner.limits.header_bytes)
@@ -82,15 +92,12 @@ class Connection:
         self._refused: Refused | None = None
         self._room: trio.Event | None = None
         self._answered: trio.Event | None = None
-        self._is_busy = False
-        """Whether requests are being served."""
-        self._is_idle = False
-        """Whether it waits for a request since the server's last look."""
-        self._lingering = False
-        self._cut = False
+        self._state = State.SECURING
+        self._until: float | None = inf
+        """The deadline of the state; ``None`` until the server's next look sets it. To ask for the time after each
+        request would cost as much as the rest of the change."""
         self._writing_until = inf
         self._body_until = inf
-        """When the client is given up that says nothing more of a body it has begun."""
 
     async def run(self) -> None:
         owner, tls = self._owner, self._wire.tls
@@ -98,17 +105,17 @@ class Connection:
         try:
             with self._reading:
                 if tls is not None:
-                    self.deadline = trio.current_time() + owner.limits.tls_timeout
+                    self._enter(State.SECURING, owner.limits.tls_timeout)
                     await self._shake_hands(tls)
                     http2 = owner.http2 if tls.selected_alpn_protocol() == "h2" else None
-                self.deadline = trio.current_time() + owner.limits.keepalive_timeout
+                self._enter(State.WAITING, owner.limits.keepalive_timeout)
                 if http2 is None:
                     await self._read()
             if http2 is not None and not self._reading.cancel_called:
                 self._reading = trio.CancelScope()
                 await http2(self)
             self._leave()
-            while self._current is not None and not self._cut:
+            while self._current is not None and self._state is not State.CLOSED:
                 # The client may have closed its half only: what the application still answers is sent.
                 self._answered = trio.Event()
                 await self._answered.wait()
@@ -148,24 +155,20 @@ class Connection:
     def date(self) -> bytes:
         return self._owner.date()
 
-    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run it in the server's nursery; it does not raise."""
         self._owner.start_soon(function, *args)
 
-    def status_line(self, status: int) -> bytes:
-        return self._owner.status_line(status)
-
-    async def write(self, data: bytes) -> None:
-        """Send all of it; a client that does not take it for too long is cut off, one that has left is told nothing."""
+    async def write(self, data: bytes) -> bool:
+        """Send all of it, and return whether the client took it. One that does not for too long is cut off."""
         rest = self._wire.send_now(data)
-        if rest:
-            await self.write_rest(rest)
+        return not rest or await self.write_rest(rest)
 
     def write_now(self, data: bytes) -> bytes | memoryview:
         """Send what the client takes now, and return the rest."""
         return self._wire.send_now(data)
 
-    async def write_rest(self, rest: bytes | memoryview) -> None:
+    async def write_rest(self, rest: bytes | memoryview) -> bool:
         """Send what :meth:`write_now` has left, as :meth:`write` does."""
         self._writing_until = trio.current_time() + self._owner.limits.write_timeout
         is_sent = False
@@ -176,12 +179,7 @@ class Connection:
             if not is_sent:
                 # Broken, or cancelled in the middle: nothing that could follow would be understood.
                 self.cut()
-
-    def write_soon(self, data: bytes) -> None:
-        """Send it, where nobody can wait for that; nothing else is being written."""
-        rest = self._wire.send_now(data)
-        if rest:
-            self._owner.start_soon(self.write, bytes(rest))
+        return is_sent
 
     def resume(self) -> None:
         """There is room again: read on."""
@@ -222,13 +220,14 @@ class Connection:
 
     def mark_busy(self) -> None:
         """A request is being served: no deadline, and the place is not given to another connection."""
-        self.deadline, self._is_idle, self._is_busy = inf, False, True
+        if self._state is not State.CLOSED:
+            self._state, self._until = State.SERVING, inf
         self._owner.admission.busy(self)
 
     def mark_idle(self) -> None:
         """No request is being served."""
-        # The server sets the deadline at its next look: to ask for the time here would cost each request as much.
-        self._is_idle, self._is_busy = True, False
+        if self._state is not State.CLOSED:
+            self._state, self._until = State.HEAD if self._parser.began else State.WAITING, None
         self._owner.admission.idle(self)
 
     def end(self) -> None:
@@ -237,7 +236,7 @@ class Connection:
 
     def cut(self) -> None:
         """Close at once."""
-        self._cut = True
+        self._state = State.CLOSED
         self._wire.cut()
         self._reading.cancel()
 
@@ -245,7 +244,8 @@ class Connection:
 
     def next(self, done: Exchange | WebSocketExchange) -> Exchange | WebSocketExchange | None:
         """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
-        if isinstance(done, Exchange) and done.parted and not done.complete and not self._cut:
+        is_closed = self._state is State.CLOSED
+        if isinstance(done, Exchange) and done.is_kept_open and not (done.is_complete or is_closed):
             if not done.closes:
                 # The next request is far away.
                 self._parser.rest()
@@ -255,9 +255,9 @@ class Connection:
             self.finish(done)
         if self._answered is not None:
             self._answered.set()
-        if self._cut:
+        if is_closed:
             return None
-        if not done.complete:
+        if not done.is_complete:
             self.cut()
         elif done.closes:
             self._say_goodbye(is_uploading=done.is_uploading)
@@ -266,17 +266,17 @@ class Connection:
             self.resume()
             return self._current
         elif self._refused is not None:
-            self._refuse(self._refused)
+            self._refuse(self._refused.status)
         elif self._owner.ending:
             self._say_goodbye(is_uploading=False)
         else:
-            self._wait_for_request()
+            self.mark_idle()
+            self.resume()
         return None
 
-    def over(self, done: Exchange) -> None:
+    def close_kept(self, done: Exchange) -> None:
         """A response that went on without its worker has ended."""
         if done is self._current:
-            done.parted = False
             following = self.next(done)
             if following is not None:
                 self._owner.start(following, self)
@@ -289,14 +289,12 @@ class Connection:
             self.cut()
         elif now >= self._body_until:
             self._give_body_up()
-        elif self._is_idle:
+        elif self._until is None:
             limits = self._owner.limits
-            self._is_idle = False
-            self.deadline = now + (limits.header_timeout if self._parser.began else limits.keepalive_timeout)
-        elif now >= self.deadline:
-            if self._parser.began and self._current is None and not self._lingering:
-                self.write_soon(self._owner.error(408))
-                self._say_goodbye(is_uploading=True)
+            self._until = now + (limits.header_timeout if self._state is State.HEAD else limits.keepalive_timeout)
+        elif now >= self._until:
+            if self._state is State.HEAD:
+                self._refuse(408)
             else:
                 self._reading.cancel()
         elif self._websocket is not None:
@@ -304,10 +302,18 @@ class Connection:
 
     def end_if_idle(self) -> None:
         """The server drains, or needs the place: close now unless a request is being served."""
-        if not self._is_busy:
+        if self._state is not State.SERVING:
             self._reading.cancel()
 
     # Private
+
+    @property
+    def _is_lingering(self) -> bool:
+        return self._state is State.LINGERING
+
+    def _enter(self, state: State, seconds: float) -> None:
+        if self._state is not State.CLOSED:
+            self._state, self._until = state, trio.current_time() + seconds
 
     async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
         """
@@ -330,7 +336,7 @@ class Connection:
             data = await self._wire.receive()
             if not data:
                 return
-            if self._lingering:
+            if self._is_lingering:
                 continue
             if self._websocket is not None:
                 await self._websocket.feed(data)
@@ -339,7 +345,7 @@ class Connection:
             # Nothing of it is kept while the next is waited for.
             data = b""
             await self._take_all(events)
-            while self._parser.unread and not self._lingering:
+            while self._parser.unread and not self._is_lingering:
                 await trio.lowlevel.checkpoint()
                 await self._take_all(self._parser.feed(b""))
 
@@ -353,10 +359,9 @@ class Connection:
                 self._current = self._pending.pop(0)
                 self._owner.start(self._current, self)
             elif self._refused is not None:
-                self._refuse(self._refused)
-            elif self._parser.began:
-                self._is_idle = False
-                self.deadline = min(self.deadline, trio.current_time() + self._owner.limits.header_timeout)
+                self._refuse(self._refused.status)
+            elif self._parser.began and self._state is State.WAITING:
+                self._enter(State.HEAD, self._owner.limits.header_timeout)
         if self._filling is not None or len(self._pending) > _PIPELINED:
             await self._wait_for_room()
 
@@ -364,7 +369,7 @@ class Connection:
         """Wait until the application has taken enough of what was received."""
         filling = self._filling
         self._body_until = inf
-        while not self._lingering and (
+        while not self._is_lingering and (
             len(self._pending) > _PIPELINED or (isinstance(filling, Exchange) and filling.buffered > BUFFER)
         ):
             self._room = trio.Event()
@@ -375,7 +380,7 @@ class Connection:
 
     def _give_body_up(self) -> None:
         filling = self._filling
-        if isinstance(filling, Exchange) and filling.awaits_continue:
+        if isinstance(filling, Exchange) and filling.reading is Reading.HELD:
             # The application has not asked for the body, so the client may wait.
             self._body_until = trio.current_time() + self._owner.limits.body_timeout
         elif isinstance(filling, Exchange):
@@ -384,17 +389,16 @@ class Connection:
             filling.refusal = 408
             filling.leave()
 
-    def _open_websocket(self, head: Head) -> WebSocketExchange:
-        # Most servers never see one, and wsproto brings all of h11 along.
-        from mcptrio.http.engine.websocket import WebSocketExchange
-
-        return WebSocketExchange(self, head)
-
     def _take(self, event: object) -> None:
         if isinstance(event, Head):
-            exchange = self._open_websocket(event) if event.is_websocket else Exchange(self, event)
-            self._filling = exchange
-            self._pending.append(exchange)
+            if event.is_websocket:
+                # Most servers never see one, and wsproto brings all of h11 along.
+                from mcptrio.http.engine.websocket import WebSocketExchange
+
+                self._filling = WebSocketExchange(self, event)
+            else:
+                self._filling = Exchange(self, event)
+            self._pending.append(self._filling)
         elif isinstance(event, bytes):
             assert isinstance(self._filling, Exchange)
             self._filling.feed(event)
@@ -411,6 +415,7 @@ class Connection:
             self._websocket.early = event.data
         elif isinstance(event, Refused):
             self._refused = event
+            self._owner.log_refusal(self.client, event)
             if isinstance(self._filling, Exchange):
                 # Its body will never be complete.
                 self._filling.closes = True
@@ -419,25 +424,21 @@ class Connection:
                 self._filling = None
                 self._body_until = inf
 
-    def _wait_for_request(self) -> None:
-        self.mark_idle()
-        self.resume()
-
-    def _refuse(self, refused: Refused) -> None:
-        self._owner.log_refusal(self.client, refused)
-        self.write_soon(self._owner.error(refused.status))
+    def _refuse(self, status: int) -> None:
+        """Answer what is no request. Nothing else is being written, and nobody can wait for this."""
+        rest = self._wire.send_now(self._owner.error(status))
+        if rest:
+            self._owner.start_soon(self.write, bytes(rest))
         self._say_goodbye(is_uploading=True)
 
     def _say_goodbye(self, *, is_uploading: bool) -> None:
         """The last response is out. Reading on for a moment keeps the system from resetting the connection, by which
         the client could lose that response."""
-        self._is_busy = False
+        self._enter(State.LINGERING, _LINGER)
         if self._wire.tls is not None and not is_uploading:
             self._reading.cancel()
             return
         self._wire.half_close()
-        self._lingering = True
-        self.deadline = trio.current_time() + _LINGER
         self.resume()
 
     def _leave(self) -> None:

@@ -1,30 +1,53 @@
-"""One request and its response, as ASGI has them.
+"""One request and its response, as ASGI has them, and as :class:`mcptrio.http.exchange.HTTPExchange`.
 
-Made by the connection for each head; the application calls :meth:`Exchange.receive` and :meth:`Exchange.send`.
+Made by the connection for each head. The application calls :meth:`Exchange.receive` and :meth:`Exchange.send`; one that
+knows us finds this object in the scope's extensions, and calls the rest.
 The one rule: what is written is one well-formed response, or the connection ends.
 
-An application that knows us finds this object under :data:`EXTENSION` in the scope's extensions, and needs no task that
-waits for the client to leave: it asks to be told (:meth:`Exchange.on_disconnect`). Writes are bounded here. Nor does it
-need one for a response that goes on for hours and says little: it writes some without waiting
-(:meth:`Exchange.write_now`), and returns while the response stays open (:meth:`Exchange.part`).
+The two directions are independent. Each has a state, and no event moves it back:
+
+===========  =====================================================================================================
+``Reading``
+===========  =====================================================================================================
+``HELD``     The client waits for 100 Continue. Reading asks for the body (to ``BODY``); a response makes that
+             pointless (to ``BODY``), since 100 Continue inside of it would break it.
+``BODY``     The body arrives.
+``WHOLE``    All of it is here, and some may wait for the application.
+``TAKEN``    The application has all of it.
+===========  =====================================================================================================
+
+===========  =====================================================================================================
+``Writing``
+===========  =====================================================================================================
+``IDLE``     Nothing is said, so :meth:`Exchange.refuse` may answer.
+``HEAD``     The head is known and goes out with what follows, so ``refuse`` may still replace it.
+``BODY``     The head is out. If the application ends here, the connection is cut.
+``DONE``     The last byte is out, or is being written. The connection may go on with the next request.
+===========  =====================================================================================================
+
+Two more facts are no state of either. The client has left (``gone``): after half a connection is closed, the other half
+goes on. The application has returned and the response goes on until :meth:`Exchange.close` (``is_kept_open``).
 
 Source: ASGI 3.0, HTTP message format; RFC 9110 sections 8.6, 10.1.1, 15; RFC 9112 sections 6 and 7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
+from enum import Enum
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from mcptrio.errors import ConnectionClosed
 from mcptrio.http.engine.request_parser import Head
-from mcptrio.http.extension import EXTENSION
+from mcptrio.http.exchange import EXTENSION, RawHeaders
 
 if TYPE_CHECKING:
     from mcptrio.http.engine.connection import Connection
 
-__all__ = ["BUFFER", "Exchange"]
+__all__ = ["BUFFER", "Exchange", "Reading", "Writing", "status_line"]
 
 BUFFER: Final = 64 * 1024
 """Bytes of a body that wait for the application; then no more are read."""
@@ -33,46 +56,51 @@ _BREATH: Final = 256 * 1024
 
 _BODILESS: Final = frozenset({204, 304})
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_STATUS_LINES: Final = {each.value: b"HTTP/1.1 %d %b\r\n" % (each, each.phrase.encode()) for each in HTTPStatus}
+
+
+Reading = Enum("Reading", "HELD BODY WHOLE TAKEN")
+Writing = Enum("Writing", "IDLE HEAD BODY DONE")
 
 
 class Exchange:
     __slots__ = (
         "_body",
-        "_callback",
         "_chunked",
         "_connection",
-        "_continued",
-        "_ended",
+        "_headers",
         "_interim",
+        "_leave",
         "_left",
         "_news",
-        "_received",
-        "_start",
         "_unbroken",
         "began",
         "buffered",
         "closes",
-        "complete",
         "gone",
         "head",
+        "is_kept_open",
         "is_logged",
         "note",
-        "parted",
+        "reading",
         "refusal",
         "status",
+        "writing",
     )
+
+    can_stay_open = True
 
     def __init__(self, connection: Connection, head: Head) -> None:
         self.head = head
+        self.reading = Reading.HELD if head.expects_continue else Reading.BODY
+        self.writing = Writing.IDLE
         self.buffered = 0
         """Bytes of the body that the application has not taken."""
         self.closes = not head.keep_alive
         """Whether the connection ends with this response."""
-        self.complete = False
-        """Whether the response has been written."""
         self.gone = False
         """Whether the client has left."""
-        self.parted = False
+        self.is_kept_open = False
         """Whether the response goes on without the application."""
         self.status = 0
         self.refusal = 0
@@ -85,110 +113,125 @@ class Exchange:
         self.note = ""
         """What the access log says of it besides method and path."""
         self._body: list[bytes] = []
-        self._ended = False
-        self._received = False
-        """Whether the application has taken all of the body."""
-        self._continued = not head.expects_continue
-        """Whether 100 Continue was sent, or is not to be sent any more."""
         self._interim: trio.Event | None = None
         """Set once 100 Continue has been written; a response that begins meanwhile waits for it."""
         self._news: trio.Event | None = None
-        self._callback: Callable[[], None] | None = None
-        self._start: MutableMapping[str, Any] | None = None
-        """The beginning of the response, until there is something to send it with."""
+        self._leave: Callable[[], None] | None = None
+        """Called when the client leaves."""
+        self._headers: RawHeaders = ()
+        """Of the response, in ``Writing.HEAD``."""
         self._chunked = False
         self._left: int | None = None
         """Bytes of the response that its Content-Length still promises."""
         self._unbroken = 0
 
-    # What the connection tells
+    # What the connection tells and asks
 
     def feed(self, body: bytes) -> None:
         self._body.append(body)
         self.buffered += len(body)
-        self._continued = True  # the client did not wait
+        self.reading = Reading.BODY  # the client did not wait
         self._wake()
 
     def end(self) -> None:
         """The request is complete."""
-        self._ended = self._continued = True
+        self.reading = Reading.WHOLE
         self._wake()
-
-    @property
-    def awaits_continue(self) -> bool:
-        """Whether the client waits to be asked for the body."""
-        return not self._continued
 
     @property
     def is_uploading(self) -> bool:
         """Whether the client still sends the request."""
-        return not self._ended
+        return self.reading is Reading.BODY or self.reading is Reading.HELD
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the response has been written."""
+        return self.writing is Writing.DONE
 
     def leave(self) -> None:
         """The client has left."""
         if not self.gone:
             self.gone = True
             self._wake()
-            callback, self._callback = self._callback, None
-            if callback is not None and not self.complete:
-                callback()
+            leave, self._leave = self._leave, None
+            if leave is not None and self.writing is not Writing.DONE:
+                leave()
 
     # What an application that knows us may use
 
     def body_now(self) -> bytes | None:
-        """The whole body, if it is here and nothing of it has been taken. Then ``receive`` gives it no more."""
-        if not self._ended or self._received:
-            return None
-        self._received = True
-        self.buffered = 0
-        body, self._body = self._body, []
-        return body[0] if len(body) == 1 else b"".join(body)
+        return self._take() if self.reading is Reading.WHOLE else None
 
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call it once, when the client leaves before the response is complete; at once if it has left. Not async."""
+    async def read(self) -> bytes:
+        if self.reading is Reading.TAKEN:
+            return b""
+        if not await self._wait_for_body():
+            raise ConnectionClosed("the client has left")
+        return self._take()
+
+    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
         if self.gone:
-            callback()
+            leave()
         else:
-            self._callback = callback
+            self._leave = leave
+        await work()
 
-    def begin(self, event: MutableMapping[str, Any]) -> None:
-        """``http.response.start``; it goes out with what follows."""
-        if self._start is not None or self.status:
+    async def respond(self, status: int, headers: RawHeaders, body: bytes = b"") -> None:
+        self.begin(status, headers)
+        await self.finish(body)
+
+    def begin(self, status: int, headers: RawHeaders) -> None:
+        if self.writing is not Writing.IDLE:
             raise RuntimeError("the response has started already")
-        self._start = event
-        self.status = event["status"]
-        # 100 Continue in the middle of the final response would break it.
-        self._continued = True
+        self.writing = Writing.HEAD
+        self.status, self._headers = status, headers
+        if self.reading is Reading.HELD:
+            self.reading = Reading.BODY
 
-    def write_now(self, body: bytes) -> bytes | memoryview:
-        """Write a part of a response that has begun, or as much of it as the client takes now. Never waits.
+    async def write(self, data: bytes) -> None:
+        if not await self._emit(self._encode(data, more=True)):
+            raise ConnectionClosed("the client does not read")
 
-        Returns:
-            What is left, for :meth:`write_rest`, before anything else is written.
-        """
-        if not self.status or self.complete:
-            raise RuntimeError("a part of a response is not expected here")
-        data = b""
-        if self._start is not None:
-            data = self._encode_head(self._start, None)
-            self._start = None
-        data += self._encode_body(body, True)
-        return data if self._interim is not None else self._connection.write_now(data)
+    def write_now(self, data: bytes) -> bytes | memoryview:
+        encoded = self._encode(data, more=True)
+        return encoded if self._interim is not None else self._connection.write_now(encoded)
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
-        """Bounded as every write; a client that has left is told nothing."""
         if self._interim is not None:
             await self._interim.wait()
-        await self._connection.write_rest(rest)
+        if not await self._connection.write_rest(rest):
+            raise ConnectionClosed("the client does not read")
 
-    def part(self) -> None:
-        """The application returns, and what it has begun goes on until :meth:`over`. The request is forgotten."""
-        self.parted = True
+    async def finish(self, data: bytes = b"") -> None:
+        """The last part of the response, and the end of this exchange for the client and the access log."""
+        encoded = self._encode(data, more=False)
+        self.writing = Writing.DONE
+        await self._emit(encoded)
+        # Who is told of the client's leaving holds this request, and would be held by it until a collection.
+        self._leave = None
+        if self._left:
+            # What was promised will never come; the client must not take the next response for it.
+            self._connection.cut()
+        self._wake()
+        if not self.is_logged:
+            self._connection.finish(self)
+
+    def keep_open(self) -> None:
+        """What came with the request is forgotten."""
+        self.is_kept_open = True
         self.head.headers = []
 
-    def over(self) -> None:
-        """A response that was parted with is complete; or it never will be, and the connection ends."""
-        self._connection.over(self)
+    def close(self) -> None:
+        self.is_kept_open = False
+        self._connection.close_kept(self)
+
+    async def refuse(self, status: int) -> None:
+        """A response without a body, where the application has not begun one; the connection ends with it."""
+        self.closes = True
+        if self.writing is Writing.HEAD:
+            self.writing, self._left, self._chunked = Writing.IDLE, None, False
+        if self.writing is Writing.IDLE:
+            await self.respond(status, ())
 
     # ASGI
 
@@ -214,20 +257,10 @@ class Exchange:
 
     async def receive(self) -> MutableMapping[str, Any]:
         """The next part of the body, or ``http.disconnect`` when the response is complete or the client has left."""
-        while not self._body and (self._received or not self._ended):
-            if self.gone or self.complete:
-                return {"type": "http.disconnect"}
-            if not self._continued:
-                await self._ask_for_body()
-                continue
-            if self._news is None:
-                self._news = trio.Event()
-            await self._news.wait()
-        body, self._body = b"".join(self._body), []
-        self.buffered = 0
-        self._received = self._ended
-        self._connection.resume()
-        return {"type": "http.request", "body": body, "more_body": not self._ended}
+        if not await self._wait_for_body():
+            return {"type": "http.disconnect"}
+        body = self._take()
+        return {"type": "http.request", "body": body, "more_body": self.reading is not Reading.TAKEN}
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
         """A checkpoint only where it has to wait, or has not waited for long.
@@ -237,52 +270,40 @@ class Exchange:
         """
         kind = event["type"]
         if kind == "http.response.start":
-            self.begin(event)
-            return
-        if kind != "http.response.body" or not self.status or self.complete:
+            self.begin(event["status"], event.get("headers", ()))
+        elif kind != "http.response.body":
             raise RuntimeError(f"{kind} is not expected here")
-        body: bytes = event.get("body", b"")
-        more: bool = event.get("more_body", False)
-        data = b""
-        if self._start is not None:
-            data = self._encode_head(self._start, None if more else len(body))
-            self._start = None
-        data += self._encode_body(body, more)
-        self.complete = not more
-        if data:
-            if self._interim is not None:
-                await self._interim.wait()
-            await self._connection.write(data)
-        if more:
-            self._unbroken += len(data) + 1024
-            if self._unbroken > _BREATH:
-                self._unbroken = 0
-                await trio.lowlevel.checkpoint()
-            else:
-                await trio.lowlevel.checkpoint_if_cancelled()
+        elif event.get("more_body", False):
+            await self._emit(self._encode(event.get("body", b""), more=True))
         else:
-            # Who is told of the client's leaving holds this request, and would be held by it until a collection.
-            self._callback = None
-            if self._left:
-                # What was promised will never come; the client must not take the next response for it.
-                self._connection.cut()
-            self._wake()
-            if not self.is_logged:
-                self._connection.finish(self)
-
-    async def refuse(self, status: int) -> None:
-        """A response without a body, where the application has not begun one; the connection ends with it."""
-        self.closes = True
-        if self._start is not None:
-            self._start, self.status, self._left, self._chunked = None, 0, None, False
-        if not self.status:
-            await self.send({"type": "http.response.start", "status": status, "headers": []})
-            await self.send({"type": "http.response.body"})
+            await self.finish(event.get("body", b""))
 
     # Private
 
+    def _take(self) -> bytes:
+        """What has arrived of the body."""
+        body, self._body = self._body, []
+        self.buffered = 0
+        if self.reading is Reading.WHOLE:
+            self.reading = Reading.TAKEN
+        self._connection.resume()
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    async def _wait_for_body(self) -> bool:
+        """Wait for more of the request. Returns whether there is more; ``False`` when nothing of it will come."""
+        while not self._body and self.reading is not Reading.WHOLE:
+            if self.gone or self.writing is Writing.DONE:
+                return False
+            if self.reading is Reading.HELD:
+                await self._ask_for_body()
+                continue
+            if self._news is None:
+                self._news = trio.Event()
+            await self._news.wait()
+        return True
+
     async def _ask_for_body(self) -> None:
-        self._continued = True
+        self.reading = Reading.BODY
         self._interim = trio.Event()
         try:
             await self._connection.write(_CONTINUE)
@@ -295,15 +316,40 @@ class Exchange:
             self._news.set()
             self._news = None
 
-    def _encode_head(self, start: MutableMapping[str, Any], length: int | None) -> bytes:
-        status: int = start["status"]
-        bodiless = status in _BODILESS or self.head.method == "HEAD"
-        lines = [self._connection.status_line(status)]
+    async def _emit(self, data: bytes) -> bool:
+        """Write what is encoded. Returns whether the client took it."""
+        if self._interim is not None:
+            await self._interim.wait()
+        is_sent = not data or await self._connection.write(data)
+        if self.writing is not Writing.DONE:
+            self._unbroken += len(data) + 1024
+            if self._unbroken > _BREATH:
+                self._unbroken = 0
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.checkpoint_if_cancelled()
+        return is_sent
+
+    def _encode(self, body: bytes, *, more: bool) -> bytes:
+        """A part of the response, after its head if that is not out yet."""
+        if self.writing is Writing.IDLE or self.writing is Writing.DONE:
+            raise RuntimeError("a part of a response is not expected here")
+        head = b""
+        if self.writing is Writing.HEAD:
+            head = self._encode_head(None if more else len(body))
+        data = head + self._encode_body(body, more)
+        if head:
+            self.writing, self._headers = Writing.BODY, ()
+        return data
+
+    def _encode_head(self, length: int | None) -> bytes:
+        bodiless = self.status in _BODILESS or self.head.method == "HEAD"
+        lines = [status_line(self.status)]
         is_sized = False
-        for name, value in start.get("headers", ()):
+        for name, value in self._headers:
             if name == b"content-length":
                 is_sized = True
-                if status == 204:
+                if self.status == 204:
                     continue
                 if not bodiless:
                     self._left = int(value)
@@ -322,7 +368,7 @@ class Exchange:
             else:
                 self.closes = True
         # A request that is still being sent cannot be followed by another one.
-        self.closes = self.closes or not self._ended or self._connection.draining
+        self.closes = self.closes or self.is_uploading or self._connection.draining
         if self.closes:
             lines.append(b"connection: close\r\n")
         elif self.head.version == "1.0":
@@ -343,3 +389,7 @@ class Exchange:
             if self._left < 0:
                 raise RuntimeError("the response is longer than its content-length")
         return body
+
+
+def status_line(status: int) -> bytes:
+    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status

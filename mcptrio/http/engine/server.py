@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextvars import Context, copy_context
 from email.utils import formatdate
 from functools import partial
-from http import HTTPStatus
 from time import time
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -30,7 +29,7 @@ from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.access_log import AccessLog, shown_client
 from mcptrio.http.engine.admission import Admission
 from mcptrio.http.engine.connection import Connection
-from mcptrio.http.engine.exchange import Exchange
+from mcptrio.http.engine.exchange import Exchange, status_line
 from mcptrio.http.engine.lifespan import open_lifespan
 from mcptrio.http.engine.limits import LOG, ConnectionLimits
 from mcptrio.http.engine.request_parser import Refused
@@ -48,7 +47,6 @@ __all__ = ["ConnectionLimits", "HTTP2Handler", "Owner", "Served", "run_engine", 
 
 _IDLE: Final = 256
 """Workers that stay when there is nothing to do; more are done for."""
-_LINES: Final = {status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 _LOOK: Final = 1.0
 """Seconds between two looks at the deadlines; less where a limit is shorter."""
 
@@ -143,14 +141,17 @@ HTTP2Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
 class Served(Protocol):
     """A request as the server runs the application for it."""
 
-    complete: bool
-    """Whether the response has been written."""
     gone: bool
     """Whether the client has left."""
+    is_kept_open: bool
+    """Whether the response goes on without the application."""
     refusal: int
     """The status to answer with if the application does not, since the request turned out to be invalid."""
-    parted: bool
-    """Whether the response goes on without the application."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the response has been written."""
+        ...
 
     @property
     def is_uploading(self) -> bool: ...
@@ -257,11 +258,8 @@ class Owner:
 
     def error(self, status: int, body: bytes = b"") -> bytes:
         """A response to what is no request; the connection ends with it."""
-        lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (self.status_line(status), len(body))
+        lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (status_line(status), len(body))
         return lines + self.date() + body
-
-    def status_line(self, status: int) -> bytes:
-        return _LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
 
     def describe_tls(self, stream: trio.SSLStream[trio.SocketStream]) -> dict[str, Any]:
         """What the scopes of a connection say of it."""
@@ -279,7 +277,7 @@ class Owner:
     def log_refusal(self, client: object, refused: Refused) -> None:
         LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
 
-    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run a task of a connection; what it raises is logged."""
         self._nursery.start_soon(self._contained, function, args)
 
@@ -294,7 +292,7 @@ class Owner:
         """Run the application for one request. It has been answered, or the client has left, when this returns."""
         try:
             await self._app(request.scope(), request.receive, request.send)
-            if request.complete or request.parted:
+            if request.is_complete or request.is_kept_open:
                 return
             if not request.gone:
                 self._log(logging.ERROR, client, "the application has ended without completing its response")
@@ -315,7 +313,7 @@ class Owner:
         """Log what a client can cause at will; a few lines a minute for one address."""
         self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
 
-    async def _contained(self, function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> None:
+    async def _contained(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
         try:
             await function(*args)
         except Exception:  # a fault of ours must not reach the other connections

@@ -23,6 +23,7 @@ from wsproto.events import BytesMessage, CloseConnection, Message, Ping, Pong, T
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
+from mcptrio.http.engine.exchange import status_line
 from mcptrio.http.engine.request_parser import Head
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ class WebSocketExchange:
 
     def __init__(self, connection: Connection, head: Head) -> None:
         self.head = head
-        self.complete = False
+        self.is_complete = False
         """Whether it has ended in order: with a response, or a close frame."""
         self.closes = True
         self.gone = False
-        self.parted = False
         self.is_uploading = False
+        self.is_kept_open = False
         self.refusal = 0
         self.began = trio.current_time()
         self.is_logged = not connection.is_logged
@@ -87,11 +88,11 @@ class WebSocketExchange:
         self._is_read = False
         if self._frames is None:
             await self._accepted.wait()
-        if self._frames is not None and not self.complete:
+        if self._frames is not None and not self.is_complete:
             self._heard, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
         most = self._connection.limits.message_bytes
-        while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.complete:
+        while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.is_complete:
             await self._news.wait()
         self._is_read = True
         self._heard = trio.current_time()
@@ -105,7 +106,7 @@ class WebSocketExchange:
     def look(self, now: float) -> None:
         """Ping a client of which nothing was heard for a while; give up one that does not answer."""
         interval = self._connection.limits.ping_interval
-        if self._frames is None or self.complete or not self._is_read:
+        if self._frames is None or self.is_complete or not self._is_read:
             return
         if now >= self._pinged + interval:
             self._connection.cut()
@@ -153,13 +154,13 @@ class WebSocketExchange:
             RuntimeError: the application breaks the rules of ASGI.
         """
         kind = event["type"]
-        if kind == "websocket.http.response.body" and self._denial is not None and not self.complete:
+        if kind == "websocket.http.response.body" and self._denial is not None and not self.is_complete:
             self._denial_body.append(event.get("body", b""))
             if not event.get("more_body", False):
                 await self._respond(
                     self._denial["status"], self._denial.get("headers", ()), b"".join(self._denial_body)
                 )
-        elif self.complete or self.gone:
+        elif self.is_complete or self.gone:
             # The peer may close while we send; that is nobody's fault.
             await trio.lowlevel.checkpoint()
         elif self._frames is not None and kind == "websocket.send":
@@ -179,7 +180,7 @@ class WebSocketExchange:
 
     async def refuse(self, status: int) -> None:
         """The application does not want it, or has failed."""
-        if self.complete:
+        if self.is_complete:
             return
         if self._frames is None:
             await self._respond(status, (), b"")
@@ -210,9 +211,9 @@ class WebSocketExchange:
         self._accepted.set()
 
     async def _respond(self, status: int, headers: Any, body: bytes) -> None:
-        self.complete = True
+        self.is_complete = True
         self.status = status
-        lines = [self._connection.status_line(status), b"connection: close\r\ncontent-length: %d\r\n" % len(body)]
+        lines = [status_line(status), b"connection: close\r\ncontent-length: %d\r\n" % len(body)]
         unsized = [each for each in headers if each[0] not in (b"content-length", b"connection", b"transfer-encoding")]
         await self._write(self._head(lines, unsized) + body)
         self._disconnect(_ABNORMAL, "")
@@ -249,16 +250,16 @@ class WebSocketExchange:
         elif isinstance(event, Ping):
             await self._answer(frames.send(event.response()))
         elif isinstance(event, CloseConnection):
-            self.complete = True
+            self.is_complete = True
             await self._answer(frames.send(event.response()))
             self._disconnect(event.code, event.reason or "")
         elif isinstance(event, Pong):
             pass  # that something came is all it says
 
     async def _close(self, frames: Frames, code: int, reason: str) -> None:
-        if self.complete:
+        if self.is_complete:
             return
-        self.complete = True
+        self.is_complete = True
         try:
             data = frames.send(CloseConnection(code=code, reason=reason[:100]))
         except LocalProtocolError:

@@ -67,10 +67,10 @@ class Requests:
 class _Request:
     """One request, as :class:`mcptrio.http.engine.server.Served` has it."""
 
-    parted = False
+    is_kept_open = False
 
     def __init__(self, connection: Connection, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        self.complete = False
+        self.is_complete = False
         self.gone = False
         self.refusal = 0
         self._connection = connection
@@ -129,7 +129,7 @@ class _Request:
         with trio.CancelScope() as waiting:
             if not self._is_whole:
                 waiting.deadline = trio.current_time() + self._connection.limits.body_timeout
-            while not self._inbox and not self.gone and not self.complete:
+            while not self._inbox and not self.gone and not self.is_complete:
                 self._news = trio.Event()
                 await self._news.wait()
         if waiting.cancelled_caught:
@@ -154,7 +154,7 @@ class _Request:
             self._connection.cut()
         self._writing = None
         if event["type"] == "http.response.body" and not event.get("more_body", False):
-            self.complete = True
+            self.is_complete = True
             self._news.set()
 
     async def refuse(self, status: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import orjson
 import trio
@@ -23,11 +23,11 @@ from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, Sess
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.ground.shares import Place, Places
 from mcptrio.http.client_address import Proxies
-from mcptrio.http.extension import EXTENSION
 from mcptrio.http.headers import Headers
+from mcptrio.http.server.asgi import ASGIExchange, Receive, Scope, Send, exchange_of
 from mcptrio.http.server.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.http.server.decoder import Decoder
-from mcptrio.http.server.exchange import Exchange, Receive, Scope, Send
+from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.front_page import show_front_page, wants_front_page
 from mcptrio.http.server.keepalives import Silence
 from mcptrio.http.server.legacy_sse import LegacyPaths, LegacySSE
@@ -55,8 +55,6 @@ from mcptrio.http.server.websocket import Upgrade, serve_websocket
 from mcptrio.protocol.messages import Incoming, Request
 
 __all__ = ["HTTPApp"]
-
-_NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 
 @frozen
@@ -169,8 +167,8 @@ class HTTPApp:
             await self._upgrade(scope, receive, send)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connected = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
-        exchange = Exchange(Headers(scope["headers"]), self._limits, receive, send, connected)
+        http = exchange_of(scope, receive, send, write_timeout=self._limits.write_timeout)
+        exchange = Exchange(Headers(scope["headers"]), self._limits, http)
         self._reveal(scope)
         path = self._path_in(scope)
         place = self._places.get(path)
@@ -193,7 +191,7 @@ class HTTPApp:
             await self._admit(place, exchange, scope)
         elif place.any_host or await self._is_served_here(exchange):
             await _show(place, exchange, scope["method"])
-        if not (exchange.answered or exchange.parted):
+        if not (exchange.is_answered or exchange.is_kept_open):
             # The client left before the first byte. An ASGI application completes its response all the same: frameworks
             # around it take none for an error, and the access log has the status that nginx made known for this.
             with suppress(OSError):
@@ -202,7 +200,8 @@ class HTTPApp:
     async def _upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open a WebSocket, by the same rules as a request."""
         upgrade = Upgrade(scope, receive, send)
-        exchange = Exchange(Headers(scope["headers"]), self._limits, receive, upgrade.respond)
+        http = ASGIExchange(receive, upgrade.respond, self._limits.write_timeout)
+        exchange = Exchange(Headers(scope["headers"]), self._limits, http)
         if (await receive())["type"] != "websocket.connect":
             return
         self._reveal(scope)
@@ -306,8 +305,8 @@ class HTTPApp:
         except ConnectionClosed:
             pass  # the client has left
         finally:
-            if exchange.parted:
-                exchange.on_over = partial(self._leave, exchange, held)
+            if exchange.is_kept_open:
+                exchange.on_close = partial(self._leave, exchange, held)
             else:
                 self._leave(exchange, held)
 

@@ -1,23 +1,23 @@
-"""One HTTP exchange: a request as it came, and the response as it goes.
+"""One HTTP exchange as the endpoint sees it: MCP's answers, refusals and streams of events on an :class:`HTTPExchange`.
 
 Made by the ASGI entry for every request, used by whoever answers it. Each exchange is answered once, whole
 (:meth:`Exchange.respond`) or as a stream of events (:meth:`Exchange.stream`).
 The one rule: nothing here waits without a deadline; a peer that is slow in sending or in reading ends its own exchange.
 
-Source: ASGI 3.0, HTTP and WebSocket message format; WHATWG HTML 9.2 (event streams).
+Source: WHATWG HTML 9.2 (event streams).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from math import ceil
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final
 
 import trio
 from attrs import define, field
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
-from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.http.exchange import HTTPExchange, RawHeaders
 from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.reauthorization import Stay
@@ -26,11 +26,7 @@ from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
 
-__all__ = ["COMMENT", "Exchange", "Receive", "Scope", "Send"]
-
-Scope: TypeAlias = "MutableMapping[str, Any]"
-Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
-Send: TypeAlias = "Callable[[MutableMapping[str, Any]], Awaitable[None]]"
+__all__ = ["COMMENT", "Exchange"]
 
 _NOTED: Final = 100
 """Characters of a name that the access log shows."""
@@ -44,72 +40,40 @@ _STREAM_HEADERS: Final = (
 )
 
 
-class Connected(Protocol):
-    """What our own server knows of a request beside what ASGI says; see :mod:`mcptrio.http.engine.exchange`.
-
-    Where it is there, writes are bounded by the server, and nobody has to wait for the client to leave.
-    """
-
-    note: str
-    """Appended to the line of the access log."""
-
-    def body_now(self) -> bytes | None:
-        """The whole body if it is here."""
-        ...
-
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
-        """Call it once when the client leaves before the response is complete; replaces the one given before."""
-        ...
-
-    def begin(self, event: MutableMapping[str, Any]) -> None:
-        """``http.response.start``, without waiting."""
-        ...
-
-    def write_now(self, body: bytes) -> bytes | memoryview:
-        """Write a part of a stream that has begun, as far as that needs no waiting. Returns the rest, encoded."""
-        ...
-
-    async def write_rest(self, rest: bytes | memoryview) -> None: ...
-
-    def part(self) -> None:
-        """The application returns, the response goes on until :meth:`over`."""
-        ...
-
-    def over(self) -> None: ...
-
-
 @define(eq=False)
 class Exchange:
     headers: Headers
     limits: HTTPLimits
-    _receive: Receive
-    _send: Send
-    _connected: Connected | None = None
-    """``None`` on somebody else's server."""
+    _http: HTTPExchange
+    owner: Hashable = None
+    """The client that it counts for, as :class:`mcptrio.ground.shares.Places` has it."""
     common: list[tuple[bytes, bytes]] = field(factory=list)
     """Headers of every response to this request: CORS, the session."""
-    answered: bool = False
-    """Whether a response has begun."""
     streaming: bool = False
     """Whether the response is a stream of events that has begun."""
     gone: bool = False
     """Whether the client has left, or is as good as gone because it does not read."""
-    parted: bool = False
+    is_kept_open: bool = False
     """Whether the response goes on, though nobody waits for its end."""
-    owner: Hashable = None
-    """The client that it counts for, as :class:`mcptrio.ground.shares.Places` has it."""
     stay: Stay | None = None
     """Of a request that a guard has admitted: what ends it if it stays open for longer than its token is good."""
-    on_over: Callable[[], None] | None = None
-    """Called when a response that was parted with is over."""
+    on_close: Callable[[], None] | None = None
+    """Called when a response that was kept open is over."""
+    takes_json: bool = field(init=False)
+    takes_events: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        accept = self.headers.get("accept")
+        self.takes_json, self.takes_events = accepts(accept, JSON), accepts(accept, EVENT_STREAM)
 
     @property
-    def takes_json(self) -> bool:
-        return accepts(self.headers.get("accept"), JSON)
+    def is_answered(self) -> bool:
+        """Whether a response has begun."""
+        return self._http.status != 0
 
     @property
-    def takes_events(self) -> bool:
-        return accepts(self.headers.get("accept"), EVENT_STREAM)
+    def can_stay_open(self) -> bool:
+        return self._http.can_stay_open
 
     def stays(self, end: Callable[[], None]) -> None:
         """It stays open after the request was admitted, and ``end`` ends it when its token is no longer good."""
@@ -118,11 +82,11 @@ class Exchange:
 
     def describe(self, incoming: Incoming) -> None:
         """Name the MCP method, and the tool or prompt, in the access log of our own server."""
-        if self._connected is not None and isinstance(incoming, Request | Notification):
+        if isinstance(incoming, Request | Notification):
             name = (incoming.params or {}).get("name")
-            self._connected.note = incoming.method[:_NOTED]
+            self._http.note = incoming.method[:_NOTED]
             if isinstance(name, str):
-                self._connected.note += f" {name[:_NOTED]}"
+                self._http.note += f" {name[:_NOTED]}"
 
     async def body(self) -> bytes | Refusal:
         """The whole body, or why it was not taken.
@@ -130,26 +94,22 @@ class Exchange:
         Raises:
             ConnectionClosed: the client left.
         """
-        whole = self._connected.body_now() if self._connected is not None else None
-        if whole is not None:
-            return whole if len(whole) <= self.limits.message.bytes else self._too_large(len(whole))
-        parts: list[bytes] = []
-        size = 0
-        with trio.move_on_after(self.limits.body_timeout) as scope:
-            while True:
-                event = await self._receive()
-                if event["type"] != "http.request":
-                    raise ConnectionClosed("the client has left")
-                part = event.get("body", b"")
-                size += len(part)
-                if size > self.limits.message.bytes:
-                    return self._too_large(size)
-                parts.append(part)
-                if not event.get("more_body"):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
-        if scope.cancelled_caught:
-            return Refusal.because(408, f"expected the body within {self.limits.body_timeout:g} s, got {size} bytes")
-        raise ConnectionClosed("the client has left")
+        limit = self.limits.message.bytes
+        whole = self._http.body_now()
+        if whole is None:
+            parts: list[bytes] = []
+            size = 0
+            with trio.move_on_after(self.limits.body_timeout) as scope:
+                while size <= limit and (part := await self._http.read()):
+                    size += len(part)
+                    parts.append(part)
+            if scope.cancelled_caught:
+                within = self.limits.body_timeout
+                return Refusal.because(408, f"expected the body within {within:g} s, got {size} bytes")
+            whole = b"".join(parts)
+        if len(whole) > limit:
+            return Refusal.because(413, f"body of at least {len(whole)} bytes: the limit is {limit} bytes")
+        return whole
 
     async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
         """Do it, and call ``leave`` if the client leaves meanwhile. Only after :meth:`body`.
@@ -161,43 +121,14 @@ class Exchange:
             self.gone = True
             leave()
 
-        if self._connected is not None:
-            self._connected.on_disconnect(left)
-            await work()
-            return
+        await self._http.while_connected(work, left)
 
-        async def watch() -> None:
-            await self.disconnected()
-            left()
-
-        async with open_hidden_nursery() as nursery:
-            nursery.start_soon(watch)
-            await work()
-
-    async def disconnected(self) -> None:
-        """Wait until the client leaves. Only after :meth:`body`."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.gone = True
-
-    async def respond(
-        self, status: int, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = (), *, media: str = JSON
-    ) -> None:
+    async def respond(self, status: int, body: bytes = b"", headers: RawHeaders = (), *, media: str = JSON) -> None:
         """The whole response."""
-        self.answered = True
         head = [*self.common, *headers, (b"content-length", b"%d" % len(body))]
         if body:
             head.append((b"content-type", media.encode()))
-        start = {"type": "http.response.start", "status": status, "headers": head}
-        if self._connected is not None:
-            await self._send(start)
-            await self._send({"type": "http.response.body", "body": body})
-            return
-        with trio.move_on_after(self.limits.write_timeout) as scope:
-            await self._send(start)
-            await self._send({"type": "http.response.body", "body": body})
-        if scope.cancelled_caught:
-            self.gone = True
+        await self._http.respond(status, head, body)
 
     async def reply(self, status: int, message: Message | Sequence[Message]) -> None:
         """The whole response, one JSON-RPC message or batch; as an event where the client reads nothing else.
@@ -224,70 +155,64 @@ class Exchange:
         after = b"%d" % max(1, ceil(error.retry_after))
         await self.respond(status, encode(ErrorResponse.of(id, error)), [(b"retry-after", after)])
 
-    async def stream(self) -> None:
-        """Begin a stream of events, unless it has begun; ``write`` and ``end`` follow."""
-        if self.streaming:
-            return
-        self.answered = self.streaming = True
-        await self._write(self._beginning())
+    # Streams of events
+
+    def stream(self) -> None:
+        """Begin a stream of events, unless it has begun. Its head goes out with the first bytes."""
+        if not self.streaming:
+            self.streaming = True
+            self._http.begin(200, [*self.common, *_STREAM_HEADERS])
 
     async def write(self, data: bytes = COMMENT) -> None:
-        """Encoded events; without any, a comment that shows the line is alive.
+        """Encoded events, on a stream; without any, a comment that shows the line is alive.
 
         Raises:
             ConnectionClosed: the client did not read for too long.
         """
-        await self._write({"type": "http.response.body", "body": data, "more_body": True})
+        self.stream()
+        await self._bounded(self._http.write(data))
 
-    async def end(self) -> None:
-        """The end of the stream of events."""
-        await self._write({"type": "http.response.body", "body": b""})
-
-    # On our own server only
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether what is written goes to a server of ours, past nobody who wants to see it."""
-        return self._connected is not None and getattr(self._send, "__self__", None) is self._connected
-
-    def write_now(self, data: bytes = COMMENT) -> bytes | memoryview:
-        """:meth:`stream` and :meth:`write` as far as that needs no waiting; the rest is for :meth:`write_rest`."""
-        assert self._connected is not None
-        if not self.streaming:
-            self.answered = self.streaming = True
-            self._connected.begin(self._beginning())
-        return self._connected.write_now(data)
+    def write_now(self, data: bytes) -> bytes | memoryview:
+        """:meth:`write` as far as that needs no waiting; the rest is for :meth:`write_rest`."""
+        self.stream()
+        return self._http.write_now(data)
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
-        """Goes before anything else. The server bounds it, and cuts off who does not read."""
-        assert self._connected is not None
-        await self._connected.write_rest(rest)
+        """Goes before anything else.
 
-    def part(self) -> None:
+        Raises:
+            ConnectionClosed: as :meth:`write`.
+        """
+        await self._bounded(self._http.write_rest(rest))
+
+    async def end(self) -> None:
+        """The end of the stream of events.
+
+        Raises:
+            ConnectionClosed: as :meth:`write`.
+        """
+        await self._bounded(self._http.finish())
+
+    def keep_open(self) -> None:
         """Nobody waits for the end of this stream any more. What came with the request is forgotten."""
-        assert self._connected is not None
-        self.parted = True
+        self.is_kept_open = True
         self.headers = _NO_HEADERS
-        self._connected.part()
+        self._http.keep_open()
 
-    def over(self) -> None:
-        """The end of a stream that was parted with, complete or not."""
-        assert self._connected is not None
-        self._connected.over()
-        callback, self.on_over = self.on_over, None
-        if callback is not None:
-            callback()
+    def close(self) -> None:
+        """The end of a stream that was kept open, complete or not."""
+        self._http.close()
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close()
 
-    def _beginning(self) -> MutableMapping[str, Any]:
-        return {"type": "http.response.start", "status": 200, "headers": [*self.common, *_STREAM_HEADERS]}
-
-    def _too_large(self, size: int) -> Refusal:
-        limit = self.limits.message.bytes
-        return Refusal.because(413, f"body of at least {size} bytes: the limit is {limit} bytes")
-
-    async def _write(self, event: MutableMapping[str, Any]) -> None:
+    async def _bounded(self, write: Awaitable[None]) -> None:
         with trio.move_on_after(self.limits.write_timeout) as scope:
-            await self._send(event)
+            try:
+                await write
+            except ConnectionClosed:
+                self.gone = True
+                raise
         if scope.cancelled_caught:
             self.gone = True
             raise ConnectionClosed("the client does not read")

@@ -63,7 +63,6 @@ class LegacyChannel:
         """
         if not self._exchange.streaming:
             async with self._writing:
-                await self._exchange.stream()
                 await self._exchange.write(sse.encode(self._endpoint.encode("ascii"), event="endpoint"))
         try:
             with trio.move_on_after(self._first_message_timeout):
@@ -100,9 +99,8 @@ class LegacyChannel:
 
     # The exchanges' side
 
-    async def watch(self) -> None:
-        """Wait until the client closes the stream, which breaks the channel like a pipe."""
-        await self._exchange.disconnected()
+    def leave(self) -> None:
+        """The client has closed the stream, which breaks the channel like a pipe."""
         self._break(_LEFT)
 
     async def keep_alive(self) -> None:

@@ -13,6 +13,7 @@ Source: MCP 2024-11-05, basic/transports, "HTTP with SSE".
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, quote
 
@@ -21,8 +22,9 @@ from attrs import frozen
 
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.http.server.asgi import Scope
 from mcptrio.http.server.decoder import Decoder
-from mcptrio.http.server.exchange import Exchange, Scope
+from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.legacy_channel import LegacyChannel
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.rules import Refusal
@@ -82,11 +84,16 @@ class LegacySSE:
         self._channels[id] = channel
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_watch, channel, nursery.cancel_scope)
+
+                def leave() -> None:
+                    """Everything in flight is told so; what does not heed it is cancelled."""
+                    channel.leave()
+                    nursery.cancel_scope.deadline = trio.current_time() + _GOODBYE
+
                 nursery.start_soon(channel.keep_alive)
                 exchange.stays(nursery.cancel_scope.cancel)
                 try:
-                    await self._engine.serve(channel, principal=principal)
+                    await exchange.while_connected(partial(self._engine.serve, channel, principal=principal), leave)
                 except Overloaded as error:
                     # Out of the nursery, which would wrap it into a group.
                     refused = error
@@ -127,12 +134,6 @@ class LegacySSE:
 
 
 _UNKNOWN: Final = Refusal.because(404, "no such session; begin anew with a GET of the stream")
-
-
-async def _watch(channel: LegacyChannel, scope: trio.CancelScope) -> None:
-    """When the client leaves, everything in flight is told so; what does not heed it is cancelled."""
-    await channel.watch()
-    scope.deadline = trio.current_time() + _GOODBYE
 
 
 def _id_in(scope: Scope) -> str:

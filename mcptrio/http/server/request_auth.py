@@ -13,7 +13,7 @@ import ssl
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.errors import AuthorizationError, InsufficientScope, InvalidRequest
 from mcptrio.http.headers import Headers
-from mcptrio.http.server.exchange import Scope
+from mcptrio.http.server.asgi import Scope
 from mcptrio.http.server.rules import Refusal
 from mcptrio.protocol.messages import ErrorResponse
 

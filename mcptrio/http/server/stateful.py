@@ -275,7 +275,7 @@ async def _read(reader: Reader, exchange: Exchange, *, primed: bool = False, end
     if reader.stream.id.startswith(STANDING):
         exchange.stays(reader.dismiss)
     try:
-        await exchange.stream()
+        exchange.stream()
         if not primed:
             # A server sends the head of a response with its first bytes, and the client waits for it.
             await exchange.write()

@@ -53,7 +53,7 @@ async def answer(
                 reply,
                 principal=principal,
                 opened=reply.opened,
-                standing=exchange.is_direct and exchange.takes_events,
+                standing=exchange.can_stay_open and exchange.takes_events,
             )
         except Overloaded as error:
             overloaded = error
@@ -68,7 +68,7 @@ async def answer(
         exchange.stays(partial(reply.leave, "the access token is no longer good"))
     await exchange.while_connected(work, reply.leave)
     if stands:
-        reply.part()
+        reply.keep_open()
         return
     if exchange.gone or reply.written is not None:
         return
@@ -177,10 +177,10 @@ class _Reply:
         elif self._exchange.takes_events and not self._closed and self.final is None:
             self._begin()
 
-    def part(self) -> None:
+    def keep_open(self) -> None:
         """The stream goes on without the task that has begun it."""
         self.written = None
-        self._exchange.part()
+        self._exchange.keep_open()
 
     async def end(self) -> None:
         """Everything has been written: the response is complete."""
@@ -191,9 +191,11 @@ class _Reply:
                 pass
 
     def write_now(self) -> bool:
-        """See :meth:`write`. Whether it could be done without waiting."""
-        if not self._exchange.is_direct:
-            return False
+        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working.
+
+        Returns:
+            Whether that was possible without waiting.
+        """
         is_written = False
         try:
             self._rest = self._exchange.write_now(self._take() or COMMENT)
@@ -207,16 +209,11 @@ class _Reply:
         return True
 
     async def write(self) -> None:
-        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working."""
-        assert self._outbox is not None
+        """Write what :meth:`write_now` has left, and what was queued meanwhile."""
         is_written = False
         try:
-            if self._rest:
-                rest, self._rest = self._rest, b""
-                await self._exchange.write_rest(rest)
-            else:
-                await self._exchange.stream()
-                await self._exchange.write(self._take() or COMMENT)
+            rest, self._rest = self._rest, b""
+            await self._exchange.write_rest(rest)
             # Everything that waited goes out in one write: 6 to 11 times the events per second.
             while data := self._take():
                 await self._exchange.write(data)
@@ -233,8 +230,9 @@ class _Reply:
         """Nothing can be written any more."""
         assert self._outbox is not None
         self._exchange.gone = True
-        self._outbox.abort()
+        # First: a handler that waits for room is cancelled, and does not hear of a full outbox.
         self.leave()
+        self._outbox.abort()
         self._writing = False
         self._finish()
 
@@ -271,7 +269,7 @@ class _Reply:
         if self.written is not None:
             self.written.set()
         elif self._exchange.gone or self._silence.writers.ended:
-            self._exchange.over()
+            self._exchange.close()
         else:
             self._silence.writers.start_soon(self._end_alone)
 
@@ -279,4 +277,4 @@ class _Reply:
         try:
             await self.end()
         finally:
-            self._exchange.over()
+            self._exchange.close()

@@ -23,8 +23,9 @@ import trio
 
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.http.server.asgi import Receive, Scope, Send
 from mcptrio.http.server.decoder import Decoder
-from mcptrio.http.server.exchange import Exchange, Receive, Scope, Send
+from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.subprotocol import SUBPROTOCOL, CloseCode, describe
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Incoming, Message
@@ -52,8 +53,8 @@ class Upgrade:
         self._answerable = "websocket.http.response" in (scope.get("extensions") or {})
 
     async def respond(self, event: MutableMapping[str, Any]) -> None:
-        """The ``send`` of an :class:`Exchange` that refuses it. Where the ASGI server has no words for a response, it
-        makes a 403 without a body of it."""
+        """The ``send`` of an exchange that refuses it. Where the ASGI server has no words for a response, it makes a
+        403 without a body of it."""
         if self._answerable:
             await self.send({**event, "type": f"websocket.{event['type']}"})
         elif event["type"] == "http.response.start":

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from mcptrio.http.extension import EXTENSION
+from mcptrio.http.exchange import EXTENSION
 from tests.http.engine.served import UPGRADE, Receive, Send, answering, connected, serving
 
 __all__: list[str] = []

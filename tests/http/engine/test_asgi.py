@@ -18,7 +18,7 @@ from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.http.engine.server import run_engine
 from mcptrio.http.engine.server import serve_asgi as serve
-from mcptrio.http.extension import EXTENSION
+from mcptrio.http.exchange import EXTENSION
 from tests.http.engine.served import POST, UPGRADE, Receive, Send, answering, connected, serving
 
 __all__: list[str] = []
@@ -297,11 +297,10 @@ async def test_application_that_knows_us_needs_no_task_to_notice_that_the_client
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         exchange = scope["extensions"][EXTENSION]
         bodies.extend([exchange.body_now(), exchange.body_now()])
-        exchange.on_disconnect(left.set)
         began.set()
-        await left.wait()
+        await exchange.while_connected(left.wait, left.set)
         again = trio.Event()
-        exchange.on_disconnect(again.set)
+        await exchange.while_connected(trio.lowlevel.checkpoint, again.set)
         assert again.is_set(), "it has left already"
 
     async with serving(app) as port:
@@ -526,9 +525,9 @@ async def test_a_response_goes_on_without_its_application_and_the_next_one_follo
         if scope["path"] == "/whole":
             await answering({"status": 200}, {"body": b"whole"})(scope, receive, send)
             return
-        exchange.begin({"type": "http.response.start", "status": 200, "headers": []})
+        exchange.begin(200, [])
         assert exchange.write_now(b"first") == b""
-        exchange.part()
+        exchange.keep_open()
         parted.append(exchange)
 
     async with serving(app) as port, connected(port) as client:
@@ -540,8 +539,8 @@ async def test_a_response_goes_on_without_its_application_and_the_next_one_follo
         assert exchange.write_now(b"second") == b""
         await trio.testing.wait_all_tasks_blocked()
         assert b"whole" not in got
-        await exchange.send({"type": "http.response.body", "body": b"third"})
-        exchange.over()
+        await exchange.finish(b"third")
+        exchange.close()
         while b"whole" not in got:
             got += await client.stream.receive_some()
         # And one that comes when nothing is known of requests any more.
@@ -560,10 +559,10 @@ async def test_who_leaves_a_response_that_was_parted_with_is_told_of_and_the_con
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         exchange = scope["extensions"][EXTENSION]
         exchanges.append(exchange)
-        exchange.on_disconnect(left.set)
-        exchange.begin({"type": "http.response.start", "status": 200, "headers": []})
+        await exchange.while_connected(trio.lowlevel.checkpoint, left.set)
+        exchange.begin(200, [])
         exchange.write_now(b"first")
-        exchange.part()
+        exchange.keep_open()
 
     async with serving(app) as port:
         async with connected(port) as client:
@@ -572,7 +571,7 @@ async def test_who_leaves_a_response_that_was_parted_with_is_told_of_and_the_con
             assert not left.is_set()
             await client.stream.send_eof()
             await left.wait()
-            exchanges[0].over()
+            exchanges[0].close()
             # It was not complete, so it ends with the connection.
             while await client.stream.receive_some():
                 pass

@@ -1,0 +1,109 @@
+"""HTTP exchanges on ASGI servers other than our engine, such as Uvicorn and Hypercorn.
+
+Made by the ASGI entry for each request in which it does not find one of the engine's. ASGI has no bound on a write and
+no call when the client leaves: here are a deadline and a task for them.
+
+Source: ASGI 3.0, HTTP message format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final, TypeAlias
+
+import trio
+
+from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.http.exchange import EXTENSION, HTTPExchange, RawHeaders
+
+__all__ = ["ASGIExchange", "Receive", "Scope", "Send", "exchange_of"]
+
+Scope: TypeAlias = "MutableMapping[str, Any]"
+Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
+Send: TypeAlias = "Callable[[MutableMapping[str, Any]], Awaitable[None]]"
+
+_NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
+
+
+def exchange_of(scope: Scope, receive: Receive, send: Send, *, write_timeout: float) -> HTTPExchange:
+    """The engine's exchange, unless an application in between wants to see what is sent."""
+    sender: object = getattr(send, "__self__", None)
+    found: HTTPExchange | None = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
+    return found if found is not None and found is sender else ASGIExchange(receive, send, write_timeout)
+
+
+class ASGIExchange:
+    """See :class:`mcptrio.http.exchange.HTTPExchange`.
+
+    Args:
+        write_timeout: seconds for a whole response.
+    """
+
+    can_stay_open = False
+
+    def __init__(self, receive: Receive, send: Send, write_timeout: float) -> None:
+        self.status = 0
+        self.note = ""
+        self._receive = receive
+        self._send = send
+        self._write_timeout = write_timeout
+        self._is_read = False
+        self._start: MutableMapping[str, Any] | None = None
+        """The head of the response, until it is sent."""
+
+    def body_now(self) -> bytes | None:
+        return None
+
+    async def read(self) -> bytes:
+        while not self._is_read:
+            event = await self._receive()
+            if event["type"] != "http.request":
+                raise ConnectionClosed("the client has left")
+            self._is_read = not event.get("more_body")
+            if body := event.get("body", b""):
+                return bytes(body)
+        return b""
+
+    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
+        async def watch() -> None:
+            while (await self._receive())["type"] != "http.disconnect":
+                pass
+            leave()
+
+        async with open_hidden_nursery() as nursery:
+            nursery.start_soon(watch)
+            await work()
+
+    async def respond(self, status: int, headers: RawHeaders, body: bytes = b"") -> None:
+        self.begin(status, headers)
+        with trio.move_on_after(self._write_timeout):
+            await self._emit(body, more=False)
+
+    def begin(self, status: int, headers: RawHeaders) -> None:
+        self.status = status
+        self._start = {"type": "http.response.start", "status": status, "headers": headers}
+
+    async def write(self, data: bytes) -> None:
+        await self._emit(data, more=True)
+
+    def write_now(self, data: bytes) -> bytes | memoryview:
+        return data
+
+    async def write_rest(self, rest: bytes | memoryview) -> None:
+        await self._emit(bytes(rest), more=True)
+
+    async def finish(self) -> None:
+        await self._emit(b"", more=False)
+
+    def keep_open(self) -> None:
+        raise RuntimeError("an ASGI server ends the response when the application returns")
+
+    def close(self) -> None:
+        raise RuntimeError("expected finish(): the response was not kept open")
+
+    async def _emit(self, body: bytes, *, more: bool) -> None:
+        start, self._start = self._start, None
+        if start is not None:
+            await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
