@@ -57,19 +57,17 @@ STDIO_ALONE = """
 """
 HTTP = """
     ground/shares
-    http/client_address http/headers
+    http/headers
     http/engine/admission http/engine/connection http/engine/exchange http/engine/request_parser http/engine/server
     http/engine/wire
-    http/server/app http/server/asgi http/server/decoder http/server/exchange http/server/keepalives http/server/origins
-    http/server/owner_rates http/server/owners http/server/rules
+    http/server/app http/server/decoder http/server/exchange http/server/keepalives http/server/rules
     protocol/envelope
 """
 HTTP_SESSION = """
-    http/server/replicas http/server/request_auth http/server/session http/server/sessions http/server/stateful
-    http/server/streams
+    http/server/session http/server/sessions http/server/stateful http/server/streams
     outbox
     protocol/revisions/v2025_11_25
-    runtime/conversation runtime/workers
+    runtime/workers
     stores/memory
 """
 HTTP_ALONE = """

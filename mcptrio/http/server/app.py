@@ -2,8 +2,19 @@
 
 Served by :mod:`mcptrio.http.engine.server`, or mounted in somebody else's ASGI application on Trio. It reads the
 request, asks the rules what it is, and hands it to whoever answers it.
-The one rule: nothing reaches the engine that was not let through by address, host, origin, limits and authentication,
-in this order.
+The one rule: a request passes the same checks in the same order, whatever its path, as far as the path has them:
+
+===========  =======  ========================  ========================  ==================  =======================
+path         rate     ``Host``                  ``Origin``                method and head     place, then guard
+===========  =======  ========================  ========================  ==================  =======================
+engine       yes      421 if not served         403 if not allowed        as MCP has them     both; 503, 401, 403
+page         yes      421, probes excepted      allowed ones may read     405                 none
+document     yes      421                       every one may read        405                 none
+plugin       yes      421                       its own affair            its own affair      a place; 503
+nowhere      yes      --                        allowed ones may read     404                 none
+===========  =======  ========================  ========================  ==================  =======================
+
+A preflight of an origin that may read is answered first.
 
 Source: MCP 2026-07-28, 2025-11-25 and 2024-11-05, basic/transports; ASGI 3.0; Fetch standard, "HTTP extensions" (CORS).
 """
@@ -12,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from enum import Enum
+from functools import lru_cache, partial
+from typing import Any, Final
 
 import orjson
 import trio
@@ -21,10 +33,12 @@ from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
+from mcptrio.ground.networks import network_of
 from mcptrio.ground.shares import Place, Places
 from mcptrio.http.client_address import Proxies
+from mcptrio.http.exchange import EXTENSION, HTTPExchange
 from mcptrio.http.headers import Headers
-from mcptrio.http.server.asgi import ASGIExchange, Receive, Scope, Send, exchange_of
+from mcptrio.http.server.asgi import ASGIExchange, Receive, Scope, Send
 from mcptrio.http.server.cors import answer_preflight, every_origin, is_preflight, one_origin
 from mcptrio.http.server.decoder import Decoder
 from mcptrio.http.server.exchange import Exchange
@@ -34,7 +48,6 @@ from mcptrio.http.server.legacy_sse import LegacyPaths, LegacySSE
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.origins import HostPolicy, OriginPolicy
 from mcptrio.http.server.owner_rates import OwnerRates
-from mcptrio.http.server.owners import address_owner, principal_owner
 from mcptrio.http.server.reauthorization import Stays
 from mcptrio.http.server.request_auth import refusal_of, request_head
 from mcptrio.http.server.rules import (
@@ -45,6 +58,7 @@ from mcptrio.http.server.rules import (
     Refusal,
     judge_bodiless,
     judge_head,
+    judge_page,
     judge_post,
     judge_upgrade,
 )
@@ -56,26 +70,22 @@ from mcptrio.protocol.messages import Incoming, Request
 
 __all__ = ["HTTPApp"]
 
+_HOSTS: Final = 100
+"""Values of ``Host`` whose verdict is remembered."""
+_NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
+
+_Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NOWHERE")
+"""What a path leads to; see the table above."""
+
 
 @frozen
-class _Place:
-    """A path that reaches the engine: its exchanges are counted, authenticated, and have a body."""
-
-    methods: tuple[str, ...]
+class _Path:
+    kind: _Kind
     serve: Callable[[Exchange, Scope, bytes, Principal | None], Awaitable[None]]
-    """Answers an exchange; raises Overloaded before it has sent anything, ConnectionClosed at any time."""
-
-
-@frozen
-class _Page:
-    """A path that every client may read: health, public documents."""
-
-    show: Callable[[Exchange], Awaitable[None]]
-    is_public: bool = False
-    """Whether web pages of every origin may read it."""
+    """Answers an exchange; for the engine it raises Overloaded before it has sent anything, or ConnectionClosed."""
+    methods: tuple[str, ...] = ("GET", "HEAD")
     any_host: bool = False
     """Whether it is served whatever ``Host`` says: probes call by address."""
-    methods: tuple[str, ...] = ("GET", "HEAD")
 
 
 class HTTPApp:
@@ -113,33 +123,36 @@ class HTTPApp:
         self._silence = Silence(engine, {self._limits.keepalive_interval, self._limits.stream_delay})
         self._sessions = Sessions(engine, sessions, events, bus, self._limits, self._silence)
         self._websocket = None if websocket is None else websocket.rstrip("/")
-        self._hosts = hosts or HostPolicy()
+        self._is_host_served = lru_cache(_HOSTS)((hosts or HostPolicy()).allows)
         self._origins = origins or OriginPolicy()
         self._guard = guard
         self._stays = Stays(engine, guard) if guard is not None else None
-        self._documents = guard.documents if guard is not None else {}
         self._proxies = proxies or None
         bounds = self._limits
-        self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses)
+        rated = bounds.address_rate > 0
+        self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses) if rated else None
         self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
         self._decoder = Decoder(bounds.message, bounds.parse_share, bounds.addresses)
-        self._front = _Page(partial(show_front_page, path))
+        self._front = _Path(_Kind.PAGE, partial(show_front_page, path))
         self._open = Places(self._limits.streams)
         self._routed = Places(self._limits.streams)
         """Exchanges of plugins' own routes, apart, so that they cannot take those of the endpoint."""
         self._leaving = False
-        self._endpoint = _Place(STREAMABLE, self._answer)
-        places = {path: self._endpoint}
+        self._endpoint = _Path(_Kind.ENGINE, self._answer, STREAMABLE)
+        paths = {path: self._endpoint}
         if legacy is not None:
             sse = LegacySSE(engine, legacy, self._limits, self._decoder)
-            places |= {legacy.stream: _Place(("GET",), sse.open), legacy.messages: _Place(("POST",), sse.post)}
-        self._places: dict[str, _Place | _Page] = {path.rstrip("/"): place for path, place in places.items()}
+            paths |= {
+                legacy.stream: _Path(_Kind.ENGINE, sse.open, ("GET",)),
+                legacy.messages: _Path(_Kind.ENGINE, sse.post, ("POST",)),
+            }
+        self._paths = {name.rstrip("/"): each for name, each in paths.items()}
         if self._websocket is not None:
-            self._places.setdefault(self._websocket, _Page(_ask_for_upgrade))
-        for path, document in (guard.documents if guard is not None else {}).items():
-            self._places.setdefault(path, _Page(partial(_show_document, document), is_public=True))
-        self._places.setdefault("/healthz", _Page(_say_alive, any_host=True))
-        self._places.setdefault("/readyz", _Page(self._say_ready, any_host=True))
+            self._paths.setdefault(self._websocket, _Path(_Kind.PAGE, _ask_for_upgrade))
+        for name, document in (guard.documents if guard is not None else {}).items():
+            self._paths.setdefault(name, _Path(_Kind.DOCUMENT, partial(_show_document, document)))
+        self._paths.setdefault("/healthz", _Path(_Kind.PAGE, _say_alive, any_host=True))
+        self._paths.setdefault("/readyz", _Path(_Kind.PAGE, self._say_ready, any_host=True))
 
     @property
     def exchanges(self) -> int:
@@ -160,62 +173,59 @@ class HTTPApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._route(scope, receive, send)
+            await self._take_request(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _live(receive, send)
         elif scope["type"] == "websocket":
-            await self._upgrade(scope, receive, send)
+            await self._take_upgrade(scope, receive, send)
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        http = exchange_of(scope, receive, send, write_timeout=self._limits.write_timeout)
-        exchange = Exchange(Headers(scope["headers"]), self._limits, http)
-        self._reveal(scope)
-        path = self._path_in(scope)
-        place = self._places.get(path)
-        routed = self._engine.route(path) if place is None else None
-        if routed is None:
-            is_allowed = self._share_with_origin(exchange, place)
-            if is_allowed and is_preflight(scope["method"], exchange.headers):
-                await answer_preflight(exchange, STREAMABLE if place is None else place.methods)
-                return
-        if await self._is_too_often(exchange, scope):
+    async def _take_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        http: HTTPExchange | None = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
+        sender: object = getattr(send, "__self__", None)
+        if http is None or sender is not http:
+            # Another server's, or an application in between sees what is sent.
+            http = ASGIExchange(receive, send, self._limits.write_timeout)
+        exchange = self._exchange(scope, http)
+        path = self._find(scope, exchange.headers, receive, send)
+        may_read = self._share_with_origin(exchange, path)
+        if may_read and is_preflight(scope["method"], exchange.headers):
+            await answer_preflight(exchange, path.methods)
             return
-        if routed is not None:
-            await self._pass_on(routed, exchange, scope, receive, send)
-            return
-        if place is None and path == "" and wants_front_page(scope["method"], exchange.headers):
-            place = self._front
-        if place is None:
-            await exchange.respond(404)
-        elif isinstance(place, _Place):
-            await self._admit(place, exchange, scope)
-        elif place.any_host or await self._is_served_here(exchange):
-            await _show(place, exchange, scope["method"])
-        if not (exchange.is_answered or exchange.is_kept_open):
+        await self._serve(path, exchange, scope)
+        if not (exchange.is_answered or exchange.is_kept_open or path.kind is _Kind.PLUGIN):
             # The client left before the first byte. An ASGI application completes its response all the same: frameworks
             # around it take none for an error, and the access log has the status that nginx made known for this.
             with suppress(OSError):
                 await exchange.respond(499)
 
-    async def _upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _take_upgrade(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Open a WebSocket, by the same rules as a request."""
         upgrade = Upgrade(scope, receive, send)
-        http = ASGIExchange(receive, upgrade.respond, self._limits.write_timeout)
-        exchange = Exchange(Headers(scope["headers"]), self._limits, http)
         if (await receive())["type"] != "websocket.connect":
             return
-        self._reveal(scope)
-        if await self._is_too_often(exchange, scope):
-            return
-        if self._path_in(scope) == self._websocket:
-            await self._admit(upgrade, exchange, scope)
-        else:
-            await exchange.respond(404)
+        exchange = self._exchange(scope, ASGIExchange(receive, upgrade.respond, self._limits.write_timeout))
+        is_ours = self._path_in(scope) == self._websocket
+        path = _Path(_Kind.ENGINE, partial(self._open_websocket, upgrade)) if is_ours else _NOWHERE
+        await self._serve(path, exchange, scope)
 
-    def _reveal(self, scope: Scope) -> None:
-        """Put the client's own address and scheme into the scope, also behind a trusted proxy."""
+    def _exchange(self, scope: Scope, http: HTTPExchange) -> Exchange:
+        """Also puts the client's own address and scheme into the scope, behind a trusted proxy."""
         if self._proxies is not None:
             self._proxies.reveal(scope)
+        client = scope.get("client")
+        # A Unix socket has a path and no port. It counts for nobody.
+        owner = network_of(client[0]) if client and client[1] is not None else None
+        return Exchange(Headers(scope["headers"]), self._limits, http, owner)
+
+    def _find(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> _Path:
+        name = self._path_in(scope)
+        path = self._paths.get(name)
+        if path is not None:
+            return path
+        app = self._engine.route(name)
+        if app is not None:
+            return _Path(_Kind.PLUGIN, partial(_pass_on, app, receive, send))
+        return self._front if name == "" and wants_front_page(scope["method"], headers) else _NOWHERE
 
     def _path_in(self, scope: Scope) -> str:
         """The path below the mount point, without a slash at its end.
@@ -233,124 +243,112 @@ class HTTPApp:
         return below
 
     def _is_known(self, path: str) -> bool:
-        return path in self._places or self._engine.route(path) is not None
+        return path in self._paths or self._engine.route(path) is not None
 
-    def _share_with_origin(self, exchange: Exchange, place: _Place | _Page | None) -> bool:
+    def _share_with_origin(self, exchange: Exchange, path: _Path) -> bool:
         """Let the web page that asks read the response, whatever its status, if its origin is allowed.
 
         Source: Fetch standard, "CORS protocol and HTTP responses".
         """
         origin = exchange.headers.get("origin")
-        if origin is None:
+        if origin is None or path.kind is _Kind.PLUGIN:
             return False
-        is_public = isinstance(place, _Page) and place.is_public
+        is_public = path.kind is _Kind.DOCUMENT
         if not (is_public or self._origins.allows(origin)):
             return False
         exchange.common += every_origin() if is_public else one_origin(origin)
         return True
 
-    async def _is_too_often(self, exchange: Exchange, scope: Scope) -> bool:
-        """Whether the address sends requests too often; if so, 429 has been answered."""
-        wait = self._rates.wait(address_owner(scope))
-        if wait is not None:
-            await exchange.overloaded(RateLimited("too many requests from this address", retry_after=wait))
-        return wait is not None
-
-    async def _is_served_here(self, exchange: Exchange) -> bool:
-        """Whether ``Host`` names this server; if not, 421 has been answered."""
-        allowed = self._hosts.allows(exchange.headers.get("host"))
-        if not allowed:
-            await exchange.refuse(Refusal.because(421, "Host: not served here"))
-        return allowed
-
-    async def _pass_on(self, app: ASGIApp, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
-        """To the application of a plugin, which judges origins and principals by itself."""
-        if not await self._is_served_here(exchange):
-            return
-        place = self._routed.take(address_owner(scope))
-        if place is None:
-            await self._refuse_one_more(exchange)
-            return
-        try:
-            await app(scope, receive, send)
-        finally:
-            self._routed.give_back(place)
-
-    async def _admit(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope) -> None:
-        if not await self._is_served_here(exchange):
-            return
-        if not self._origins.allows(exchange.headers.get("origin")):
-            await exchange.refuse(Refusal.because(403, "Origin: not allowed"))
-            return
-        limits, headers = self._limits, exchange.headers
-        if isinstance(wanted, Upgrade):
-            refusal = judge_upgrade(headers, wanted.subprotocols, header_bytes=limits.header_bytes)
-        else:
-            refusal = judge_head(
-                scope["method"],
-                headers,
-                methods=wanted.methods,
-                header_bytes=limits.header_bytes,
-                body_bytes=limits.message.bytes,
-            )
+    async def _serve(self, path: _Path, exchange: Exchange, scope: Scope) -> None:
+        """Check a request in the order of the table, and have it answered."""
+        refusal = self._judge(path, exchange, scope)
         if refusal is not None:
             await exchange.refuse(refusal)
             return
-        held = self._open.take(address_owner(scope))
+        if path.kind is not _Kind.ENGINE and path.kind is not _Kind.PLUGIN:
+            await path.serve(exchange, scope, b"", None)
+            return
+        places = self._open if path.kind is _Kind.ENGINE else self._routed
+        held = places.take(exchange.owner)
         if held is None:
-            await self._refuse_one_more(exchange)
+            await exchange.refuse(self._one_too_many())
             return
         try:
-            await self._serve(wanted, exchange, scope, held)
-        except ConnectionClosed:
-            pass  # the client has left
+            await (self._admit if path.kind is _Kind.ENGINE else _let_pass)(path, exchange, scope, held)
         finally:
             if exchange.is_kept_open:
-                exchange.on_close = partial(self._leave, exchange, held)
+                exchange.on_close = partial(_give_back, places, exchange, held)
             else:
-                self._leave(exchange, held)
+                _give_back(places, exchange, held)
 
-    def _leave(self, exchange: Exchange, held: Place) -> None:
-        if exchange.stay is not None:
-            exchange.stay.over()
-        self._open.give_back(held)
+    def _judge(self, path: _Path, exchange: Exchange, scope: Scope) -> Refusal | None:
+        """What is checked before the request has a place. ``None`` lets it pass."""
+        headers, limits, method = exchange.headers, self._limits, scope.get("method", "GET")
+        if self._rates is not None and (wait := self._rates.wait(exchange.owner)) is not None:
+            return Refusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
+        if path.kind is _Kind.NOWHERE:
+            return Refusal(404)
+        if not (path.any_host or self._is_host_served(headers.get("host"))):
+            return Refusal.because(421, "Host: not served here")
+        if path.kind is _Kind.PLUGIN:
+            return None
+        if path.kind is not _Kind.ENGINE:
+            return judge_page(method, path.methods)
+        origin = headers.get("origin")
+        if origin is not None and not self._origins.allows(origin):
+            return Refusal.because(403, "Origin: not allowed")
+        if scope["type"] == "websocket":
+            return judge_upgrade(headers, scope.get("subprotocols") or (), header_bytes=limits.header_bytes)
+        return judge_head(
+            method,
+            headers,
+            methods=path.methods,
+            header_bytes=limits.header_bytes,
+            body_bytes=limits.message.bytes,
+        )
 
-    async def _refuse_one_more(self, exchange: Exchange) -> None:
+    def _one_too_many(self) -> Refusal:
         limit = self._limits.streams
-        await exchange.overloaded(
+        return Refusal.overloaded(
             Overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client")
         )
 
-    async def _serve(self, wanted: _Place | Upgrade, exchange: Exchange, scope: Scope, held: Place) -> None:
-        principal: Principal | None = None
-        if self._guard is not None:
-            try:
-                head = request_head(scope, exchange.headers, is_beside=wanted is not self._endpoint)
-                principal = await self._guard.admit(head)
-            except AuthorizationError as error:
-                await exchange.refuse(refusal_of(error))
-                return
-            except Overloaded as error:
-                await exchange.overloaded(error)
-                return
-            if self._stays is not None and principal is not None:
-                exchange.stay = self._stays.of(head, principal)
-            # Users behind one proxy have one address; from here on each counts for itself.
-            if principal is not None and not self._open.hand_over(held, principal_owner(principal)):
-                await self._refuse_one_more(exchange)
-                return
+    async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, held: Place) -> None:
+        """Ask the guard, read the body, and have the engine answer."""
+        principal = await self._authorize(path, exchange, scope)
+        if isinstance(principal, Refusal):
+            await exchange.refuse(principal)
+            return
+        # Users behind one proxy have one address; from here on each counts for itself.
+        if principal is not None and not self._open.hand_over(held, repr(principal.identity)):
+            await exchange.refuse(self._one_too_many())
+            return
         exchange.owner = held.owner
-        if isinstance(wanted, Upgrade):
-            await serve_websocket(self._engine, wanted, exchange, self._decoder, principal)
-            return
-        body = await exchange.body()
-        if isinstance(body, Refusal):
-            await exchange.refuse(body)
-            return
         try:
-            await wanted.serve(exchange, scope, body, principal)
+            body = b"" if scope["type"] == "websocket" else await exchange.body()
+            if isinstance(body, Refusal):
+                await exchange.refuse(body)
+            else:
+                await path.serve(exchange, scope, body, principal)
         except Overloaded as error:
             await exchange.overloaded(error)
+        except ConnectionClosed:
+            pass  # the client has left
+
+    async def _authorize(self, path: _Path, exchange: Exchange, scope: Scope) -> Principal | Refusal | None:
+        """On whose behalf the request is made, as the guard says; ``None`` without a guard, or for nobody."""
+        if self._guard is None:
+            return None
+        head = request_head(scope, exchange.headers, is_beside=path is not self._endpoint)
+        try:
+            principal = await self._guard.admit(head)
+        except AuthorizationError as error:
+            return refusal_of(error)
+        except Overloaded as error:
+            return Refusal.overloaded(error)
+        if self._stays is not None and principal is not None:
+            exchange.stay = self._stays.of(head, principal)
+        return principal
 
     async def _answer(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
         method: str = scope["method"]
@@ -368,7 +366,7 @@ class HTTPApp:
             await exchange.refuse(lacking)
         elif isinstance(decision, Answer):
             await answer(self._engine, exchange, decision.message, principal, self._silence)
-        elif isinstance(decision, Initialize) and (wait := self._wait_to_open(scope, principal)) is not None:
+        elif isinstance(decision, Initialize) and (wait := self._session_rates.wait(exchange.owner)) is not None:
             refused = RateLimited("too many new sessions from this client", retry_after=wait)
             await exchange.overloaded(refused, decision.request.id)
         else:
@@ -378,12 +376,12 @@ class HTTPApp:
                 id = incoming.id if isinstance(incoming, Request) else None
                 await exchange.overloaded(error, id)
 
-    def _wait_to_open(self, scope: Scope, principal: Principal | None) -> float | None:
-        """Seconds until the client may open one more session; ``None`` if it may now."""
-        owner = address_owner(scope) if principal is None else principal_owner(principal)
-        return self._session_rates.wait(owner)
+    async def _open_websocket(
+        self, upgrade: Upgrade, exchange: Exchange, _scope: Scope, _body: bytes, principal: Principal | None
+    ) -> None:
+        await serve_websocket(self._engine, upgrade, exchange, self._decoder, principal)
 
-    async def _say_ready(self, exchange: Exchange) -> None:
+    async def _say_ready(self, exchange: Exchange, *_: object) -> None:
         found = self._engine.readiness()
         ready = found.ready and not self._engine.draining and not self._leaving
         await exchange.respond(200 if ready else 503, orjson.dumps({"ready": ready, "plugins": dict(found.plugins)}))
@@ -401,29 +399,37 @@ class HTTPApp:
         return refusal_of(demand, scopes=scopes)
 
 
-async def _show(page: _Page, exchange: Exchange, method: str) -> None:
-    if method in page.methods:
-        await page.show(exchange)
-    elif method == "OPTIONS":
-        await exchange.respond(204, headers=[(b"allow", _allowed(page.methods))])
-    else:
-        await exchange.respond(405, headers=[(b"allow", _allowed(page.methods))])
+async def _pass_on(app: ASGIApp, receive: Receive, send: Send, _exchange: Exchange, scope: Scope, *_: object) -> None:
+    await app(scope, receive, send)
 
 
-async def _say_alive(exchange: Exchange) -> None:
+async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _held: Place) -> None:
+    await path.serve(exchange, scope, b"", None)
+
+
+def _give_back(places: Places, exchange: Exchange, held: Place) -> None:
+    if exchange.stay is not None:
+        exchange.stay.over()
+    places.give_back(held)
+
+
+async def _say_alive(exchange: Exchange, *_: object) -> None:
     await exchange.respond(200, b'{"status":"ok"}')
 
 
-async def _show_document(document: bytes, exchange: Exchange) -> None:
+async def _show_document(document: bytes, exchange: Exchange, *_: object) -> None:
     await exchange.respond(200, document, headers=[(b"cache-control", b"public, max-age=300")])
 
 
-async def _ask_for_upgrade(exchange: Exchange) -> None:
+async def _ask_for_upgrade(exchange: Exchange, *_: object) -> None:
     await exchange.respond(426, headers=[(b"upgrade", b"websocket"), (b"connection", b"upgrade")])
 
 
-def _allowed(methods: tuple[str, ...]) -> bytes:
-    return ", ".join((*methods, "OPTIONS")).encode("ascii")
+async def _say_nothing(*_: object) -> None:
+    """Nothing is here: the request has been refused before."""
+
+
+_NOWHERE: Final = _Path(_Kind.NOWHERE, _say_nothing, STREAMABLE)
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -8,29 +8,20 @@ Source: ASGI 3.0, HTTP message format.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
 
 import trio
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.nurseries import open_hidden_nursery
-from mcptrio.http.exchange import EXTENSION, HTTPExchange, RawHeaders
+from mcptrio.http.exchange import RawHeaders
 
-__all__ = ["ASGIExchange", "Receive", "Scope", "Send", "exchange_of"]
+__all__ = ["ASGIExchange", "Receive", "Scope", "Send"]
 
 Scope: TypeAlias = "MutableMapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[MutableMapping[str, Any]]]"
 Send: TypeAlias = "Callable[[MutableMapping[str, Any]], Awaitable[None]]"
-
-_NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
-
-
-def exchange_of(scope: Scope, receive: Receive, send: Send, *, write_timeout: float) -> HTTPExchange:
-    """The engine's exchange, unless an application in between wants to see what is sent."""
-    sender: object = getattr(send, "__self__", None)
-    found: HTTPExchange | None = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
-    return found if found is not None and found is sender else ASGIExchange(receive, send, write_timeout)
 
 
 class ASGIExchange:

@@ -10,7 +10,6 @@ Source: WHATWG HTML 9.2 (event streams).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from math import ceil
 from typing import Final
 
 import trio
@@ -151,9 +150,7 @@ class Exchange:
         await self.respond(refusal.status, encode(refusal.error) if refusal.error else b"", refusal.headers)
 
     async def overloaded(self, error: Overloaded, id: str | int | None = None) -> None:
-        status = 429 if isinstance(error, RateLimited) else 503
-        after = b"%d" % max(1, ceil(error.retry_after))
-        await self.respond(status, encode(ErrorResponse.of(id, error)), [(b"retry-after", after)])
+        await self.refuse(Refusal.overloaded(error, id))
 
     # Streams of events
 

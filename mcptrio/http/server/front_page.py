@@ -40,7 +40,7 @@ def wants_front_page(method: str, headers: Headers) -> bool:
     return method in ("GET", "HEAD") and "text/html" in (headers.get("accept") or "").lower()
 
 
-async def show_front_page(path: str, exchange: Exchange) -> None:
+async def show_front_page(path: str, exchange: Exchange, *_: object) -> None:
     """Respond with the page.
 
     Args:

@@ -38,10 +38,7 @@ class Replicas:
     def __init__(self, bus: Bus | None) -> None:
         self._bus = bus
         self._self = secrets.token_urlsafe(6)
-
-    @property
-    def exist(self) -> bool:
-        return self._bus is not None
+        self.exist = bus is not None
 
     async def tell(self, session: str, news: Mapping[str, str]) -> None:
         """Publish to the local parts of the session elsewhere."""

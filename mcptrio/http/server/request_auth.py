@@ -12,6 +12,7 @@ import ssl
 
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.errors import AuthorizationError, InsufficientScope, InvalidRequest
+from mcptrio.http.client_address import address_of
 from mcptrio.http.headers import Headers
 from mcptrio.http.server.asgi import Scope
 from mcptrio.http.server.rules import Refusal
@@ -26,7 +27,6 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
     Args:
         is_beside: whether it is for another path than that of the endpoint.
     """
-    client = scope.get("client")
     chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
     return RequestHead(
@@ -34,8 +34,7 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
         url=f"{scheme}://{headers.get('host', '')}{scope['path']}",
         headers=headers.every(),
         query=scope.get("query_string", b"").decode("latin-1"),
-        # A Unix socket has a path and no port; who is at its other end is for the file system to say.
-        address=client[0] if client and client[1] is not None else None,
+        address=address_of(scope),
         is_beside=is_beside,
         certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
     )

@@ -1,7 +1,8 @@
 """What is to be done with an HTTP request, decided without doing it.
 
 Called by the ASGI entry: :func:`judge_head` before the body is read, then :func:`judge_post` with the decoded body or
-:func:`judge_bodiless` for GET and DELETE; :func:`judge_upgrade` for a WebSocket. No clock, no I/O, no engine.
+:func:`judge_bodiless` for GET and DELETE; :func:`judge_upgrade` for a WebSocket; :func:`judge_page` for pages beside
+the endpoint. No clock, no I/O, no engine.
 The one rule: the first rung that fails decides, and the rungs stand in this order: head, parse, envelope, headers
 against body, mirrored parameters. Version, method and client capability come between the last two and belong to the
 engine; they cannot be confused with ours, because a tool whose method is not served mirrors nothing.
@@ -12,11 +13,12 @@ Source: MCP 2026-07-28, basic/transports/streamable-http; MCP 2025-11-25, basic/
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Final, TypeAlias
 
 from attrs import frozen
 
-from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError
+from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError, Overloaded, RateLimited
 from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts, is_json
 from mcptrio.http.param_headers import check_method, check_parameters
 from mcptrio.http.subprotocol import SUBPROTOCOL
@@ -47,6 +49,7 @@ __all__ = [
     "Resume",
     "judge_bodiless",
     "judge_head",
+    "judge_page",
     "judge_post",
     "judge_upgrade",
     "status_of",
@@ -81,6 +84,13 @@ class Refusal:
     def because(cls, status: int, message: str, *headers: tuple[bytes, bytes]) -> Refusal:
         """A refusal whose body is an error without an id; its code is one that no client takes for an era's mark."""
         return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers)
+
+    @classmethod
+    def overloaded(cls, error: Overloaded, id: RequestId | None = None) -> Refusal:
+        """503, or 429 where the client asks too often, with the seconds after which to try again."""
+        status = 429 if isinstance(error, RateLimited) else 503
+        after = b"%d" % max(1, ceil(error.retry_after))
+        return cls(status, ErrorResponse.of(id, error), ((b"retry-after", after),))
 
 
 @frozen
@@ -167,6 +177,13 @@ def judge_head(
     elif method == "GET" and not (accept and accepts(accept, EVENT_STREAM)):
         return Refusal.because(406, f"Accept: expected {EVENT_STREAM}")
     return None
+
+
+def judge_page(method: str, methods: tuple[str, ...]) -> Refusal | None:
+    """What is answered to a method that a page does not have, and to ``OPTIONS``."""
+    if method in methods:
+        return None
+    return Refusal(204 if method == "OPTIONS" else 405, None, ((b"allow", ", ".join((*methods, "OPTIONS")).encode()),))
 
 
 def judge_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes: int) -> Refusal | None:

@@ -77,6 +77,7 @@ class Session:
 
     def __init__(self, shared: Shared, peer: PeerSession, saved: SessionRecord | None) -> None:
         self.peer = peer
+        self.id = peer.id
         self.standing: Stream | None = None
         """What belongs to no request; exists since the first GET here."""
         self.streams: dict[str, Stream] = {}
@@ -100,10 +101,6 @@ class Session:
         """The session's own stream, while the engine sends to it."""
         self._newest = ""
         """The newest stream of the session's own on any replica: when it was opened, and its id."""
-
-    @property
-    def id(self) -> str:
-        return self.peer.id
 
     @property
     def traits(self) -> HTTPTraits | None:
@@ -217,7 +214,7 @@ class Session:
 
     async def repeat(self, served: Message | Batch) -> None:
         """Let the other replicas do to their records what this message has done to ours."""
-        if self._saved is not None and not self.ended:
+        if self._shared.replicas.exist and self._saved is not None and not self.ended:
             await self._shared.replicas.repeat(self.id, served)
 
     def end(self, reason: str) -> None:

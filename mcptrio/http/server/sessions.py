@@ -123,7 +123,7 @@ class Sessions:
             if session is not None:
                 await self._forget(session, "the session has ended elsewhere")
             return None
-        if not is_same_person(record.principal, principal):
+        if record.principal is not principal and not is_same_person(record.principal, principal):
             _log.warning("session of another principal asked for: %s", principal)
             return None
         if session is not None and session.peer.ended:
