@@ -24,9 +24,9 @@ PASS_A_TOKEN: Final = (
 )
 """What to do where a server wants a token and has no place to log in."""
 
-_LONGEST: Final = 16 * 1024
+_MAX_HEADER_CHARS: Final = 16 * 1024
 """Characters that are read; the rest is dropped."""
-_MOST: Final = 32
+_MAX_CHALLENGES: Final = 32
 """Challenges, and parameters of one, that are kept."""
 
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -57,7 +57,7 @@ class Challenge:
 
 def parse_challenges(value: str) -> tuple[Challenge, ...]:
     """The challenges of a header, in their order."""
-    return tuple(_challenges(value[:_LONGEST]))
+    return tuple(_challenges(value[:_MAX_HEADER_CHARS]))
 
 
 def build_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
@@ -75,7 +75,7 @@ def build_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
 
 def _challenges(value: str) -> Iterator[Challenge]:
     place = 0
-    for _ in range(_MOST):
+    for _ in range(_MAX_CHALLENGES):
         found = _SCHEME.match(value, place)
         if found is None:
             return
@@ -89,7 +89,7 @@ def _challenges(value: str) -> Iterator[Challenge]:
             while (parameter := _PARAMETER.match(value, place)) is not None:
                 place = parameter.end()
                 name = parameter[1].lower()
-                if name not in parameters and len(parameters) < _MOST:
+                if name not in parameters and len(parameters) < _MAX_CHALLENGES:
                     parameters[name] = parameter[2] or _ESCAPED.sub(r"\1", parameter[3] or "")
         yield Challenge(scheme=found[1].lower(), parameters=parameters, token68=token68)
         if not _END.match(value, place):

@@ -35,7 +35,7 @@ from mcptrio.protocol.revisions import v2025_03_26
 
 __all__ = ["Place", "discover", "discover_server"]
 
-_MOST: Final = 20
+_MAX_ISSUERS: Final = 20
 """Authorization servers of a resource that are looked at."""
 _ACCEPT: Final = {"accept": "application/json"}
 _OLD: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
@@ -76,7 +76,7 @@ def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[s
     metadata = yield from _discover_resource(url, metadata_url)
     if metadata is None:
         return Place(resource=url, server=(yield from _discover_old(url)))
-    issuers = (metadata.authorization_servers or ())[:_MOST]
+    issuers = (metadata.authorization_servers or ())[:_MAX_ISSUERS]
     if not issuers:
         raise AuthorizationError(f"authorization_servers: expected at least one, got none for {shown(url)}")
     issuer = next((each for each in preferred if each in issuers), issuers[0])

@@ -35,7 +35,7 @@ DPOP: Final = "dpop"
 
 _NONCE: Final = "dpop-nonce"
 _TYPE: Final = "dpop+jwt"
-_LONGEST: Final = 12 * 1024
+_MAX_PROOF_CHARS: Final = 12 * 1024
 """Characters of a proof; one with an RSA key of 4096 bits has 2600."""
 _ID: Final = 256
 """Characters of a proof's id, and of a nonce."""
@@ -211,8 +211,8 @@ class DPoPVerifier:
                 f"expected one DPoP proof, got {len(proofs)}" if proofs else "expected a DPoP proof, got none"
             )
         [text] = proofs
-        if len(text) > _LONGEST:
-            raise BadDPoPProof(f"expected a proof of at most {_LONGEST} characters")
+        if len(text) > _MAX_PROOF_CHARS:
+            raise BadDPoPProof(f"expected a proof of at most {_MAX_PROOF_CHARS} characters")
         try:
             jwk = peek(text).header.get("jwk")
             if not isinstance(jwk, dict) or not _NOT_PUBLIC.isdisjoint(jwk):

@@ -19,13 +19,13 @@ from attrs import fields, frozen
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
 
-__all__ = ["MOST_BYTES", "ResourceMetadata", "ServerMetadata", "read_object"]
+__all__ = ["MAX_DOCUMENT_BYTES", "ResourceMetadata", "ServerMetadata", "read_object"]
 
-MOST_BYTES: Final = 128 * 1024
+MAX_DOCUMENT_BYTES: Final = 128 * 1024
 """Of a document; those of large providers have 10 KiB."""
-_MOST: Final = 500
+_MAX_LIST_ITEMS: Final = 500
 """Entries of a list."""
-_LONGEST: Final = 2048
+_MAX_TEXT_CHARS: Final = 2048
 """Characters of a text."""
 
 D = TypeVar("D", bound="_MetadataDocument")
@@ -139,8 +139,8 @@ def read_object(document: bytes, where: str) -> Mapping[str, Any]:
     Raises:
         AuthorizationError: it is none, or larger than 128 KiB.
     """
-    if len(document) > MOST_BYTES:
-        raise AuthorizationError(f"expected at most {MOST_BYTES} bytes, got {len(document)} @ {shown(where)}")
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise AuthorizationError(f"expected at most {MAX_DOCUMENT_BYTES} bytes, got {len(document)} @ {shown(where)}")
     try:
         value = orjson.loads(document)
     except orjson.JSONDecodeError as error:
@@ -151,14 +151,14 @@ def read_object(document: bytes, where: str) -> Mapping[str, Any]:
 
 
 def _text(name: str, value: object, where: str) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        raise _wrong(name, f"a text of at most {_LONGEST} characters", value, where)
+    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
+        raise _wrong(name, f"a text of at most {_MAX_TEXT_CHARS} characters", value, where)
     return value
 
 
 def _texts(name: str, value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > _MOST:
-        raise _wrong(name, f"a list of at most {_MOST} texts", value, where)
+    if not isinstance(value, list) or len(value) > _MAX_LIST_ITEMS:
+        raise _wrong(name, f"a list of at most {_MAX_LIST_ITEMS} texts", value, where)
     return tuple(_text(name, each, where) for each in value)
 
 

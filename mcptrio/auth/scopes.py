@@ -77,7 +77,7 @@ OFFLINE: Final = "offline_access"
 """Asks for a refresh token (OpenID Connect Core 1.0 section 11)."""
 
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
-_MOST: Final = 500
+_MAX_SCOPES: Final = 500
 """Scopes of one list; those beyond are dropped."""
 
 
@@ -116,4 +116,4 @@ def union(*lists: Iterable[str]) -> tuple[str, ...]:
 
 
 def _clean(scopes: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:_MOST]
+    return tuple(dict.fromkeys(scope for scope in scopes if _SCOPE.fullmatch(scope)))[:_MAX_SCOPES]

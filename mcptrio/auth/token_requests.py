@@ -53,9 +53,9 @@ _ASSERTED: Final = 300
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
 """Goes into a header, so nothing else may be in it."""
 _SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
-_LONGEST: Final = 10 * 365 * 86400.0
+_MAX_LIFETIME_SECONDS: Final = 10 * 365 * 86400.0
 """Seconds; what is said to be good for longer than that is good for that long."""
-_SHOWN: Final = 300
+_MAX_QUOTED_CHARS: Final = 300
 """Characters of a server's words that an error repeats."""
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
@@ -271,9 +271,9 @@ def choose_method(server: ServerMetadata, *, secret: bool, key: bool) -> Authent
 
 def one_line(text: str) -> str:
     """Somebody else's text for an error: bounded, on one line, nothing in it that steers a terminal."""
-    words = " ".join(text[: 4 * _SHOWN].split())
+    words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
-    return line[:_SHOWN] + "…" if len(line) > _SHOWN else line
+    return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line
 
 
 def _request(
@@ -357,7 +357,7 @@ def _expiry(seconds: object, asked_at: float) -> float | None:
         seconds = int(seconds)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
-    return asked_at + min(max(float(seconds), 0.0), _LONGEST)
+    return asked_at + min(max(float(seconds), 0.0), _MAX_LIFETIME_SECONDS)
 
 
 def _error(response: FetchResponse) -> tuple[str, str]:

@@ -29,9 +29,9 @@ __all__ = [
     "shown",
 ]
 
-_LONGEST: Final = 2048
+_MAX_URL_CHARS: Final = 2048
 """Characters of a URL."""
-_SHOWN: Final = 200
+_MAX_QUOTED_CHARS: Final = 200
 """Characters that an error repeats."""
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
 """What has no place in a URI (RFC 3986), and is read differently by different readers."""
@@ -153,11 +153,11 @@ def at_host_of(url: str, other: str) -> str | None:
 
 def shown(url: str) -> str:
     """Any text that should be a URL, for an error: bounded, on one line, without userinfo, query and fragment."""
-    text = re.split(r"[?#]", url[: 4 * _SHOWN], maxsplit=1)[0]
+    text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
     scheme, separator, rest = text.partition("://")
     host, slash, path = rest.partition("/")
     text = f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
-    return repr(text[:_SHOWN] + "…" if len(text) > _SHOWN else text)
+    return repr(text[:_MAX_QUOTED_CHARS] + "…" if len(text) > _MAX_QUOTED_CHARS else text)
 
 
 def _split(url: str) -> SplitResult:
@@ -165,8 +165,8 @@ def _split(url: str) -> SplitResult:
     Raises:
         ValueError: what was expected.
     """
-    if len(url) > _LONGEST:
-        raise ValueError(f"expected a URL of at most {_LONGEST} characters")
+    if len(url) > _MAX_URL_CHARS:
+        raise ValueError(f"expected a URL of at most {_MAX_URL_CHARS} characters")
     if _UNSAFE.search(url):
         raise ValueError("expected a URL of visible ASCII characters that have a place in one")
     parts = urlsplit(url)

@@ -20,7 +20,7 @@ __all__ = ["Pages"]
 
 E = TypeVar("E", bound=Entry)
 
-_KEPT = 64
+_MAX_CACHED_PAGES = 64
 """Pages; of more, all are forgotten: a client may make up cursors."""
 
 
@@ -54,7 +54,7 @@ class Pages(Generic[E]):
         """
         if visible is not None:
             return self._written(revision, *self._registry.page(cursor, self._size, visible))
-        if self._version != self._registry.version or len(self._pages) >= _KEPT:
+        if self._version != self._registry.version or len(self._pages) >= _MAX_CACHED_PAGES:
             self._pages.clear()
             self._version = self._registry.version
         key = (revision.version, cursor)

@@ -15,9 +15,9 @@ from attrs import frozen
 
 __all__ = ["Ranked", "rank"]
 
-_MOST_CANDIDATES = 10_000
-_MOST_VALUES = 100
-_LONGEST = 1_000
+_MAX_CANDIDATES = 10_000
+_MAX_VALUES = 100
+_MAX_CANDIDATE_CHARS = 1_000
 _NO_MATCH = 99
 
 
@@ -32,7 +32,7 @@ class Ranked:
     """Whether some that match, or were not looked at, are left out."""
 
 
-def rank(candidates: Iterable[str], typed: str, *, limit: int = _MOST_VALUES) -> Ranked:
+def rank(candidates: Iterable[str], typed: str, *, limit: int = _MAX_VALUES) -> Ranked:
     """Choose and order the candidates for what was typed so far.
 
     First what is equal, then what begins with it (in the same case, then in any), then where a word begins with it,
@@ -43,9 +43,9 @@ def rank(candidates: Iterable[str], typed: str, *, limit: int = _MOST_VALUES) ->
         candidates: at most the first 10 000 are looked at; repetitions count once.
         limit: values returned, 0 to 100.
     """
-    limit = max(0, min(limit, _MOST_VALUES))
+    limit = max(0, min(limit, _MAX_VALUES))
     source = iter(candidates)
-    seen = dict.fromkeys(itertools.islice(source, _MOST_CANDIDATES))
+    seen = dict.fromkeys(itertools.islice(source, _MAX_CANDIDATES))
     unseen = next(source, None) is not None
     folded = typed.casefold()
     matching: list[tuple[int, str]] = []
@@ -64,7 +64,7 @@ def _closeness(candidate: str, typed: str, folded: str) -> int:
         return 0
     if candidate == typed:
         return 0
-    text = candidate[:_LONGEST]
+    text = candidate[:_MAX_CANDIDATE_CHARS]
     if text.startswith(typed):
         return 1
     lowered = text.casefold()

@@ -28,7 +28,7 @@ from mcptrio.errors import (
     RequestFailed,
     SessionLost,
 )
-from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE
 
@@ -118,7 +118,7 @@ class ClientSupervisor:
             if not self._restart:
                 self._end(reason)
                 return
-            if trio.current_time() - started > LONGEST:
+            if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             pause = backoff.draw()
             _log.warning("%s; connecting again in %.2g s", reason, pause)
@@ -249,7 +249,7 @@ class ClientSupervisor:
                 _log.info("%s: %s; beginning another one", session.link.name, lost)
                 self._set(None)
             # A server that forgets every session is asked ever more rarely.
-            if renewed is not None and trio.current_time() - renewed < LONGEST:
+            if renewed is not None and trio.current_time() - renewed < MAX_PAUSE_SECONDS:
                 await trio.sleep(backoff.draw())
             else:
                 backoff.reset()

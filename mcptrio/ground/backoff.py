@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["LONGEST", "Backoff", "spread"]
+__all__ = ["MAX_PAUSE_SECONDS", "Backoff", "spread"]
 
-LONGEST: Final = 30.0
+MAX_PAUSE_SECONDS: Final = 30.0
 """Seconds of the longest pause, before it is spread. What lasted for longer than that begins with the first pause."""
 
 
@@ -23,7 +23,7 @@ class Backoff:
         longest: seconds of the longest.
     """
 
-    def __init__(self, first: float = 0.5, longest: float = LONGEST) -> None:
+    def __init__(self, first: float = 0.5, longest: float = MAX_PAUSE_SECONDS) -> None:
         self._first = first
         self._longest = longest
         self._next = first

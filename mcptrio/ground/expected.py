@@ -31,7 +31,7 @@ Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
 
 PROGRAM_ONLY: Final = {"mcptrio": "program only"}
 """Metadata of a field that only a program sets: it is no key of the configuration."""
-_SHOWN: Final = 60
+_MAX_QUOTED_CHARS: Final = 60
 """Characters of a value in an error."""
 
 
@@ -137,7 +137,7 @@ def kind_of(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float | None):
         text = repr(value)
-        return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[:_MAX_QUOTED_CHARS]}…"
     name = getattr(value, "__name__", None)
     return f"the {type(value).__name__} {name}" if isinstance(name, str) else type(value).__name__
 

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 __all__ = ["network_of", "read_address"]
 
-_LONGEST = 100
+_MAX_ADDRESS_CHARS = 100
 """Characters of a text that may be an address."""
 
 
@@ -24,13 +24,13 @@ def network_of(address: str) -> str:
     read = read_address(address)
     if isinstance(read, IPv6Address):
         return str(IPv6Network((int(read) >> 64 << 64, 64)))
-    return str(read) if read is not None else address[:_LONGEST]
+    return str(read) if read is not None else address[:_MAX_ADDRESS_CHARS]
 
 
 @lru_cache(maxsize=1024)
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
     """Read an address. IPv4 in IPv6 is IPv4, and a text that is no address is ``None``."""
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_ADDRESS_CHARS:
         return None
     try:
         # The zone of a link-local address names an interface of this machine. It says nothing about the client.

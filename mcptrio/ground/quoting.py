@@ -9,15 +9,15 @@ from mcptrio.ground.printable import printable
 
 __all__ = ["printable", "quote", "quote_name"]
 
-_SHOWN = 60
+_MAX_QUOTED_CHARS = 60
 """Characters of a value that an error repeats."""
 
 
-def quote(text: str, *, most: int = _SHOWN) -> str:
+def quote(text: str, *, most: int = _MAX_QUOTED_CHARS) -> str:
     """The text in quotation marks for an error, cut after ``most`` characters."""
     return f'"{printable(text)}"' if len(text) <= most else f'"{printable(text[:most])}…"'
 
 
 def quote_name(name: str) -> str:
     """The name of a field for an error, in backticks, cut likewise."""
-    return f"`{printable(name[:_SHOWN])}`"
+    return f"`{printable(name[:_MAX_QUOTED_CHARS])}`"

@@ -18,9 +18,9 @@ __all__ = ["well_nested"]
 
 T = TypeVar("T")
 
-_GOODBYE: Final = 1.0
+_CANCEL_TIMEOUT: Final = 1.0
 """Seconds for tasks that were left behind to end, once they are cancelled."""
-_LOOK: Final = 0.001
+_POLL_INTERVAL: Final = 0.001
 """Seconds between two looks at whether they have."""
 
 
@@ -41,7 +41,7 @@ async def well_nested(work: Callable[..., Awaitable[T]], *args: Any, **values: A
         if task._cancel_status is not status or len(task.child_nurseries) != nurseries:
             left = task.child_nurseries[nurseries:]
             what = "a nursery" if left else "a cancel scope"
-            with trio.move_on_after(_GOODBYE, shield=True):
+            with trio.move_on_after(_CANCEL_TIMEOUT, shield=True):
                 await _emptied(left)
             _put_back(task, status, left)
     if returned and what is not None:
@@ -54,7 +54,7 @@ async def _emptied(left: Sequence[trio.Nursery]) -> None:
     for nursery in left:
         nursery.cancel_scope.cancel()
     while any(nursery.child_tasks for nursery in left):  # noqa: ASYNC110 - there is no event for it
-        await trio.sleep(_LOOK)
+        await trio.sleep(_POLL_INTERVAL)
 
 
 def _put_back(task: trio.lowlevel.Task, status: Any, left: Sequence[trio.Nursery]) -> None:

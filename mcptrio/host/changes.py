@@ -21,7 +21,7 @@ from attrs import field, frozen
 
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
-from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.managed_server import ManagedServer
 
@@ -154,7 +154,7 @@ class Following:
             if not isinstance(outcome.error, ConnectionClosed):
                 self._changes.missing[member.name] = str(outcome.error)
                 _log.warning("%s: its changes cannot be followed: %s", member.name, outcome.error)
-            if trio.current_time() - started > LONGEST:
+            if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             await member.until(lambda: member.is_over, timeout=backoff.draw())
 

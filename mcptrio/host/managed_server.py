@@ -19,7 +19,7 @@ from mcptrio.abc.links import LinkOpener
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import ConnectionClosed, MCPTrioError
-from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.version import __version__
 from mcptrio.host.options import HostOptions
@@ -294,7 +294,7 @@ class ManagedServer:
             self._fail(await run_guarded(self._live))
             if self._is_over:
                 return
-            if trio.current_time() - started > LONGEST:
+            if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             pause = backoff.draw()
             _log.warning("%s: %s; trying again in %.2g s", self.name, self._reason, pause)

@@ -16,11 +16,11 @@ from mcptrio.plugins.naming import LONG, is_portable
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.tools import Tool
 
-__all__ = ["MOST_TOKENS", "MOST_TOOL_TOKENS", "oddities_of"]
+__all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "oddities_of"]
 
-MOST_TOKENS = 25_000
+MAX_TOKENS = 25_000
 """For all tools together; some hosts warn above it, others then load tools only when they are searched for."""
-MOST_TOOL_TOKENS = 2_000
+MAX_TOOL_TOKENS = 2_000
 """For one tool."""
 
 _NOT_PORTABLE = ("exclusiveMinimum", "exclusiveMaximum")
@@ -49,8 +49,8 @@ def oddities_of(tool: Tool) -> Iterator[str]:
         for problem in dict.fromkeys(_unportable(schema, 0)):
             yield f"tool {name}: its {which} schema has {problem}"
     tokens = estimated_tokens(tool)
-    if tokens > MOST_TOOL_TOKENS:
-        yield f"tool {name} takes about {tokens} tokens of every conversation, more than {MOST_TOOL_TOKENS}"
+    if tokens > MAX_TOOL_TOKENS:
+        yield f"tool {name} takes about {tokens} tokens of every conversation, more than {MAX_TOOL_TOKENS}"
 
 
 def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:

@@ -29,7 +29,7 @@ __all__ = ["RunningPlugins"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
-GOODBYE = 1.0
+LEAVE_TIMEOUT = 1.0
 """Seconds a lifespan gets for being left at least, whatever its requests have used up."""
 
 
@@ -60,7 +60,7 @@ class RunningPlugins:
                     await self._enter(plugin)
 
     async def leave_all(self, drain_deadline: float) -> None:
-        """Leave them, the last one entered first, each until ``drain_deadline`` or for :data:`GOODBYE` seconds."""
+        """Leave them, the last one entered first, each by ``drain_deadline`` or in :data:`LEAVE_TIMEOUT` seconds."""
         self._nursery = None
         for scope in self._entering.values():
             scope.cancel()
@@ -227,7 +227,7 @@ class RunningPlugins:
     async def _leave_lifespan(self, name: str, drain_deadline: float) -> None:
         lifespan = self._lifespans.get(name)
         if lifespan is not None:
-            await lifespan.leave(max(drain_deadline, trio.current_time() + GOODBYE))
+            await lifespan.leave(max(drain_deadline, trio.current_time() + LEAVE_TIMEOUT))
             # Gone already where it has failed.
             self._lifespans.pop(name, None)
 

@@ -26,7 +26,7 @@ from mcptrio.settings.reader import refers, variable_of
 __all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
 
 HIDDEN = "(not shown)"
-_MOST = 500
+_MAX_QUOTED_CHARS = 500
 """Characters of a value."""
 _DEFAULT = "default"
 _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
@@ -93,8 +93,8 @@ def shown_settings(
 def _shown(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetting:
     text = HIDDEN if is_secret and value not in (None, "") else orjson.dumps(_plain(value, name)).decode()
     text = HIDDEN if text == f'"{HIDDEN}"' else text
-    if len(text) > _MOST:
-        text = f"{text[: _MOST - 1]}…"
+    if len(text) > _MAX_QUOTED_CHARS:
+        text = f"{text[: _MAX_QUOTED_CHARS - 1]}…"
     return ShownSetting(name=name, value=text, origin=origin, is_secret=is_secret)
 
 

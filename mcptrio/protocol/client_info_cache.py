@@ -20,7 +20,7 @@ from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = ["ClientInfoCache"]
 
-_KEPT: Final = 256
+_CACHE_SIZE: Final = 256
 """ClientInfoCache that are kept; with one more all are forgotten."""
 _BYTES: Final = 4096
 """A longer one is not kept."""
@@ -45,7 +45,7 @@ class ClientInfoCache:
                 capabilities=revision.structure(capabilities, ClientCapabilities),
             )
             if len(key[1]) <= _BYTES:
-                if len(self._peers) >= _KEPT:
+                if len(self._peers) >= _CACHE_SIZE:
                     self._peers.clear()
                 self._peers[key] = peer
         return peer

@@ -17,7 +17,7 @@ __all__ = ["keep_running"]
 _log = logging.getLogger("mcptrio.background")
 
 FIRST = 1.0
-LONGEST = 60.0
+MAX_PAUSE_SECONDS = 60.0
 """Seconds between two starts: doubled from the first to the longest; a run of that length starts anew."""
 
 
@@ -29,9 +29,9 @@ async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
         outcome = await run_guarded(task)
         if not isinstance(outcome, Failure):
             return
-        if trio.current_time() - started > LONGEST:
+        if trio.current_time() - started > MAX_PAUSE_SECONDS:
             pause = FIRST
         name = getattr(task, "__qualname__", repr(task))
         _log.error("%s: %s failed, started again in %g s", label, name, pause, exc_info=outcome.error)
         await trio.sleep(pause)
-        pause = min(pause * 2, LONGEST)
+        pause = min(pause * 2, MAX_PAUSE_SECONDS)

@@ -47,7 +47,7 @@ _OWN: Final = frozenset(
         "subscriptions/listen",
     }
 )
-_MOST_SCOPES = 1000
+_MAX_SCOPES = 1000
 
 
 @frozen
@@ -110,10 +110,10 @@ def _principal(told: Any) -> Principal | None:
     issuer, client_id, scopes = told.get("issuer"), told.get("clientId"), told.get("scopes")
     if not isinstance(issuer, str | None) or not isinstance(client_id, str | None):
         return None
-    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes[:_MOST_SCOPES]):
+    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes[:_MAX_SCOPES]):
         return None
     return Principal(
-        subject=told["subject"], issuer=issuer, client_id=client_id, scopes=frozenset(scopes[:_MOST_SCOPES])
+        subject=told["subject"], issuer=issuer, client_id=client_id, scopes=frozenset(scopes[:_MAX_SCOPES])
     )
 
 

@@ -22,7 +22,7 @@ __all__ = ["Lifespan"]
 
 _log = logging.getLogger("mcptrio.lifespans")
 
-GOODBYE = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds for a lifespan to end once it is cancelled."""
 
 
@@ -93,7 +93,7 @@ class Lifespan:
         """Stop the background tasks and leave the lifespan; what takes longer than until ``deadline`` is cancelled."""
         self._scope.deadline = deadline
         self._leave.set()
-        with trio.move_on_at(deadline + GOODBYE) as patience:
+        with trio.move_on_at(deadline + CLOSE_TIMEOUT) as patience:
             await self._left.wait()
         if patience.cancelled_caught:
             # It shields itself. The lifespans entered before it are left all the same.

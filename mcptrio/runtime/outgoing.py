@@ -24,7 +24,7 @@ from mcptrio.runtime.timeouts import Timeouts
 
 __all__ = ["Outgoing"]
 
-GOODBYE = 1.0
+CANCEL_NOTICE_TIMEOUT = 1.0
 """Seconds the notice of cancellation may take; after that the peer is not reading anyway."""
 
 
@@ -79,7 +79,7 @@ class Outgoing:
             if waiter.answer is None:
                 connection.give_up(message.id)
                 if sent and not waiter.arrived.is_set():
-                    with trio.move_on_after(GOODBYE, shield=True):
+                    with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
                         await self._take_back(message, peer, outlet)
         answer = waiter.answer
         if answer is None:

@@ -43,7 +43,7 @@ __all__ = ["Supervisor"]
 
 _log = logging.getLogger("mcptrio.supervisor")
 
-GOODBYE = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds for closing a channel, whatever it does."""
 
 
@@ -135,7 +135,7 @@ class Supervisor:
         for scope in late:
             scope.fail(Overloaded("the server is stopping"))
         if late:
-            with trio.move_on_after(GOODBYE):
+            with trio.move_on_after(CLOSE_TIMEOUT):
                 await self.gate.wait_idle()
 
     async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
@@ -194,7 +194,7 @@ class Supervisor:
         finally:
             self.sessions.discard(session)
             self.state.parking.clear("its client has left", session=session)
-            with trio.move_on_after(GOODBYE, shield=True):
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await channel.aclose()
 
     async def answer(

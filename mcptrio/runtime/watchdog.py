@@ -26,7 +26,7 @@ _log = logging.getLogger("mcptrio.watchdog")
 
 _ASKED: Final = 0.5
 """Seconds between two signs of life."""
-_GOODBYE: Final = 1.0
+_JOIN_TIMEOUT: Final = 1.0
 """Seconds the thread has for ending; it needs none."""
 _REAL_CLOCK: Final = "trio._core._run"
 """Where Trio's own clock is from, which is not public."""
@@ -54,7 +54,7 @@ async def watch_loop(timeout: float, owner_of: Callable[[str], str | None]) -> A
         yield
     finally:
         watch.end()
-        thread.join(_GOODBYE)
+        thread.join(_JOIN_TIMEOUT)
 
 
 class _Watch:

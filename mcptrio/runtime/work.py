@@ -21,7 +21,7 @@ from mcptrio.runtime.fair_limiter import FairLimiter
 
 __all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
 
-GOODBYE = 1.0
+CANCEL_TIMEOUT = 1.0
 """Seconds for works to end once they are cancelled."""
 
 
@@ -157,7 +157,7 @@ class Works(set[Work]):
         if patience.cancelled_caught:
             for work in self._of(owner, but):
                 work.scope.fail(InternalError(f"{work.label} was ended: {reason}"))
-            with trio.move_on_after(GOODBYE):
+            with trio.move_on_after(CANCEL_TIMEOUT):
                 await self._wait_ended(owner, but)
 
     # Private

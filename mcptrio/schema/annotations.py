@@ -32,7 +32,7 @@ _DEEPEST = 200
 """Levels at which looking for 1.0 in the place of 1 gives up: far more than any signature has."""
 _EXACT = 2**53
 """The largest size at which a float is one integer only."""
-_MOST_FLAGS = 6
+_MAX_FLAGS = 6
 """Members of a Flag of which all combinations are shown."""
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _EMPTY = (list, dict, set, frozenset)
@@ -223,7 +223,7 @@ def _enumeration(values: list[Any]) -> dict[str, Any]:
 def _choices_of(cls: type[Enum]) -> dict[str, Any]:
     values: list[Any] = [member.value for member in cls]
     if issubclass(cls, Flag):
-        if len(values) > _MOST_FLAGS:
+        if len(values) > _MAX_FLAGS:
             return {"type": "integer", "minimum": 0}
         sets = itertools.chain.from_iterable(itertools.combinations(values, count) for count in range(len(values) + 1))
         values = sorted({functools.reduce(operator.or_, each, 0) for each in sets})

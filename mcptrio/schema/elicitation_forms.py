@@ -35,7 +35,7 @@ _KEYWORDS = {
 # Enforced when the answer comes, not shown: the page knows `pattern`, schema.ts does not; the rest is part of a type.
 _QUIET = frozenset({"pattern", "uniqueItems", "$defs", "additionalProperties"})
 _NOTES = ("title", "description", "default")
-_MOST_CHOICES = 1_000
+_MAX_CHOICES = 1_000
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -120,8 +120,8 @@ def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> Form:
     for value in [*values, *(titles or ())]:
         if not isinstance(value, str):
             raise TypeError(f"field `value`: expected choices that are strings, got {show_value(value)}")
-    if not 0 < len(values) <= _MOST_CHOICES or len(set(values)) != len(values):
-        raise TypeError(f"field `value`: expected 1 to {_MOST_CHOICES} different choices, got {len(values)}")
+    if not 0 < len(values) <= _MAX_CHOICES or len(set(values)) != len(values):
+        raise TypeError(f"field `value`: expected 1 to {_MAX_CHOICES} different choices, got {len(values)}")
     field: dict[str, Any] = {"type": "string"}
     if titles is None:
         field["enum"] = values

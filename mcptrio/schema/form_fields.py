@@ -30,7 +30,7 @@ FieldKind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice
 
 _INTEGERS: Final = (-(2**63), 2**64 - 1)
 """What JSON carries here without loss; a larger integer would not arrive."""
-_LONGEST_NUMBER = 400
+_MAX_NUMBER_CHARS = 400
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _POSITION = re.compile(r"[1-9][0-9]{0,8}\Z")
@@ -39,8 +39,8 @@ _NO = frozenset({"no", "n", "false"})
 _NONE = "none"
 _NAMED = 20
 """Choices that an error names."""
-_LONGEST_PATTERN = 100
-_LONGEST_TITLE = 60
+_MAX_PATTERN_CHARS = 100
+_MAX_TITLE_CHARS = 60
 """Characters of a pattern, and of a title, that an error repeats."""
 
 
@@ -198,7 +198,7 @@ class FormField:
         return list(value)
 
     def _parse_number(self, text: str) -> int | float:
-        if len(text) > _LONGEST_NUMBER or not _NUMBER.match(text):
+        if len(text) > _MAX_NUMBER_CHARS or not _NUMBER.match(text):
             raise self._refusal(quote(text))
         if _INTEGER.match(text):
             number = int(text)
@@ -237,7 +237,7 @@ class FormField:
         known = FORMATS.get(self.format or "")
         text = _with_range(known.noun if known else "text", self.min_length, self.max_length, unit=" characters")
         if self.pattern is not None:
-            text += f" that matches {printable(self.pattern[:_LONGEST_PATTERN])}"
+            text += f" that matches {printable(self.pattern[:_MAX_PATTERN_CHARS])}"
         return text
 
     def _named_choices(self) -> str:
@@ -266,7 +266,7 @@ def _plain(number: float) -> str:
 
 
 def _name(choice: Choice) -> str:
-    title = "" if choice.title == choice.value else f" ({printable(choice.title[:_LONGEST_TITLE])})"
+    title = "" if choice.title == choice.value else f" ({printable(choice.title[:_MAX_TITLE_CHARS])})"
     return f"{quote(choice.value)}{title}"
 
 

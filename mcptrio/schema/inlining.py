@@ -2,7 +2,7 @@
 
 Used for what functions take: some hosts do not read ``$defs`` of a tool's input schema, and send anything, or refuse
 the tool. The one rule: the schema means the same. What refers to itself stays a definition, and so does everything
-where the schema would grow beyond ``MOST``.
+where the schema would grow beyond ``MAX_INLINED_ITEMS``.
 
 Source: JSON Schema 2020-12, core, 8.2.3.1 ("$ref", beside which other keywords hold too).
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["MOST", "inlined"]
+__all__ = ["MAX_INLINED_ITEMS", "inlined"]
 
-MOST: Final = 5_000
+MAX_INLINED_ITEMS: Final = 5_000
 """Members and items of all schemas together; one that is used in many places is copied into each."""
 
 _POINTER: Final = "#/$defs/"
@@ -42,12 +42,12 @@ def inlined(
 
 
 class _Full(Exception):
-    """It grows beyond :data:`MOST`."""
+    """It grows beyond :data:`MAX_INLINED_ITEMS`."""
 
 
 class _SizeBudget:
     def __init__(self) -> None:
-        self._left = MOST
+        self._left = MAX_INLINED_ITEMS
 
     def take(self, count: int) -> None:
         self._left -= count

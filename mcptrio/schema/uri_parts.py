@@ -18,9 +18,9 @@ from mcptrio.schema.uri_encoding import NEVER, TRIPLET, encode
 
 __all__ = ["Expression", "Literal", "Operator", "Part", "Variable", "parse"]
 
-_LONGEST_TEMPLATE = 2_048
-_MOST_EXPRESSIONS = 32
-_MOST_VARIABLES = 64
+_MAX_TEMPLATE_CHARS = 2_048
+_MAX_EXPRESSIONS = 32
+_MAX_VARIABLES = 64
 
 _VARIABLE = re.compile(
     r"(?P<name>(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)(?P<modifier>.*)"
@@ -88,8 +88,8 @@ def parse(template: str) -> tuple[Part, ...]:
     Raises:
         ValueError: the template is malformed; the message names the position.
     """
-    if len(template) > _LONGEST_TEMPLATE:
-        raise ValueError(f"URI template: expected at most {_LONGEST_TEMPLATE} characters, got {len(template)}")
+    if len(template) > _MAX_TEMPLATE_CHARS:
+        raise ValueError(f"URI template: expected at most {_MAX_TEMPLATE_CHARS} characters, got {len(template)}")
     parts: list[Part] = []
     position, count = 0, 0
     while position < len(template):
@@ -108,9 +108,9 @@ def parse(template: str) -> tuple[Part, ...]:
             _check_literal(template, position, end)
             parts.append(Literal(encode(template[position:end], keep_reserved=True)))
             position = end
-    if sum(isinstance(part, Expression) for part in parts) > _MOST_EXPRESSIONS or count > _MOST_VARIABLES:
+    if sum(isinstance(part, Expression) for part in parts) > _MAX_EXPRESSIONS or count > _MAX_VARIABLES:
         raise ValueError(
-            f"URI template: expected at most {_MOST_EXPRESSIONS} expressions with {_MOST_VARIABLES} variables in all"
+            f"URI template: expected at most {_MAX_EXPRESSIONS} expressions with {_MAX_VARIABLES} variables in all"
         )
     return tuple(_bound(part, parts[index + 1 :]) for index, part in enumerate(parts))
 

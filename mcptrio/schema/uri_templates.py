@@ -20,7 +20,7 @@ from mcptrio.schema.uri_parts import Expression, Literal, Part, parse
 
 __all__ = ["URITemplate"]
 
-_LONGEST_URI = 8_192
+_MAX_URI_CHARS = 8_192
 
 
 @frozen
@@ -67,7 +67,7 @@ class URITemplate:
             Name -> decoded value; a list for an exploded variable, ``None`` for an optional one that is absent.
             ``None`` where the URI does not match, is longer than 8 192 characters, or holds a value that is refused.
         """
-        if len(uri) > _LONGEST_URI or not NEVER.isdisjoint(uri):
+        if len(uri) > _MAX_URI_CHARS or not NEVER.isdisjoint(uri):
             return None
         if not uri.isascii():
             try:

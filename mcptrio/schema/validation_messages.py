@@ -22,7 +22,7 @@ from mcptrio.schema.anchors import as_written
 
 __all__ = ["describe_mismatch", "name_type", "show_path", "show_value", "suggest"]
 
-_SHOWN = 60
+_MAX_QUOTED_CHARS = 60
 """Characters of a value that a message repeats."""
 _NOUNS = {
     "int": "an integer",
@@ -98,7 +98,11 @@ def show_value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=True) if len(value) <= _SHOWN else f"{json.dumps(value[:_SHOWN])}…"
+        return (
+            json.dumps(value, ensure_ascii=True)
+            if len(value) <= _MAX_QUOTED_CHARS
+            else f"{json.dumps(value[:_MAX_QUOTED_CHARS])}…"
+        )
     if isinstance(value, Sequence):
         return "an array"
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
@@ -125,7 +129,7 @@ def show_path(path: Iterable[str | int]) -> str:
 
 def suggest(name: str, known: Sequence[str]) -> str:
     """What to append to an error about an unknown ``name``: the nearest of ``known``, or all of a few."""
-    near = get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.5)
+    near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.5)
     if near:
         return f"; did you mean `{near[0]}`?"
     if not known:

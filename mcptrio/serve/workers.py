@@ -27,7 +27,7 @@ import trio
 from attrs import define, field, frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.ground.backoff import LONGEST, Backoff
+from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.last_words import last_reason
 from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, Beginning
@@ -241,7 +241,7 @@ class Pool:
             if slot.worker is not worker:
                 backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
                 continue
-            if worker.is_ready and trio.current_time() - worker.began > LONGEST:
+            if worker.is_ready and trio.current_time() - worker.began > MAX_PAUSE_SECONDS:
                 backoff.reset()
             failures = 0 if worker.is_ready else failures + 1
             if worker.child.returncode == _WRONG_USE and not self._served:

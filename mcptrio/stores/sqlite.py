@@ -26,7 +26,7 @@ from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteBounds", "SQLiteStores", "open_sqlite_stores"]
 
-_GRACE: Final = 60.0
+_RESTART_GRACE_SECONDS: Final = 60.0
 """Seconds that whatever is kept has left after a restart, however long that took or whatever the clock says: clients
 come back."""
 
@@ -179,7 +179,7 @@ class _Opening:
             ("streams", "touched", bounds.event_timeout),
             ("kept", "touched", bounds.event_timeout),
         ):
-            oldest = now - lives + min(_GRACE, lives)
+            oldest = now - lives + min(_RESTART_GRACE_SECONDS, lives)
             connection.execute(
                 f"UPDATE {table} SET {column} = max(min({column}, :now), :oldest)"
                 f" WHERE {column} > :now OR {column} < :oldest",

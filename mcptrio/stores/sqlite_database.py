@@ -39,11 +39,11 @@ Work: TypeAlias = "Callable[[sqlite3.Connection], T]"
 
 WAITING: Final = 1000
 """Writes that may wait for their turn; more wait to wait."""
-_TOGETHER: Final = 256
+_MAX_BATCHED_WRITES: Final = 256
 """Writes in one transaction."""
 _READERS: Final = 4
 """Connections that read, and threads that do so at the same time."""
-_GOODBYE: Final = 10.0
+_CLOSE_TIMEOUT: Final = 10.0
 """Seconds for the last write, and for closing. A disk that hangs is left to itself then."""
 
 _log = logging.getLogger("mcptrio.stores")
@@ -126,7 +126,7 @@ class Database:
 
     def _take(self) -> list[_Waiting[Any]]:
         batch: list[_Waiting[Any]] = []
-        while self._waiting and len(batch) < _TOGETHER:
+        while self._waiting and len(batch) < _MAX_BATCHED_WRITES:
             each = self._waiting.popleft()
             if not each.waiter.is_over:
                 batch.append(each)
@@ -178,10 +178,10 @@ async def open_database(
             nursery.start_soon(watch, database)
             yield database
     finally:
-        with trio.move_on_after(_GOODBYE, shield=True) as patience:
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as patience:
             await trio.to_thread.run_sync(_close, database, end, abandon_on_cancel=True, limiter=alone)
         if patience.cancelled_caught:
-            _log.error("%s: could not be closed within %g s", path, _GOODBYE)
+            _log.error("%s: could not be closed within %g s", path, _CLOSE_TIMEOUT)
 
 
 def _open(path: Path, bounds: FileBounds, begin: Callable[[Database], None]) -> Database:

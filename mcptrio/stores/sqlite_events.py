@@ -37,9 +37,9 @@ _SETTLED: Final = 200
 """Wills in one transaction."""
 _OWED: Final = 10_000
 """Streams given up while the store could not write; more wait for the end of this process."""
-_LOOK: Final = 0.25
+_POLL_INTERVAL: Final = 0.25
 """Seconds between two looks at what other processes have stored."""
-_LOOK_AROUND: Final = 2.0
+_PROCESS_CHECK_INTERVAL: Final = 2.0
 """Seconds between two looks at whether there are others, and whether they still live."""
 _NEWS: Final = 10_000
 
@@ -139,14 +139,14 @@ class SQLiteEventStore:
 
     async def listen(self, wake: Callable[[str, str], None]) -> None:
         while True:
-            await trio.sleep(_LOOK)
+            await trio.sleep(_POLL_INTERVAL)
             if self._alone:
                 continue
             try:
                 self._seen, news = await self._database.read(partial(_news, seen=self._seen))
             except StoreFailed as error:
                 _log.error("%s", error)
-                await trio.sleep(_LOOK_AROUND)
+                await trio.sleep(_PROCESS_CHECK_INTERVAL)
             else:
                 for session, stream in news:
                     wake(session, stream)
@@ -161,7 +161,7 @@ class SQLiteEventStore:
                 await self._check_processes_once()
             except StoreFailed as error:
                 _log.error("%s", error)
-            await trio.sleep(_LOOK_AROUND)
+            await trio.sleep(_PROCESS_CHECK_INTERVAL)
 
     async def _check_processes_once(self) -> None:
         # In this order: who is not there yet has stored nothing of what is there.

@@ -38,7 +38,7 @@ if sys.platform == "win32":
 
 _POLL = 0.05
 """Seconds between looks where nothing tells us of an end."""
-_SHOWN = 100
+_MAX_QUOTED_CHARS = 100
 """Characters of a program's name in errors."""
 
 
@@ -213,7 +213,7 @@ def program_name(command: Sequence[str]) -> str:
     Arguments are left out: they may be API keys, and errors reach the clients of a server that mounts this one.
     """
     text = Path(command[0]).name or command[0]
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
 
 
 def signal_name(number: int) -> str:

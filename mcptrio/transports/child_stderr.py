@@ -39,7 +39,7 @@ The function is called with each line, in Trio's thread; it must neither wait no
 
 _TURN = 100
 """Lines told before other tasks get their turn."""
-_PATIENCE = 1.0
+_WRITE_TIMEOUT = 1.0
 """Seconds our own standard error may take for a piece; after that others are dropped until it has taken that one."""
 _GLANCE = 0.01
 """Seconds for a look whether it has."""
@@ -134,7 +134,7 @@ class _OwnStderr:
         patience = _GLANCE
         if not self._rest:
             self._rest = memoryview(piece)
-            patience = _PATIENCE
+            patience = _WRITE_TIMEOUT
         try:
             with trio.move_on_after(patience):
                 while self._rest:

@@ -38,12 +38,12 @@ __all__ = ["PipeLink", "open_pipe_link"]
 
 _log = logging.getLogger("mcptrio.transports.pipe")
 
-GOODBYE = 1.0
+CLOSE_TIMEOUT = 1.0
 """Seconds for what is still queued when the link is left: cancellations, mostly."""
 
 _QUEUED = 1000
 """Messages that wait for the writer; the next one waits for them."""
-_SHOWN = 200
+_MAX_QUOTED_CHARS = 200
 """Characters of a line that is no message in the log."""
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
@@ -222,7 +222,7 @@ class PipeLink:
             return
         level = logging.DEBUG if self._heard_rubbish else logging.WARNING
         self._heard_rubbish = True
-        _log.log(level, "%s: ignored what is no message: %s", self.name, problem[:_SHOWN])
+        _log.log(level, "%s: ignored what is no message: %s", self.name, problem[:_MAX_QUOTED_CHARS])
 
 
 @asynccontextmanager
@@ -253,10 +253,10 @@ async def open_pipe_link(
             yield link
         finally:
             link.finish()
-            with trio.move_on_after(GOODBYE, shield=True):
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await written.wait()
             writing.cancel()
             link.close("the client has closed the connection")
             nursery.cancel_scope.cancel()
-            with trio.move_on_after(GOODBYE, shield=True):
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await channel.aclose()

@@ -22,7 +22,7 @@ __all__ = ["check_socket_address", "open_socket_channel"]
 _TCP = "tcp://"
 _UNIX = "unix:"
 
-_GOODBYE = 1.0
+_CLOSE_TIMEOUT = 1.0
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ async def open_socket_channel(
     try:
         yield channel
     finally:
-        with trio.move_on_after(_GOODBYE, shield=True):
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await channel.aclose()
 
 

@@ -29,7 +29,7 @@ _DESCRIPTOR = "fd:"
 _SYSTEMD = "systemd"
 _FIRST_PASSED = 3
 """The first descriptor that systemd passes."""
-_MOST_PASSED = 256
+_MAX_PASSED_SOCKETS = 256
 
 _FREE_PORTS = 10
 """How many free ports are tried where one is to be free on several addresses."""
@@ -204,7 +204,7 @@ def _passed(environment: Mapping[str, str]) -> list[int]:
         raise OSError("systemd has passed no sockets: LISTEN_PID and LISTEN_FDS are not set")
     if pid != str(os.getpid()):
         raise OSError(f"LISTEN_PID is {pid}, and this process is {os.getpid()}: the sockets were for another process")
-    passed = _number(count, "LISTEN_FDS", most=_MOST_PASSED)
+    passed = _number(count, "LISTEN_FDS", most=_MAX_PASSED_SOCKETS)
     if not passed:
         raise OSError("systemd has passed no sockets: LISTEN_FDS is 0")
     return list(range(_FIRST_PASSED, _FIRST_PASSED + passed))

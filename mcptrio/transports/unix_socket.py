@@ -21,9 +21,9 @@ from pathlib import Path
 
 from attrs import frozen
 
-__all__ = ["LONGEST", "UnixSocket"]
+__all__ = ["MAX_PATH_BYTES", "UnixSocket"]
 
-LONGEST = 107 if sys.platform == "linux" else 103
+MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
 """Bytes of a path: what fits into ``sun_path`` before its zero."""
 
 _ROUNDS = 10
@@ -58,8 +58,8 @@ class UnixSocket:
         if not written or "\0" in written or written.startswith("@"):
             raise OSError("expected the path of a socket after 'unix:'")
         path = Path(os.path.abspath(written))  # still right after a change of directory
-        if (size := len(os.fsencode(path))) > LONGEST:
-            raise OSError(f"the path has {size} bytes, and {LONGEST} are possible")
+        if (size := len(os.fsencode(path))) > MAX_PATH_BYTES:
+            raise OSError(f"the path has {size} bytes, and {MAX_PATH_BYTES} are possible")
         private = Path(tempfile.mkdtemp(prefix=".", dir=path.parent))
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -90,7 +90,7 @@ class UnixSocket:
 
 
 def _bind(made: socket.socket, here: Path) -> None:
-    if len(os.fsencode(here)) <= LONGEST:
+    if len(os.fsencode(here)) <= MAX_PATH_BYTES:
         made.bind(os.fspath(here))
         return
     # The path itself fits, but not with the private directory. Linux has a shorter name for that.

@@ -11,7 +11,7 @@ import trio
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.client.client_credentials import ClientCredentials
 from mcptrio.auth.client.enterprise_managed import EnterpriseManaged, IdentityProvider
-from mcptrio.auth.client.grants import ATTEMPTS, PATIENCE
+from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT
 from mcptrio.auth.client.oauth import OAuth
 from mcptrio.auth.client.redirects import OwnRedirects
 from mcptrio.auth.client.registration import PreRegistered
@@ -350,7 +350,7 @@ async def test_person_is_not_asked_for_ever(world: World) -> None:
         await world.refuse(client)
     assert world.people == ATTEMPTS
 
-    world.clock.now += PATIENCE
+    world.clock.now += USER_TIMEOUT
     await world.refuse(client)
     assert world.people == ATTEMPTS + 1
 
@@ -376,7 +376,7 @@ async def test_step_up_that_was_not_granted_is_not_asked_for_again(world: World)
         await world.refuse(client, 403, error="insufficient_scope", scope="write")
     assert world.people == 2
 
-    world.clock.now += PATIENCE
+    world.clock.now += USER_TIMEOUT
     await world.refuse(client, 403, error="insufficient_scope", scope="write")
     assert world.people == 3
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcptrio.auth.metadata import MOST_BYTES, ResourceMetadata, ServerMetadata
+from mcptrio.auth.metadata import MAX_DOCUMENT_BYTES, ResourceMetadata, ServerMetadata
 from mcptrio.errors import AuthorizationError
 
 __all__: list[str] = []
@@ -88,7 +88,7 @@ def test_wrong_member(members: dict[str, Any], why: str) -> None:
         (b'{"issuer": NaN}', "expected JSON"),
         (b"[" * 50_000, "expected JSON"),
         (b'{"a":' * 20_000, "expected JSON"),
-        (b" " * (MOST_BYTES + 1), "expected at most 131072 bytes, got 131073"),
+        (b" " * (MAX_DOCUMENT_BYTES + 1), "expected at most 131072 bytes, got 131073"),
     ],
     ids=["nothing", "html", "list", "nan", "deep", "deeper", "huge"],
 )

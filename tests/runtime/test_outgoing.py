@@ -16,7 +16,7 @@ from mcptrio.protocol.events import Peer, ResponseReceived
 from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Request, Response
 from mcptrio.protocol.model.lifecycle import PingParams
 from mcptrio.protocol.revisions.registry import LATEST, LATEST_HANDSHAKE
-from mcptrio.runtime.outgoing import GOODBYE, Outgoing
+from mcptrio.runtime.outgoing import CANCEL_NOTICE_TIMEOUT, Outgoing
 from mcptrio.serving import Timeouts
 
 __all__: list[str] = []
@@ -112,7 +112,7 @@ async def test_the_goodbye_waits_for_a_peer_that_does_not_read_only_so_long(auto
     began = trio.current_time()
     with trio.move_on_after(3):
         await talk.ping()
-    assert trio.current_time() - began == pytest.approx(3 + GOODBYE)
+    assert trio.current_time() - began == pytest.approx(3 + CANCEL_NOTICE_TIMEOUT)
     talk.assert_nothing_left()
 
 

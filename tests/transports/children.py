@@ -51,7 +51,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EXITING", "SETTLE", "KILLED"):
         monkeypatch.setattr(child, name, PATIENT)
     monkeypatch.setattr(child_process, "KILLED", PATIENT)
-    monkeypatch.setattr(child_stderr, "_PATIENCE", PATIENT)
+    monkeypatch.setattr(child_stderr, "_WRITE_TIMEOUT", PATIENT)
     monkeypatch.setattr(line_channel, "FINISH", PATIENT)
 
 

@@ -32,7 +32,7 @@ from mcptrio.ground.secret import Secret
 __all__ = ["Attempt", "begin", "exchange", "read_code"]
 
 _S256: Final = "S256"
-_LONGEST: Final = 16 * 1024
+_MAX_REDIRECT_CHARS: Final = 16 * 1024
 """Characters of what a browser brings back."""
 _FIELDS: Final = 50
 
@@ -120,8 +120,10 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
         TokenRefused: the person, or the server, said no.
         AuthorizationError: it is not an answer to this attempt.
     """
-    if len(redirected) > _LONGEST:
-        raise AuthorizationError(f"expected a redirect of at most {_LONGEST} characters, got {len(redirected)}")
+    if len(redirected) > _MAX_REDIRECT_CHARS:
+        raise AuthorizationError(
+            f"expected a redirect of at most {_MAX_REDIRECT_CHARS} characters, got {len(redirected)}"
+        )
     there, expected = urlsplit(redirected), urlsplit(attempt.redirect_uri)
     if there[:3] != expected[:3]:
         raise AuthorizationError(f"expected a redirect to {shown(attempt.redirect_uri)}, got {shown(redirected)}")

@@ -20,7 +20,7 @@ import trio
 
 from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.credentials import Binding, Granted
-from mcptrio.auth.client.grants import ATTEMPTS, PATIENCE, Grant, GrantRequest
+from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT, Grant, GrantRequest
 from mcptrio.auth.discovery import Place
 from mcptrio.auth.dpop import DPOP, DPoPSigner
 from mcptrio.auth.scopes import first_scopes, union
@@ -165,16 +165,16 @@ class GrantClient:
                 f"{shown(server.url)} refuses for want of a scope, and the token has all that it names: "
                 f"{' '.join(refusal.scopes) or 'none'}"
             )
-        server.stepped = {scopes: then for scopes, then in server.stepped.items() if now - then < PATIENCE}
+        server.stepped = {scopes: then for scopes, then in server.stepped.items() if now - then < USER_TIMEOUT}
         if frozenset(wanted) in server.stepped:
             raise AuthorizationError(
                 f"{shown(server.url)} wants the scopes {' '.join(refusal.scopes)}, "
-                f"which were asked for and not granted less than {PATIENCE:g} seconds ago"
+                f"which were asked for and not granted less than {USER_TIMEOUT:g} seconds ago"
             )
         if len(server.stepped) >= ATTEMPTS:
             raise AuthorizationError(
                 f"{shown(server.url)} refuses for want of a scope; "
-                f"more were asked for {ATTEMPTS} times within {PATIENCE:g} seconds"
+                f"more were asked for {ATTEMPTS} times within {USER_TIMEOUT:g} seconds"
             )
         return wanted
 

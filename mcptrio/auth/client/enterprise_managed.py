@@ -37,7 +37,7 @@ _KINDS: Final = "urn:ietf:params:oauth:token-type:"
 _ID_JAG: Final = _KINDS + "id-jag"
 _PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 _ASSERTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*){2,4}")
-_LONGEST: Final = 64 * 1024
+_MAX_ASSERTION_CHARS: Final = 64 * 1024
 """Characters of a grant."""
 
 
@@ -157,6 +157,8 @@ def _exchange_identity(provider: IdentityProvider, identity: Secret, request: Gr
     if (kind := members.get("issued_token_type")) != _ID_JAG:
         raise AuthorizationError(f"issued_token_type: expected {_ID_JAG}, got {one_line(repr(kind))} @ {shown(url)}")
     assertion = members.get("access_token")
-    if not isinstance(assertion, str) or len(assertion) > _LONGEST or not _ASSERTION.fullmatch(assertion):
-        raise AuthorizationError(f"access_token: expected a JWT of at most {_LONGEST} characters @ {shown(url)}")
+    if not isinstance(assertion, str) or len(assertion) > _MAX_ASSERTION_CHARS or not _ASSERTION.fullmatch(assertion):
+        raise AuthorizationError(
+            f"access_token: expected a JWT of at most {_MAX_ASSERTION_CHARS} characters @ {shown(url)}"
+        )
     return Secret(assertion)

@@ -29,13 +29,13 @@ from mcptrio.auth.token_requests import Tokens
 from mcptrio.auth.urls import canonical, check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError, MCPTrioError
 
-__all__ = ["ATTEMPTS", "PATIENCE", "Grant", "GrantMethod", "GrantRequest", "ServerState", "text_tuple"]
+__all__ = ["ATTEMPTS", "USER_TIMEOUT", "Grant", "GrantMethod", "GrantRequest", "ServerState", "text_tuple"]
 
 T = TypeVar("T")
 
 ATTEMPTS: Final = 3
-"""Times within :data:`PATIENCE` that a person is asked for one server, or that more scopes are."""
-PATIENCE: Final = 300.0
+"""Times within :data:`USER_TIMEOUT` that a person is asked for one server, or that more scopes are."""
+USER_TIMEOUT: Final = 300.0
 """Seconds; also how long a step up that did not help is not tried again."""
 
 

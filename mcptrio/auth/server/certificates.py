@@ -22,8 +22,8 @@ __all__ = ["CertificateNames", "CertificatePrincipals", "certificate_thumbprint"
 CertificateNames: TypeAlias = Literal["uri", "dns", "email", "subject"]
 """The kind of name that is read from a certificate."""
 _KINDS: Final = ("uri", "dns", "email", "subject")
-_MOST_BYTES: Final = 64 * 1024
-_LONGEST: Final = 1024
+_MAX_CERTIFICATE_BYTES: Final = 64 * 1024
+_MAX_NAME_CHARS: Final = 1024
 
 
 @frozen(kw_only=True)
@@ -78,7 +78,7 @@ class _Read:
 def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
     from cryptography import x509
 
-    if len(certificate) > _MOST_BYTES:
+    if len(certificate) > _MAX_CERTIFICATE_BYTES:
         return None
     try:
         read = x509.load_der_x509_certificate(certificate)
@@ -86,7 +86,7 @@ def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
         issuer = read.issuer.rfc4514_string()
     except ValueError:
         return None
-    if len(names) != 1 or not 0 < len(names[0]) <= _LONGEST or not names[0].isprintable():
+    if len(names) != 1 or not 0 < len(names[0]) <= _MAX_NAME_CHARS or not names[0].isprintable():
         return None
     return _Read(
         subject=names[0],

@@ -38,8 +38,8 @@ from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed
 
 __all__ = ["IntrospectedTokens", "IntrospectionBounds"]
 
-_MOST_CHARACTERS: Final = 16 * 1024
-_MOST_NAME: Final = 1024
+_MAX_TOKEN_CHARS: Final = 16 * 1024
+_MAX_SUBJECT_CHARS: Final = 1024
 _KINDS: Final = frozenset({"bearer", "dpop", "access_token"})
 _ASK_AGAIN: Final = 5.0
 """Seconds until the next question after the issuer could not be reached."""
@@ -131,7 +131,7 @@ class IntrospectedTokens:
 
     async def verify(self, token: str) -> Principal | None:
         """See :class:`mcptrio.abc.TokenVerifier`."""
-        if len(token) > _MOST_CHARACTERS:
+        if len(token) > _MAX_TOKEN_CHARS:
             return None
         key = hash_of(token)
         while True:
@@ -243,7 +243,7 @@ class IntrospectedTokens:
         # Both may be left out (RFC 7662 section 2.2). Where neither is there, it is the client that acts for itself.
         named = (claims.get("sub"), claims.get("username"), client)
         subject = next((each for each in named if isinstance(each, str)), "")
-        if not 0 < len(subject) <= _MOST_NAME:
+        if not 0 < len(subject) <= _MAX_SUBJECT_CHARS:
             raise BadToken("sub: expected a text")
         return Principal(
             subject=subject,

@@ -29,10 +29,10 @@ from mcptrio.errors import AuthorizationError
 
 __all__ = ["ClaimRules", "JWTTokens", "principal_of"]
 
-_MOST_CHARACTERS: Final = 16 * 1024
+_MAX_TOKEN_CHARS: Final = 16 * 1024
 """Of an access token; more does not fit into the header of a request anyway."""
-_MOST_SUBJECT: Final = 1024
-_MOST_SCOPES: Final = 1000
+_MAX_SUBJECT_CHARS: Final = 1024
+_MAX_SCOPES: Final = 1000
 _OF_OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout", "id_token", "refresh_token"})
 """What Keycloak (``typ``), Cognito (``token_use``) and others call tokens that are no access tokens."""
 
@@ -117,7 +117,7 @@ class JWTTokens:
 
     async def verify(self, token: str) -> Principal | None:
         """See :class:`mcptrio.abc.TokenVerifier`."""
-        if len(token) > _MOST_CHARACTERS or token.count(".") != 2:
+        if len(token) > _MAX_TOKEN_CHARS or token.count(".") != 2:
             return None
         key = hash_of(token)
         if (known := self._good.get(key)) is not None:
@@ -174,7 +174,7 @@ def principal_of(
     check_kind(claims)
     client = next((claims[name] for name in rules.client_claims if isinstance(claims.get(name), str)), None)
     subject = claims.get("sub", client)
-    if not isinstance(subject, str) or not 0 < len(subject) <= _MOST_SUBJECT:
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS:
         raise BadToken("sub: expected a text")
     return Principal(
         subject=subject, issuer=issuer, client_id=client, scopes=scopes_in(claims, rules.scope_claims), claims=claims
@@ -220,6 +220,6 @@ def scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]
             found |= {each for each in value.split(" ") if each}
         elif isinstance(value, list):
             found |= {each for each in value if isinstance(each, str)}
-    if len(found) > _MOST_SCOPES:
-        raise BadToken(f"expected at most {_MOST_SCOPES} scopes, got {len(found)}")
+    if len(found) > _MAX_SCOPES:
+        raise BadToken(f"expected at most {_MAX_SCOPES} scopes, got {len(found)}")
     return frozenset(found)

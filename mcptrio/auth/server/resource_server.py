@@ -46,8 +46,8 @@ _NOT_GOOD: Final = "the access token is not good here: unknown, expired, or made
 _NOT_GOOD_IN_HEADER: Final = f"{_NOT_GOOD}; check the header Authorization, or ask the operator for a new token"
 _NOT_BOUND_HERE: Final = "the access token is bound to a key or a certificate that did not come with it"
 _NO_CERTIFICATE: Final = "expected a client certificate with a name that is known here"
-_KNOWN: Final = 10_000
-_KNOWN_FOR: Final = 600.0
+_TOKEN_CACHE_SIZE: Final = 10_000
+_TOKEN_CACHE_SECONDS: Final = 600.0
 """Tokens that were good lately, and for how many seconds that counts."""
 
 _log = logging.getLogger("mcptrio.auth")
@@ -106,7 +106,7 @@ class ResourceServer:
         self._clock = clock
         self._recheck = options.recheck
         self._failures = Failures(options.failures, ticks)
-        self._known: VerificationCache[None] = VerificationCache(_KNOWN, ticks)
+        self._known: VerificationCache[None] = VerificationCache(_TOKEN_CACHE_SIZE, ticks)
         rule = options.dpop
         self._dpop = rule.use if resources else "off"
         self._nonces = None
@@ -228,7 +228,7 @@ class ResourceServer:
             raise
         finally:
             end()
-        self._known.put(key, None, seconds=_KNOWN_FOR)
+        self._known.put(key, None, seconds=_TOKEN_CACHE_SECONDS)
         return principal
 
     async def _verified(self, token: str) -> Principal | None:

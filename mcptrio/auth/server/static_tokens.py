@@ -39,11 +39,11 @@ PREFIX: Final = "mcptrio_"
 """What each of these tokens begins with, so that who searches for lost secrets can find them."""
 
 _FORMAT: Final = 1
-_MOST_BYTES: Final = 4 * 1024 * 1024
-_MOST_TOKENS: Final = 5000
+_MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+_MAX_TOKENS: Final = 5000
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
-_LOOK_EVERY: Final = 1.0
+_CHECK_INTERVAL: Final = 1.0
 _OTHERS_WRITE: Final = 0o022
 
 _log = logging.getLogger("mcptrio.auth")
@@ -108,7 +108,7 @@ def read_tokens(path: Path) -> list[StaticToken]:
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            data = file.read(_MOST_BYTES + 1)
+            data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror}") from error
     if os.name == "posix" and mode & _OTHERS_WRITE:
@@ -125,8 +125,8 @@ def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
     Raises:
         ConfigError: it is none.
     """
-    if len(data) > _MOST_BYTES:
-        raise ConfigError(f"{path}: expected a file of tokens of at most {_MOST_BYTES} bytes, got more")
+    if len(data) > _MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: expected a file of tokens of at most {_MAX_FILE_BYTES} bytes, got more")
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -134,8 +134,8 @@ def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ConfigError(f"{path}: expected a file of tokens of format {_FORMAT}, as mcptrio token writes it")
     entries = document.get("tokens")
-    if not isinstance(entries, list) or len(entries) > _MOST_TOKENS:
-        raise ConfigError(f"{path}: tokens: expected a list of at most {_MOST_TOKENS}")
+    if not isinstance(entries, list) or len(entries) > _MAX_TOKENS:
+        raise ConfigError(f"{path}: tokens: expected a list of at most {_MAX_TOKENS}")
     tokens = [_read_entry(path, number, entry) for number, entry in enumerate(entries)]
     for what in ("name", "hash"):
         values = [getattr(token, what) for token in tokens]
@@ -150,8 +150,8 @@ def tokens_text(tokens: Sequence[StaticToken]) -> str:
     Raises:
         ConfigError: more tokens than it may have.
     """
-    if len(tokens) > _MOST_TOKENS:
-        raise ConfigError(f"expected at most {_MOST_TOKENS} tokens, got {len(tokens)}: revoke some that have expired")
+    if len(tokens) > _MAX_TOKENS:
+        raise ConfigError(f"expected at most {_MAX_TOKENS} tokens, got {len(tokens)}: revoke some that have expired")
     entries = [
         {
             "name": each.name,
@@ -164,8 +164,8 @@ def tokens_text(tokens: Sequence[StaticToken]) -> str:
         for each in tokens
     ]
     text = json.dumps({"format": _FORMAT, "tokens": entries}, indent=2) + "\n"
-    if len(text) > _MOST_BYTES:
-        raise ConfigError(f"expected a file of tokens of at most {_MOST_BYTES} bytes, got {len(text)}")
+    if len(text) > _MAX_FILE_BYTES:
+        raise ConfigError(f"expected a file of tokens of at most {_MAX_FILE_BYTES} bytes, got {len(text)}")
     return text
 
 
@@ -198,7 +198,7 @@ class StaticTokens:
         if trio.current_time() >= self._look_at:
             await self._look()
         if self._tokens is None:
-            raise Overloaded("tokens cannot be verified now", retry_after=_LOOK_EVERY)
+            raise Overloaded("tokens cannot be verified now", retry_after=_CHECK_INTERVAL)
         wanted = hash_of(token).hex()
         found = self._tokens.get(wanted)
         if found is None or not compare_digest(found.hash, wanted):
@@ -223,7 +223,7 @@ class StaticTokens:
             if trio.current_time() < self._look_at:
                 return
             await trio.to_thread.run_sync(self._read_if_changed, abandon_on_cancel=False)
-            self._look_at = trio.current_time() + _LOOK_EVERY
+            self._look_at = trio.current_time() + _CHECK_INTERVAL
 
     def _read_if_changed(self) -> None:
         try:
@@ -239,7 +239,7 @@ class StaticTokens:
         try:
             self._tokens = {each.hash: each for each in read_tokens(self._path)}
             gone = {hash: each.name for hash, each in before.items() if hash not in self._tokens}
-            self._revoked = dict([*self._revoked.items(), *gone.items()][-_MOST_TOKENS:])
+            self._revoked = dict([*self._revoked.items(), *gone.items()][-_MAX_TOKENS:])
         except ConfigError as error:
             _log.error("%s; no token is good now", error)
             self._tokens = None

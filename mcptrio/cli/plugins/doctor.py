@@ -25,7 +25,7 @@ from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.discovery import check_offered, distribution_of, offered
-from mcptrio.plugins.portability import MOST_TOKENS
+from mcptrio.plugins.portability import MAX_TOKENS
 from mcptrio.serve.config import ServeConfig
 from mcptrio.transports.child_process import signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr
@@ -211,9 +211,9 @@ def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, 
                         f" {plugin['name']} would be left out"
                     )
     tokens = sum(sum(plugin["tokens"].values()) for plugin in plugins)
-    if tokens > MOST_TOKENS:
+    if tokens > MAX_TOKENS:
         warnings.append(
-            f"all tools together take about {tokens} tokens of every conversation, more than {MOST_TOKENS}:"
+            f"all tools together take about {tokens} tokens of every conversation, more than {MAX_TOKENS}:"
             " leave out what is not needed, with disable, include or exclude"
         )
     known = {*offered(), *(plugin["name"] for plugin in plugins)}

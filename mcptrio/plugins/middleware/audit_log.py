@@ -38,13 +38,13 @@ _log = logging.getLogger("mcptrio.audit")
 
 ORDER = -200
 """Outside of all others: what these refuse is a record too."""
-_LONGEST = 4 * 1024
+_MAX_ARGUMENT_BYTES = 4 * 1024
 """Bytes of arguments; of more only their size is kept."""
 _LARGEST = 64 * 1024
 """Bytes of arguments that are looked through."""
-_LONGEST_TEXT = 1024
+_MAX_TEXT_CHARS = 1024
 """Characters of whatever else a client has chosen: names, URIs, identifiers."""
-_MOST_SCOPES = 100
+_MAX_SCOPES = 100
 
 
 @frozen(kw_only=True)
@@ -170,14 +170,14 @@ class AuditLog:
             return None, rid
         kept = sorted(arguments) if keep == "names" else self._redact(without)
         size = len(orjson.dumps(kept, default=str))
-        return (kept if size <= _LONGEST else _left_out(size)), rid
+        return (kept if size <= _MAX_ARGUMENT_BYTES else _left_out(size)), rid
 
     def _text(self, text: str | None, rid: Callable[[str], str] | None) -> str | None:
         """A text that a client has chosen, or an error has made of it."""
         if text is None or rid is None:
             return None if text is None else "[left out]"
         # Bounded twice: before it is looked through, and where a secret was cut in two at that bound, it is gone.
-        kept: str = _bounded(str(self._redact(rid(text[: 2 * _LONGEST]))))
+        kept: str = _bounded(str(self._redact(rid(text[: 2 * _MAX_ARGUMENT_BYTES]))))
         return kept
 
 
@@ -188,13 +188,13 @@ def _who(request: RequestView) -> dict[str, Any]:
         "principal": _bounded(principal.subject) if principal is not None else None,
         "issuer": _bounded(principal.issuer) if principal is not None else None,
         "client_id": _bounded(principal.client_id) if principal is not None else None,
-        "scopes": sorted(principal.scopes)[:_MOST_SCOPES] if principal is not None else None,
+        "scopes": sorted(principal.scopes)[:_MAX_SCOPES] if principal is not None else None,
         "client": _bounded(client.name) if client is not None else None,
     }
 
 
 def _bounded(text: Any) -> Any:
-    return text if not isinstance(text, str) or len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+    return text if not isinstance(text, str) or len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 
 
 def _left_out(size: int) -> str:

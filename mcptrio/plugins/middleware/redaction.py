@@ -22,7 +22,7 @@ _LEAST = 4
 """Characters of a value that is looked for elsewhere; a shorter one would take half of a text along."""
 _BEGINNING = 8
 """Characters at the beginning of a value that give it away."""
-_MOST = 100
+_MAX_VALUES = 100
 """Values that are looked for elsewhere; texts in which there could be more are not kept."""
 
 
@@ -64,7 +64,7 @@ class Redactor:
         kept = self._without(arguments, "", found)
 
         def rid(text: str) -> str:
-            if len(found) > _MOST:
+            if len(found) > _MAX_VALUES:
                 return REDACTED
             for secret in sorted(found, key=len, reverse=True):
                 text = _without_beginning(text, secret)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 __all__ = ["Mismatch", "describe"]
 
-_LONGEST_SHOWN: Final = 40
+_MAX_QUOTED_CHARS: Final = 40
 """Characters of a string that are shown; what came may be huge, and secret."""
 
 
@@ -37,9 +37,9 @@ def describe(value: Any) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return repr(value) if abs(value) < 10**_LONGEST_SHOWN else "a huge number"
+        return repr(value) if abs(value) < 10**_MAX_QUOTED_CHARS else "a huge number"
     if isinstance(value, str):
-        short = value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "…"
+        short = value if len(value) <= _MAX_QUOTED_CHARS else value[:_MAX_QUOTED_CHARS] + "…"
         return '"' + short.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
     if isinstance(value, list | tuple):
         return "an array"
