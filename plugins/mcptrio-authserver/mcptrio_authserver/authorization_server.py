@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AuthorizationServer"]
 
-_SWEEP: Final = 60.0
+_EXPIRY_INTERVAL: Final = 60.0
 
 _log = logging.getLogger("mcptrio.authserver")
 
@@ -92,7 +92,7 @@ class AuthorizationServer:
     async def sweep(self) -> None:
         """Delete what is over, once a minute, until cancelled."""
         while True:
-            await trio.sleep(_SWEEP)
+            await trio.sleep(_EXPIRY_INTERVAL)
             if self._store is not None:
                 try:
                     while await self._store.sweep():

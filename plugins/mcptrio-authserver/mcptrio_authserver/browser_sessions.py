@@ -37,7 +37,7 @@ __all__ = [
     "list_sessions",
 ]
 
-_MOST: Final = 20
+_MAX_SESSIONS_OF_USER: Final = 20
 """Browsers of one user; past that the oldest has to log in again."""
 
 
@@ -61,7 +61,14 @@ def begin_session(ledger: Ledger, config: Config, user: User, now: float) -> str
     """Somebody has logged in. The browser's new cookie."""
     cookie = new_opaque()
     value = {"user": user.name, "auth_time": now, "password": digest_of(user.hash)}
-    ledger.put("session", digest_of(cookie), value, until=now + config.session_lifetime, group=user.name, most=_MOST)
+    ledger.put(
+        "session",
+        digest_of(cookie),
+        value,
+        until=now + config.session_lifetime,
+        group=user.name,
+        most=_MAX_SESSIONS_OF_USER,
+    )
     return cookie
 
 

@@ -24,7 +24,7 @@ from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, KeySet, peek, verify
 from .clients import Client, find_client
 from .config import Config
 from .ledger import Ledger
-from .opaque import LONGEST, digest_of, is_same
+from .opaque import MAX_TOKEN_CHARS, digest_of, is_same
 from .published_keys import kept_keys
 from .rates import Rate, count_attempt, forget_attempts, neighbourhood
 from .refusals import Refusal, too_often
@@ -118,7 +118,7 @@ def authenticate_client(
 
 
 def _check_secret(client: Client | None, credentials: Credentials) -> None:
-    secret = (credentials.secret or "")[:LONGEST]
+    secret = (credentials.secret or "")[:MAX_TOKEN_CHARS]
     digest = client.secret_digest if client is not None and client.secret_digest is not None else _NOBODY
     good = is_same(secret, digest)
     methods = {client.auth_method} if client is not None else set()
@@ -158,7 +158,7 @@ def _check_assertion(ledger: Ledger, config: Config, client: Client | None, asse
 def _basic(authorization: str) -> tuple[str, str]:
     problem = _unknown("Authorization: expected Basic with the client's id and secret")
     scheme, _, rest = authorization.partition(" ")
-    if scheme.lower() != "basic" or len(rest) > 4 * LONGEST:
+    if scheme.lower() != "basic" or len(rest) > 4 * MAX_TOKEN_CHARS:
         raise problem
     try:
         text = base64.b64decode(rest.strip(), validate=True).decode()

@@ -32,15 +32,15 @@ from .refusals import Refusal, too_often
 
 __all__ = ["FetchedClient", "fetch_client", "is_document", "keep_client", "needs_fetch"]
 
-_LONGEST: Final = 1024
+_MAX_URL_CHARS: Final = 1024
 _BYTES: Final = 16 * 1024
 """The draft suggests 5 KiB."""
 _SHORTEST: Final = 60.0
 _LIFETIME: Final = 3600.0
 """Seconds for which a document is kept whose headers say nothing."""
-_LONGEST_KEPT: Final = 86_400.0
+_MAX_CACHE_SECONDS: Final = 86_400.0
 _FAILED: Final = 60.0
-_MOST: Final = 1000
+_MAX_DOCUMENTS: Final = 1000
 """Documents that are kept; past that the oldest go, and are fetched again."""
 _RATE: Final = Rate(kind="document", most=30, seconds=60)
 
@@ -67,7 +67,7 @@ def is_document(client_id: str, config: Config) -> bool:
     problem = Refusal(
         "invalid_client", "client_id: expected an https URL with a path, without dots, fragment and credentials"
     )
-    if len(client_id) > _LONGEST or re.search(r"[^\x21-\x7e]|[\\#]", client_id):
+    if len(client_id) > _MAX_URL_CHARS or re.search(r"[^\x21-\x7e]|[\\#]", client_id):
         raise problem
     try:
         parts = urlsplit(client_id)
@@ -105,9 +105,9 @@ def needs_fetch(ledger: Ledger, client_id: str, *, address: str | None, now: flo
 def keep_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal, now: float) -> None:
     """Remember what came of it."""
     if isinstance(fetched, Refusal):
-        ledger.put("document", client_id, {"problem": fetched.description}, until=now + _FAILED, most=_MOST)
+        ledger.put("document", client_id, {"problem": fetched.description}, until=now + _FAILED, most=_MAX_DOCUMENTS)
     else:
-        ledger.put("document", client_id, fetched.client.record(), until=now + fetched.lifetime, most=_MOST)
+        ledger.put("document", client_id, fetched.client.record(), until=now + fetched.lifetime, most=_MAX_DOCUMENTS)
 
 
 def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedClient]:
@@ -170,4 +170,4 @@ def _lifetime(headers: Mapping[str, str]) -> float:
         return _LIFETIME
     age = headers.get("age", "0")
     spent = float(age) if re.fullmatch(r"\d{1,9}", age) else 0.0
-    return min(_LONGEST_KEPT, max(_SHORTEST, float(ages[0].partition("=")[2]) - spent))
+    return min(_MAX_CACHE_SECONDS, max(_SHORTEST, float(ages[0].partition("=")[2]) - spent))

@@ -22,7 +22,7 @@ from .clients import Client
 from .config import Config
 from .grants import end_grant
 from .ledger import Ledger
-from .opaque import LONGEST, digest_of, new_id, new_opaque
+from .opaque import MAX_TOKEN_CHARS, digest_of, new_id, new_opaque
 from .refusals import Refusal
 from .resources import resource_of
 
@@ -31,7 +31,7 @@ __all__ = ["Code", "issue_code", "redeem_code"]
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _REMEMBERED: Final = 3600.0
 """Seconds for which a used code is recognised."""
-_MOST: Final = 20
+_MAX_CODES_OF_USER: Final = 20
 """Codes of one user that wait to be taken."""
 
 
@@ -84,7 +84,9 @@ def issue_code(
         dpop_key=request.dpop_key,
         upstream=upstream,
     )
-    ledger.put("code", digest_of(code), asdict(value), until=now + config.code_lifetime, group=subject, most=_MOST)
+    ledger.put(
+        "code", digest_of(code), asdict(value), until=now + config.code_lifetime, group=subject, most=_MAX_CODES_OF_USER
+    )
     return code
 
 
@@ -99,7 +101,7 @@ def redeem_code(
     Raises:
         Refusal: ``invalid_grant``, or ``invalid_request`` where something is missing.
     """
-    text = form.get("code", "")[:LONGEST]
+    text = form.get("code", "")[:MAX_TOKEN_CHARS]
     if not text:
         raise Refusal("invalid_request", "code: expected one")
     digest = digest_of(text)

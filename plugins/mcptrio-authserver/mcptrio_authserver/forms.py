@@ -16,9 +16,9 @@ import orjson
 
 from .refusals import Refusal
 
-__all__ = ["MOST_BYTES", "body_of_request", "read_form", "read_json", "read_query"]
+__all__ = ["MAX_BODY_BYTES", "body_of_request", "read_form", "read_json", "read_query"]
 
-MOST_BYTES: Final = 64 * 1024
+MAX_BODY_BYTES: Final = 64 * 1024
 """Of a body."""
 _QUERY: Final = 16 * 1024
 _FIELDS: Final = 50

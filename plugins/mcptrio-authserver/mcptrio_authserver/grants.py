@@ -18,7 +18,7 @@ from attrs import asdict, field, frozen
 
 from .config import Config
 from .ledger import Ledger
-from .opaque import LONGEST, digest_of, new_opaque
+from .opaque import MAX_TOKEN_CHARS, digest_of, new_opaque
 from .refusals import Refusal
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 LEEWAY: Final = 10.0
 """Seconds in which a used refresh token is good once more: its answer may have been lost on the way to the client, or
 two processes of the client may have sent it at the same time."""
-_KEPT: Final = 100
+_MAX_USED_TOKENS: Final = 100
 """Used refresh tokens of a family that are recognised; older ones are merely refused."""
 
 
@@ -121,7 +121,7 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> Gr
         Refusal: ``invalid_grant``.
     """
     problem = Refusal("invalid_grant", "refresh_token: expected one that is good, and of this client")
-    record = ledger.get("refresh", digest_of(token[:LONGEST]))
+    record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))
     grant = find_grant(ledger, record["grant"]) if record is not None else None
     if record is None or grant is None or grant.client_id != client_id:
         raise problem
@@ -154,5 +154,12 @@ def rotate_refresh_token(ledger: Ledger, config: Config, grant: Grant, token: st
 def _issue(ledger: Ledger, config: Config, grant: Grant, now: float) -> str:
     token = new_opaque("mcpar_")
     until = min(grant.ends, now + config.refresh_idle)
-    ledger.put("refresh", digest_of(token), {"grant": grant.id, "used": None}, until=until, group=grant.id, most=_KEPT)
+    ledger.put(
+        "refresh",
+        digest_of(token),
+        {"grant": grant.id, "used": None},
+        until=until,
+        group=grant.id,
+        most=_MAX_USED_TOKENS,
+    )
     return token

@@ -11,9 +11,9 @@ import secrets
 from hashlib import sha256
 from typing import Final
 
-__all__ = ["LONGEST", "digest_of", "is_same", "new_id", "new_opaque"]
+__all__ = ["MAX_TOKEN_CHARS", "digest_of", "is_same", "new_id", "new_opaque"]
 
-LONGEST: Final = 512
+MAX_TOKEN_CHARS: Final = 512
 """Characters of one that is looked at."""
 
 

@@ -36,7 +36,7 @@ __all__ = ["Outside"]
 T = TypeVar("T")
 
 _OUT: Final = 8
-_KEPT: Final = 3600.0
+_METADATA_CACHE_SECONDS: Final = 3600.0
 """Seconds for which the metadata of the provider and of issuers is kept."""
 _AGAIN: Final = 10.0
 """Seconds after which it is asked for again that could not be had, however many want it."""
@@ -140,7 +140,7 @@ class Outside:
         if self._provider is None or self._provider[0] <= self._clock():
             try:
                 found = await self._drive(find_provider(settings), named=True)
-                self._provider = (self._clock() + _KEPT, found)
+                self._provider = (self._clock() + _METADATA_CACHE_SECONDS, found)
             except Refusal as refusal:
                 self._provider = (self._clock() + _AGAIN, refusal)
         provider = self._provider[1]
@@ -165,7 +165,10 @@ class Outside:
         if known is None:
             now = self._clock()
             try:
-                known, until = {"url": await self._drive(where_keys_are(issuer), named=True)}, now + _KEPT
+                known, until = (
+                    {"url": await self._drive(where_keys_are(issuer), named=True)},
+                    now + _METADATA_CACHE_SECONDS,
+                )
             except Refusal as refusal:
                 known, until = {"problem": refusal.description}, now + _AGAIN
             value = known

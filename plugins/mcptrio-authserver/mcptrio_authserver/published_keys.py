@@ -25,7 +25,7 @@ __all__ = ["fetch_keys", "keep_keys", "kept_keys", "needs_keys", "where_keys_are
 
 _LIFETIME: Final = 3600.0
 _AGAIN: Final = 60.0
-_MOST: Final = 1000
+_MAX_KEY_SETS: Final = 1000
 
 
 def where_keys_are(issuer: str) -> Flow[str]:
@@ -81,7 +81,7 @@ def keep_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -
     else:
         before: Mapping[str, Any] = ledger.get("keys", url) or {"keys": {"keys": []}, "until": now + _AGAIN}
         value = {**before, "then": now}
-    ledger.put("keys", url, value, until=float(value["until"]), most=_MOST)
+    ledger.put("keys", url, value, until=float(value["until"]), most=_MAX_KEY_SETS)
 
 
 def kept_keys(ledger: Ledger, url: str) -> KeySet:

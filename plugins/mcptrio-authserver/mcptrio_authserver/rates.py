@@ -3,8 +3,8 @@
 Used for logins, registrations, and requests for documents.
 The one rule: an attempt is counted before it is tried, so that many at the same time are not one.
 
-There are as many counters of a kind as :data:`_MOST`; past that the oldest are forgotten, which costs whoever wants
-that as many addresses or names.
+There are at most :data:`_MAX_COUNTERS` of a kind. Beyond that the oldest are evicted; an attacker who wants that needs
+as many addresses or names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .ledger import Ledger
 
 __all__ = ["Rate", "count_attempt", "forget_attempts", "neighbourhood", "take_back_attempt"]
 
-_MOST: Final = 20_000
+_MAX_COUNTERS: Final = 20_000
 
 
 @frozen(kw_only=True)
@@ -45,7 +45,7 @@ def count_attempt(ledger: Ledger, rate: Rate, key: str, now: float) -> float:
     count, end = (record["count"], record["end"]) if record is not None else (0, now + rate.seconds)
     if count >= rate.most:
         return max(0.001, float(end) - now)
-    ledger.put(f"rate:{rate.kind}", key, {"count": count + 1, "end": end}, until=end, most=_MOST)
+    ledger.put(f"rate:{rate.kind}", key, {"count": count + 1, "end": end}, until=end, most=_MAX_COUNTERS)
     return 0
 
 
@@ -59,7 +59,7 @@ def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
     record = ledger.get(f"rate:{rate.kind}", key)
     if record is not None:
         count, end = max(0, record["count"] - 1), record["end"]
-        ledger.put(f"rate:{rate.kind}", key, {"count": count, "end": end}, until=end, most=_MOST)
+        ledger.put(f"rate:{rate.kind}", key, {"count": count, "end": end}, until=end, most=_MAX_COUNTERS)
 
 
 def neighbourhood(address: str | None) -> str:

@@ -20,7 +20,7 @@ from mcptrio.auth.urls import is_loopback
 
 __all__ = ["check_redirect_uri", "host_of", "is_local", "is_registered", "with_parameters"]
 
-_LONGEST: Final = 2048
+_MAX_URI_CHARS: Final = 2048
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _NEVER: Final = frozenset(
@@ -42,8 +42,8 @@ def check_redirect_uri(
     Raises:
         ValueError: it is none that may be registered; a sentence.
     """
-    if len(uri) > _LONGEST or _UNSAFE.search(uri):
-        raise ValueError(f"expected a redirect URI of at most {_LONGEST} visible ASCII characters")
+    if len(uri) > _MAX_URI_CHARS or _UNSAFE.search(uri):
+        raise ValueError(f"expected a redirect URI of at most {_MAX_URI_CHARS} visible ASCII characters")
     try:
         parts = urlsplit(uri)
         port = parts.port

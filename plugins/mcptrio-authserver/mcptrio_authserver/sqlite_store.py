@@ -44,7 +44,7 @@ _BYTES: Final = 512 * 1024 * 1024
 """What the file may grow to; the bounds of each kind end long before that."""
 _WAITING: Final = 200
 """Transactions that may wait for their turn; more are refused."""
-_GOODBYE: Final = 5.0
+_CLOSE_TIMEOUT: Final = 5.0
 _SWEPT: Final = 5000
 """Records in one sweep, so that nobody waits for it."""
 
@@ -134,7 +134,7 @@ async def open_sqlite_store(path: Path, *, clock: Callable[[], float] = time.tim
     try:
         yield store
     finally:
-        with trio.move_on_after(_GOODBYE, shield=True):
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await trio.to_thread.run_sync(store.close, limiter=trio.CapacityLimiter(1))
 
 

@@ -16,7 +16,7 @@ from .clients import Client
 from .config import Config
 from .grants import end_grant, find_grant
 from .ledger import Ledger
-from .opaque import LONGEST, digest_of
+from .opaque import MAX_TOKEN_CHARS, digest_of
 from .refusals import Refusal
 
 __all__ = ["introspect", "revoke"]
@@ -35,7 +35,7 @@ def introspect(ledger: Ledger, config: Config, client: Client, form: Mapping[str
     if claims is not None and (client.introspect or claims.get("client_id") == client.id):
         kind = "DPoP" if "cnf" in claims else "Bearer"
         return {"active": True, "token_type": kind, **claims}
-    record = ledger.get("refresh", digest_of(token[:LONGEST]))
+    record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))
     grant = find_grant(ledger, record["grant"]) if record is not None and not record["used"] else None
     # A refresh token is for nobody but its client; a resource server has no business with one.
     if grant is None or grant.client_id != client.id:
@@ -57,7 +57,7 @@ def revoke(ledger: Ledger, config: Config, client: Client, form: Mapping[str, st
         Refusal: it does not say which.
     """
     token = _token(form)
-    record = ledger.get("refresh", digest_of(token[:LONGEST]))
+    record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))
     grant = find_grant(ledger, record["grant"]) if record is not None else None
     if grant is not None and grant.client_id == client.id:
         end_grant(ledger, grant.id)

@@ -41,7 +41,7 @@ from .upstream_tokens import UpstreamTokens
 __all__ = ["Errand", "Provider", "UpstreamEnded", "begin_errand", "end_errand", "exchange", "find_provider", "renew"]
 
 _LASTS: Final = 600.0
-_MOST: Final = 5000
+_MAX_LOGINS: Final = 5000
 _SKEW: Final = 60.0
 _SHORT: Final = 300.0
 """Seconds that an access token lives whose provider does not say."""
@@ -144,7 +144,7 @@ def begin_errand(
         raise too_often(wait)
     state, verifier = new_opaque(), new_opaque()
     errand = Errand(browser=digest_of(browser), query=query, scopes=scopes, nonce=new_opaque(), verifier=verifier)
-    ledger.put("errand", digest_of(state), asdict(errand), until=now + _LASTS, most=_MOST)
+    ledger.put("errand", digest_of(state), asdict(errand), until=now + _LASTS, most=_MAX_LOGINS)
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     parameters = {
         "response_type": "code",

@@ -33,7 +33,7 @@ __all__ = ["User", "check_name", "check_password", "hash_password", "read_users"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _BYTES: Final = 1024 * 1024
 _SHORTEST: Final = 8
-_LONGEST: Final = 1024
+_MAX_PASSWORD_CHARS: Final = 1024
 """Characters of a password; hashing more is a way to keep a server busy."""
 
 
@@ -120,8 +120,8 @@ def hash_password(password: str) -> str:
     Raises:
         ValueError: it is too short or too long.
     """
-    if not _SHORTEST <= len(password) <= _LONGEST:
-        raise ValueError(f"expected a password of {_SHORTEST} to {_LONGEST} characters, got {len(password)}")
+    if not _SHORTEST <= len(password) <= _MAX_PASSWORD_CHARS:
+        raise ValueError(f"expected a password of {_SHORTEST} to {_MAX_PASSWORD_CHARS} characters, got {len(password)}")
     return _hasher().hash(password)
 
 
@@ -130,10 +130,10 @@ def check_password(user: User | None, password: str) -> bool:
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
-        good = _hasher().verify(user.hash if user is not None else _nobody(), password[:_LONGEST])
+        good = _hasher().verify(user.hash if user is not None else _nobody(), password[:_MAX_PASSWORD_CHARS])
     except (VerificationError, InvalidHashError):
         return False
-    return good and user is not None and len(password) <= _LONGEST
+    return good and user is not None and len(password) <= _MAX_PASSWORD_CHARS
 
 
 @cache

@@ -23,7 +23,7 @@ from mcptrio.errors import ConfigError, StoreFailed
 
 from .addresses import PAGES
 from .client_handlers import ClientHandlers, json_response
-from .forms import MOST_BYTES
+from .forms import MAX_BODY_BYTES
 from .page_handlers import PageHandlers
 from .pages import STYLE, policy
 from .refusals import Refusal
@@ -52,7 +52,7 @@ def make_app(service: Service) -> QuartTrio:
     addresses = service.config.addresses
     app = QuartTrio("mcptrio_authserver", static_folder=None)
     app.config.update(
-        MAX_CONTENT_LENGTH=MOST_BYTES, BODY_TIMEOUT=_SECONDS, RESPONSE_TIMEOUT=_SECONDS, PROPAGATE_EXCEPTIONS=False
+        MAX_CONTENT_LENGTH=MAX_BODY_BYTES, BODY_TIMEOUT=_SECONDS, RESPONSE_TIMEOUT=_SECONDS, PROPAGATE_EXCEPTIONS=False
     )
     app.jinja_env.globals.update(server=service.config.name, style=STYLE)
     clients, pages = ClientHandlers(service), PageHandlers(service)

@@ -33,7 +33,7 @@ Permit: TypeAlias = "Callable[[httpx2.URL], Awaitable[None]]"
 Report: TypeAlias = Callable[[int, int | None], Awaitable[None]]
 """Told how many bytes have come, and how many there will be if that is known."""
 
-_LONGEST_URL = 8192
+_MAX_URL_CHARS = 8192
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 _ACCEPT = "text/html,application/xhtml+xml,text/markdown,text/plain,application/json;q=0.9,*/*;q=0.5"
@@ -139,8 +139,8 @@ def parse_url(text: str) -> httpx2.URL:
     Raises:
         Refused: it is none.
     """
-    if len(text) > _LONGEST_URL:
-        raise Refused(f"expected a URL of at most {_LONGEST_URL} characters, got {len(text)}")
+    if len(text) > _MAX_URL_CHARS:
+        raise Refused(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(text)}")
     try:
         url = httpx2.URL(text.strip()).copy_with(fragment=None)
     except (httpx2.InvalidURL, ValueError) as error:
@@ -157,7 +157,7 @@ def _target(url: httpx2.URL, location: str) -> httpx2.URL:
         raise ToolError(
             f"Failed to fetch {printable(str(url))}: redirected to {printable(location)}, which is no URL"
         ) from error
-    if len(str(target)) > _LONGEST_URL:
+    if len(str(target)) > _MAX_URL_CHARS:
         raise ToolError(f"Failed to fetch {printable(str(url))}: redirected to a URL that is too long")
     return target
 

@@ -19,7 +19,7 @@ __all__ = ["BURST", "Lanes"]
 BURST = 10
 """Requests that are let through at once after a pause."""
 
-_MOST_IDLE = 256
+_MAX_IDLE_LANES = 256
 """Lanes that nobody is in, before those that are over are looked for."""
 
 
@@ -48,7 +48,7 @@ class Lanes:
                 yield
         finally:
             lane.users -= 1
-            if len(self._lanes) > _MOST_IDLE:
+            if len(self._lanes) > _MAX_IDLE_LANES:
                 self._sweep()
 
     async def _pace(self, lane: _Lane) -> None:

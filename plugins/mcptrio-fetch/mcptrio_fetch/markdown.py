@@ -28,11 +28,11 @@ from .results import Link
 
 __all__ = ["Article", "find_links", "write_markdown"]
 
-_LOOK_EVERY = 64
+_CALLS_PER_CHECK = 64
 """Python calls between two looks: under a millisecond, and a few percent of the time."""
 
-_LONGEST_TITLE = 300
-_LONGEST_LABEL = 200
+_MAX_TITLE_CHARS = 300
+_MAX_LABEL_CHARS = 200
 
 # What it says there, of pages anybody may write, is of no use to an operator.
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
@@ -90,7 +90,9 @@ def find_links(html: str, url: str) -> list[Link]:
             target = urldefrag(element.get("href") or "")[0]
             if not target.startswith(("http://", "https://")):
                 continue
-            label = _squeeze(element.text_content() or element.get("alt") or element.get("title") or "", _LONGEST_LABEL)
+            label = _squeeze(
+                element.text_content() or element.get("alt") or element.get("title") or "", _MAX_LABEL_CHARS
+            )
             found[target] = found.get(target) or label
         return [Link(url=target, text=label) for target, label in found.items()]
 
@@ -117,7 +119,7 @@ def _drop_anchors(tree: Any, url: str) -> None:
 
 def _title(tree: Any) -> str | None:
     element = tree.find(".//title")
-    return (_squeeze(element.text_content(), _LONGEST_TITLE) or None) if element is not None else None
+    return (_squeeze(element.text_content(), _MAX_TITLE_CHARS) or None) if element is not None else None
 
 
 def _squeeze(text: str, limit: int) -> str:
@@ -132,7 +134,7 @@ def _stoppable() -> Iterator[None]:
     def look(frame: FrameType, event: str, arg: object) -> None:
         nonlocal calls
         calls += 1
-        if calls % _LOOK_EVERY == 0:
+        if calls % _CALLS_PER_CHECK == 0:
             check_cancelled()
 
     before: Callable[..., Any] | None = sys.gettrace()

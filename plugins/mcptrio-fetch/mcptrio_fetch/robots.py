@@ -23,9 +23,9 @@ from .errors import Refused, printable
 from .page import Page
 from .shelf import Shelf
 
-__all__ = ["MOST_BYTES", "Robots"]
+__all__ = ["MAX_ROBOTS_BYTES", "Robots"]
 
-MOST_BYTES = 500 * 1024
+MAX_ROBOTS_BYTES = 500 * 1024
 """What is read of a robots.txt (RFC 9309, 2.5); what comes later is not there."""
 
 _CAPACITY = 4 * 1024 * 1024

@@ -40,7 +40,7 @@ _LARGEST = 2**53 - 1
 _CURSOR = 15
 """Digits of a cursor at most."""
 
-_GOODBYE = 1.0
+_CLOSE_TIMEOUT = 1.0
 """Seconds to close idle connections."""
 
 _URL = Annotated[str, Meta(min_length=1, max_length=8192, description="URL to fetch")]
@@ -67,7 +67,7 @@ class Fetch:
         finally:
             web, self._web = self._web, None
             if web is not None:
-                with trio.move_on_after(_GOODBYE, shield=True):
+                with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                     await web.aclose()
 
     @tool(title="Fetch", read_only=True, destructive=False, idempotent=True, open_world=True, output_schema=FETCHED)

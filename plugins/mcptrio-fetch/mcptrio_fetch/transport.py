@@ -37,11 +37,11 @@ FAILURES = (
 )
 """What a request or a response may raise beside the gate's refusals."""
 
-_MOST_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 """Addresses of one name that are tried."""
 
-_MOST_CONNECTIONS = 100
-_MOST_IDLE = 10
+_MAX_CONNECTIONS = 100
+_MAX_IDLE_CONNECTIONS = 10
 _IDLE_SECONDS = 15.0
 
 
@@ -60,8 +60,8 @@ class Transport:
             self._gate = None
             self._pool = httpcore2.AsyncConnectionPool(
                 ssl_context=context,
-                max_connections=_MOST_CONNECTIONS,
-                max_keepalive_connections=_MOST_IDLE,
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
                 keepalive_expiry=_IDLE_SECONDS,
                 network_backend=_GuardedBackend(gate, config.connect_timeout),
             )
@@ -70,8 +70,8 @@ class Transport:
             self._pool = httpcore2.AsyncConnectionPool(
                 ssl_context=context,
                 proxy=_proxy(config.proxy.reveal()),
-                max_connections=_MOST_CONNECTIONS,
-                max_keepalive_connections=_MOST_IDLE,
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=_MAX_IDLE_CONNECTIONS,
                 keepalive_expiry=_IDLE_SECONDS,
             )
 
@@ -160,7 +160,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         deadline = trio.current_time() + (self._timeout if timeout is None else timeout)
-        addresses = (await self._gate.addresses(host, port))[:_MOST_ADDRESSES]
+        addresses = (await self._gate.addresses(host, port))[:_MAX_ADDRESSES]
         for left in range(len(addresses), 0, -1):
             share = max((deadline - trio.current_time()) / left, 0.0)
             try:

@@ -28,7 +28,7 @@ from .rendered import Rendered
 from .rendering import Renderer
 from .resolving import Resolver
 from .results import Link
-from .robots import MOST_BYTES, Robots
+from .robots import MAX_ROBOTS_BYTES, Robots
 from .shelf import Shelf
 from .transport import Transport
 
@@ -171,7 +171,7 @@ class Web:
     async def _fetch_robots(self, url: str) -> Page:
         # Within the call that needs it: its deadline and its place among the calls are used.
         return await self._downloader.download(
-            Download(url=url, user_agent=self._user_agent(Asked(url=url)), limit=partial(_always, MOST_BYTES))
+            Download(url=url, user_agent=self._user_agent(Asked(url=url)), limit=partial(_always, MAX_ROBOTS_BYTES))
         )
 
     def _permit(self, asked: Asked) -> Permit | None:

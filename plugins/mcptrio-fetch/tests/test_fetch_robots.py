@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 from mcptrio_fetch.page import Page
-from mcptrio_fetch.robots import MOST_BYTES, Robots
+from mcptrio_fetch.robots import MAX_ROBOTS_BYTES, Robots
 
 TEXT = "text/plain"
 
@@ -144,7 +144,7 @@ async def test_the_user_agent_is_whose_rules_count(reading: Any, site: Any) -> N
 
 
 async def test_only_the_beginning_of_a_long_robots_txt_counts(reading: Any, site: Any) -> None:
-    filling = "# filling\n" * (MOST_BYTES // 10)
+    filling = "# filling\n" * (MAX_ROBOTS_BYTES // 10)
     site.page("/robots.txt", "User-agent: *\nDisallow: /a\n" + filling + "Disallow: /b\n", TEXT)
     site.page("/b", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
@@ -155,7 +155,7 @@ async def test_only_the_beginning_of_a_long_robots_txt_counts(reading: Any, site
 async def test_many_agents_with_many_rules_cost_little() -> None:
     """Rules times agents would be two hundred million here."""
     body = "".join(f"User-agent: bot{number}\n" for number in range(12_000)) + "Disallow: /a\n" * 18_000
-    assert len(body) < MOST_BYTES
+    assert len(body) < MAX_ROBOTS_BYTES
     page = Page(url="http://e.org/robots.txt", status=200, content_type=TEXT, body=body.encode())
 
     async def fetch(url: str) -> Page:

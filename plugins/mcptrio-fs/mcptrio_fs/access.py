@@ -32,7 +32,7 @@ _MAX_LIMITERS = 256
 
 _MAX_SESSIONS = 1000
 """Sessions whose roots are remembered."""
-_ROOTS_KEPT = 30.0
+_ROOTS_CACHE_SECONDS = 30.0
 """Seconds for which roots are remembered; the notification of a change may have reached another replica."""
 
 _T = TypeVar("_T")
@@ -127,7 +127,7 @@ class Access:
             self._known_roots.pop(session, None)
             while len(self._known_roots) >= _MAX_SESSIONS:
                 del self._known_roots[next(iter(self._known_roots))]  # the oldest; it will be asked again
-            self._known_roots[session] = now + _ROOTS_KEPT, roots
+            self._known_roots[session] = now + _ROOTS_CACHE_SECONDS, roots
         return roots
 
     def _limiter(self, folder: str) -> trio.CapacityLimiter:

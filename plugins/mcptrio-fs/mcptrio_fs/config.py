@@ -21,7 +21,7 @@ from .sandbox import Folder, Sandbox
 __all__ = ["Config"]
 
 _MIB = 1024 * 1024
-_MOST = 2**53 - 1
+_MAX_JSON_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
 
@@ -54,34 +54,34 @@ class Config:
     deny: tuple[str, ...] = ()
     """Names, as globs, that are neither shown nor opened at any depth, such as ``.git`` or ``.env*``."""
 
-    max_read_bytes: int = field(default=10 * _MIB, validator=[ge(4), le(_MOST)])
+    max_read_bytes: int = field(default=10 * _MIB, validator=[ge(4), le(_MAX_JSON_INTEGER)])
     """The most that one call reads of files, whatever it asks for; also the largest file that is edited. At least 4, so
     that a page holds a character."""
 
-    max_answer_bytes: int = field(default=8 * _MIB, validator=[ge(128 * 1024), le(_MOST)])
+    max_answer_bytes: int = field(default=8 * _MIB, validator=[ge(128 * 1024), le(_MAX_JSON_INTEGER)])
     """The most that one answer weighs as JSON, at least 128 KiB; a text is in it twice. What does not fit is got by
     asking again, and a file that is read as Base64 has to fit as a whole: almost 3 MiB do by default."""
 
-    max_write_bytes: int = field(default=10 * _MIB, validator=[ge(1), le(_MOST)])
+    max_write_bytes: int = field(default=10 * _MIB, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """The largest file that is written; at least 1."""
 
-    max_entries: int = field(default=2000, validator=[ge(1), le(_MOST)])
+    max_entries: int = field(default=2000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """The most entries in one listing, tree or search, at least 1; the rest is got by asking again."""
 
-    max_visited: int = field(default=200_000, validator=[ge(1), le(_MOST)])
+    max_visited: int = field(default=200_000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """The most entries that one call looks at, at least 1; a search says where it stopped and can be continued from
     there."""
 
-    step_timeout: float = field(default=60.0, validator=[gt(0), le(_MOST)])
+    step_timeout: float = field(default=60.0, validator=[gt(0), le(_MAX_JSON_INTEGER)])
     """How long the file system may take for one step of a call, above 0; a long search has many steps."""
 
-    max_threads: int = field(default=8, validator=[ge(1), le(_MOST)])
+    max_threads: int = field(default=8, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """Calls at work in one folder at a time, at least 1. Threads on a mount that hangs count until it answers."""
 
-    watch_interval: float = field(default=1.0, validator=[ge(0.01), le(_MOST)])
+    watch_interval: float = field(default=1.0, validator=[ge(0.01), le(_MAX_JSON_INTEGER)])
     """How often a file is looked at while somebody is subscribed to it; at least 0.01."""
 
-    max_watched: int = field(default=1000, validator=[ge(1), le(_MOST)])
+    max_watched: int = field(default=1000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """Subscribed files that are looked at, at least 1; those beyond are not, and the log says so."""
 
     patterns: tuple[Pattern, ...] = field(init=False, eq=False)

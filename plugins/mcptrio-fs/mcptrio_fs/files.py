@@ -41,8 +41,8 @@ __all__ = ["MAX_PATHS", "Files"]
 MAX_PATHS = 200
 """Files in one ``read_multiple_files``."""
 
-_LONGEST_ERROR = 2000
-_LONGEST_LINE = 100
+_MAX_ERROR_CHARS = 2000
+_MAX_LINE_CHARS = 100
 """Characters of what is said of a file that is not read, beside its path."""
 _LARGEST = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
@@ -134,7 +134,7 @@ class Files:
         sandbox = await self.access.sandbox(ctx)
         left, room = self.access.config.max_read_bytes, share(self.access.config.max_answer_bytes)
         # There is room for a line about each, also where the files fill the rest.
-        room -= sum(wire_size(printable(path)) + _LONGEST_LINE for path in paths)
+        room -= sum(wire_size(printable(path)) + _MAX_LINE_CHARS for path in paths)
         parts: list[str] = []
         cut: list[str] = []
         for number, path in enumerate(paths, 1):
@@ -142,7 +142,7 @@ class Files:
                 # One after the other: what one file may still have depends on those before it.
                 text = await self._piece(sandbox, path, offset=0, limit=left, most=room) if left and room > 0 else None
             except ToolError as error:
-                parts.append(f"{printable(path)}: Error - {str(error)[:_LONGEST_ERROR]}")
+                parts.append(f"{printable(path)}: Error - {str(error)[:_MAX_ERROR_CHARS]}")
             else:
                 if text is None or text.cut:
                     cut.append(printable(path))

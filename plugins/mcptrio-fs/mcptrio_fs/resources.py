@@ -34,7 +34,7 @@ __all__ = ["TEMPLATE", "FileResources"]
 
 TEMPLATE = "file:///{+path}"
 
-_PATIENCE = 5.0
+_WATCH_TIMEOUT = 5.0
 """Seconds that one round of watching waits for a folder."""
 
 
@@ -104,7 +104,7 @@ class FileResources:
     async def _fingerprint_all(
         self, sandbox: Sandbox, folder: str, paths: Mapping[str, str], found: dict[str, Fingerprint]
     ) -> None:
-        with trio.move_on_after(_PATIENCE), suppress(ToolError):
+        with trio.move_on_after(_WATCH_TIMEOUT), suppress(ToolError):
             found.update(
                 await self.access.run(
                     sandbox, folder, lambda: {uri: _fingerprint(sandbox, path) for uri, path in paths.items()}

@@ -31,7 +31,7 @@ TEXT: dict[str, Any] = {
 }
 """The output schema of every tool but one."""
 
-_LONGEST_NOTES = 14_000
+_MAX_NOTES_CHARS = 14_000
 """Characters of notes; three lists of names, at most."""
 
 _BASE64 = {"type": "string", "contentEncoding": "base64"}
@@ -85,7 +85,7 @@ def answer(content: str, notes: Sequence[str] = (), more: Mapping[str, Any] | No
     blocks = [TextContent(text=content)]
     if notes:
         said = "\n".join(f"[{note}]" for note in notes)
-        blocks.append(TextContent(text=said if len(said) <= _LONGEST_NOTES else f"{said[:_LONGEST_NOTES]}…]"))
+        blocks.append(TextContent(text=said if len(said) <= _MAX_NOTES_CHARS else f"{said[:_MAX_NOTES_CHARS]}…]"))
     return CallToolResult(content=tuple(blocks), structured_content={"content": content, **(more or {})})
 
 

@@ -39,7 +39,7 @@ _SURVEYED = (
 _OBJECT = rf"({_ID}) (commit|tree|blob|tag) ([0-9]+)"
 _OWN = ("local", "worktree")
 """Scopes of configuration that belong to the repository."""
-_LONGEST_SAID = 2000
+_MAX_MESSAGE_CHARS = 2000
 _SURVEYS = 1000
 """Repositories whose surveys are remembered; the oldest goes."""
 _SETTLED, _COARSE = 0.03, 2.0
@@ -385,7 +385,7 @@ def reason_of(output: Output) -> str:
 
 def said_by(output: Output) -> str:
     """What a command and its hooks said, messages last; at most the last 2000 characters, no secrets in its URLs."""
-    whole = text_of(output.stdout[-_LONGEST_SAID:] + b"\n" + output.stderr).replace("\r", "\n")
+    whole = text_of(output.stdout[-_MAX_MESSAGE_CHARS:] + b"\n" + output.stderr).replace("\r", "\n")
     lines = [line.rstrip() for line in whole.split("\n") if line.strip() and not line.startswith("hint: ")]
     said = redacted("\n".join(printable(line, 500) for line in lines[-50:]))
-    return said if len(said) <= _LONGEST_SAID else "…" + said[-_LONGEST_SAID:]
+    return said if len(said) <= _MAX_MESSAGE_CHARS else "…" + said[-_MAX_MESSAGE_CHARS:]

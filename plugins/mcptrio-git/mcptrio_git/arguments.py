@@ -70,7 +70,7 @@ Paths = Annotated[
 ]
 
 _CONTROL = r"[\x00-\x1f\x7f]"
-_LONGEST_REVISION = 4096
+_MAX_REVISION_CHARS = 4096
 
 
 def check_plain(value: str, where: str) -> str:
@@ -93,7 +93,7 @@ def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
     Raises:
         ToolError: it does not fit.
     """
-    if not value or value[0] in "-^" or len(value) > _LONGEST_REVISION or re.search(_CONTROL, value):
+    if not value or value[0] in "-^" or len(value) > _MAX_REVISION_CHARS or re.search(_CONTROL, value):
         raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' @ {where}, got {_shown(value)}")
     if ":" in value and not with_path:
         raise ToolError(f"expected a revision without ':' @ {where}, got {_shown(value)}")

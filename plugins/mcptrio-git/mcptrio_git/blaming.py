@@ -16,7 +16,7 @@ from .text import clip, text_of
 
 __all__ = ["Blame", "Hunk", "parse_blame"]
 
-_LONGEST_LINE = 2000
+_MAX_LINE_CHARS = 2000
 
 
 class Hunk(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ def parse_blame(output: bytes, most: int) -> list[Hunk]:
     current, count, start = b"", 0, 0
     for line in output.split(b"\n")[:-1]:
         if line.startswith(b"\t"):
-            lines.append(clip(text_of(line[1:]).rstrip("\r"), _LONGEST_LINE))
+            lines.append(clip(text_of(line[1:]).rstrip("\r"), _MAX_LINE_CHARS))
             count += 1
             if count == most:
                 break

@@ -18,7 +18,7 @@ _FIELDS = ("%H", "%P", "%an", "%ae", "%aI", "%cn", "%cI", "%D", "%s", "%b")
 LOG = ("log", "-z", "--no-color", "--no-show-signature", "--encoding=UTF-8", "--format=tformat:" + "%x00".join(_FIELDS))
 """The command, to be followed by what is wanted."""
 
-_LONGEST_BODY = 10_000
+_MAX_BODY_CHARS = 10_000
 """Characters of one message; a merge may list thousands of others."""
 
 
@@ -81,5 +81,5 @@ def _commit(fields: list[bytes]) -> Commit:
         committed=text_of(committed),
         refs=tuple(named(refs).split(", ")) if refs else (),
         subject=clip(text_of(subject), 1000),
-        body=clip(text_of(body).rstrip("\n"), _LONGEST_BODY),
+        body=clip(text_of(body).rstrip("\n"), _MAX_BODY_CHARS),
     )

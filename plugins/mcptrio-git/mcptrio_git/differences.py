@@ -22,7 +22,7 @@ __all__ = ["PLAIN", "Change", "Diff", "FileStat", "list_staged", "read_diff"]
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 """For every command that prints differences."""
 
-_MOST_FILES = 500
+_MAX_FILES = 500
 _ROOM = 128 * 1024
 """Bytes of the list of files that are read along with a diff; where it is longer it is asked for on its own."""
 _COUNTED = rb"(?:\d+|-)\t(?:\d+|-)\t"
@@ -137,8 +137,8 @@ def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
     files = _parse_numstat(stats)
     return Diff(
         diff=page.text,
-        files=tuple(files[:_MOST_FILES]),
-        files_truncated=len(files) > _MOST_FILES,
+        files=tuple(files[:_MAX_FILES]),
+        files_truncated=len(files) > _MAX_FILES,
         truncated=cut,
         next_index=page.next_index,
     )

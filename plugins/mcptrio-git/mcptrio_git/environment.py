@@ -29,7 +29,7 @@ class Kind(Enum):
     """Reach remotes, and otherwise as ``WRITE``."""
 
 
-_KEPT = frozenset(
+_PASSED_VARIABLES = frozenset(
     {
         # Who commits, and how the operator reaches remotes and installs git; the rest of GIT_* is taken away, for it
         # may point to another repository or name a program.
@@ -102,7 +102,7 @@ def environment(
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name not in _DROPPED and (not name.startswith("GIT_") or name in _KEPT)
+        if name not in _DROPPED and (not name.startswith("GIT_") or name in _PASSED_VARIABLES)
     }
     variables.update(_VARIABLES)
     variables["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)

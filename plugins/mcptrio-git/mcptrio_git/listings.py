@@ -28,7 +28,7 @@ __all__ = [
     "parse_worktrees",
 ]
 
-_LONGEST_LINE = 1000
+_MAX_LINE_CHARS = 1000
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -171,7 +171,7 @@ def parse_matches(output: bytes, skip: int, most: int) -> list[Match]:
         path, *rest = line.split(b"\0", 3)
         if len(rest) == 3:
             number, column, text = rest
-            shown = clip(text_of(text).rstrip("\r"), _LONGEST_LINE)
+            shown = clip(text_of(text).rstrip("\r"), _MAX_LINE_CHARS)
             matches.append(Match(path=named(path), line=int(number), column=int(column), text=shown))
     return matches
 

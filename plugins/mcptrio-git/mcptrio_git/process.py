@@ -2,7 +2,7 @@
 
 Called by ``Work`` for each git process. The one rule: whatever ends the run (its end, enough output, a cancellation, a
 deadline), the whole process group has ended before ``run`` returns: SIGTERM first, so that git removes its lock files,
-SIGKILL after ``GRACE``.
+SIGKILL after ``TERMINATE_TIMEOUT``.
 
 What the system is to kill when the server dies has to be forked from it, which takes milliseconds. So that is done
 only for a command that may wait for ever for somebody else. One that reads ends by itself then: when it writes into a
@@ -29,9 +29,9 @@ from attrs import define, field, frozen
 from mcptrio.errors import ConnectionClosed, ToolError
 from mcptrio.net import ChildProcess, start_process
 
-__all__ = ["GRACE", "MESSAGES", "Command", "Listener", "Output", "run"]
+__all__ = ["MESSAGES", "TERMINATE_TIMEOUT", "Command", "Listener", "Output", "run"]
 
-GRACE = 3.0
+TERMINATE_TIMEOUT = 3.0
 """Seconds between SIGTERM and SIGKILL: git needs milliseconds to remove its lock files, a hook perhaps more."""
 
 MESSAGES = 16 * 1024
@@ -127,7 +127,7 @@ async def run(command: Command, listener: Listener) -> Output:
         for stream in (stdin, stdout, stderr):
             stream.close()
         with trio.CancelScope(shield=True):  # bounded: GRACE, and KILLED of child_process
-            await process.end(exit=0, terminate=GRACE)
+            await process.end(exit=0, terminate=TERMINATE_TIMEOUT)
     code = process.returncode
     return Output(
         code=-1 if code is None else code,

@@ -20,7 +20,7 @@ from .text import clip, redacted, text_of
 __all__ = ["Progress"]
 
 _LINE = rb"(?:remote: )?([A-Z][a-z ]+): +(\d+)% .*"
-_LONGEST = 200
+_MAX_MESSAGE_CHARS = 200
 """Characters of a message, and bytes of a line that is not finished."""
 
 
@@ -47,7 +47,7 @@ class Progress:
         if not self.talks:
             return
         *lines, self._unfinished = re.split(rb"[\r\n]", self._unfinished + message)
-        self._unfinished = self._unfinished[-_LONGEST:]
+        self._unfinished = self._unfinished[-_MAX_MESSAGE_CHARS:]
         for line in lines:
             found = re.match(_LINE, line)
             if found is None:
@@ -56,4 +56,4 @@ class Progress:
                 self._phases.append(found[1])
             # A phase counts 100; phases overlap, and what does not rise is not sent.
             value = 100 * self._phases.index(found[1]) + min(int(found[2]), 100)
-            await self.ctx.report_progress(value, message=clip(redacted(text_of(found[0])), _LONGEST))
+            await self.ctx.report_progress(value, message=clip(redacted(text_of(found[0])), _MAX_MESSAGE_CHARS))

@@ -24,8 +24,8 @@ from .references import names_of
 
 __all__ = ["Prompts"]
 
-_MOST_BYTES = 100_000
-_MOST_COMMITS = 200
+_MAX_TEXT_CHARS = 100_000
+_MAX_COMMITS = 200
 
 _Repo = Annotated[str, "The repository, by name or path; may be left out where there is only one."]
 
@@ -72,7 +72,7 @@ class Prompts:
             head = await work.resolve("HEAD", "HEAD")
             if since:
                 base = await work.resolve(since, "since")
-                commits = await self._commits(work, f"{base}..{head}", _MOST_COMMITS)
+                commits = await self._commits(work, f"{base}..{head}", _MAX_COMMITS)
             else:
                 commits = await self._commits(work, head, 20)
         lines = [f"{commit.id[:12]} {commit.date[:10]} {commit.subject}\n{commit.body}".rstrip() for commit in commits]
@@ -137,7 +137,7 @@ class Prompts:
             return []
 
     async def _diff(self, work: Work, *options: str) -> Diff:
-        limit = min(_MOST_BYTES, self.access.config.max_output_bytes)
+        limit = min(_MAX_TEXT_CHARS, self.access.config.max_output_bytes)
         return await read_diff(work, ("diff", "--ignore-submodules=dirty", *options), (), start=0, limit=limit)
 
     async def _commits(self, work: Work, revision: str, most: int) -> list[Commit]:
@@ -162,4 +162,4 @@ def _fenced(title: str, data: str, language: str = "") -> str:
 
 
 def _clipped(text: str) -> str:
-    return text if len(text) <= _MOST_BYTES else text[:_MOST_BYTES] + "\n…"
+    return text if len(text) <= _MAX_TEXT_CHARS else text[:_MAX_TEXT_CHARS] + "\n…"

@@ -25,7 +25,7 @@ __all__ = ["Fetched", "Fetching", "Pulled", "Pulling", "Pushed", "Reference"]
 
 _Remote = Annotated[str, Meta(max_length=250, description="The name of a remote, as {tool:git_remote_list} shows.")]
 _Branch = Annotated[Annotated[str, Meta(max_length=250)] | None, "A branch; the one that is checked out unless told."]
-_MOST_REFERENCES = 500
+_MAX_REFERENCES = 500
 
 
 class Reference(Struct, frozen=True, kw_only=True):
@@ -107,8 +107,8 @@ class Fetching:
             if before.get(name) != after.get(name)
         ]
         return Fetched(
-            items=tuple(changed[:_MOST_REFERENCES]),
-            truncated=len(changed) > _MOST_REFERENCES,
+            items=tuple(changed[:_MAX_REFERENCES]),
+            truncated=len(changed) > _MAX_REFERENCES,
             output=_without_progress(said_by(output)),
         )
 

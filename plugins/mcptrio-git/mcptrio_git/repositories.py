@@ -28,8 +28,8 @@ __all__ = ["MAX_NAMES", "Repositories", "Repository", "UnknownRepository"]
 MAX_NAMES = 1000
 """Repositories that have a name; in folders with more, those beyond are reached by their path."""
 
-_MOST_SHOWN = 20
-_LONGEST = 4096
+_MAX_SHOWN_REPOSITORIES = 20
+_MAX_GIT_FILE_BYTES = 4096
 """Bytes of a ``.git`` file; git writes one path into it."""
 
 
@@ -95,7 +95,7 @@ class Repositories:
                 'no repository is allowed: set repositories = ["/absolute/path"] in [plugins.git] of mcptrio.toml, or '
                 "MCPTRIO_GIT_REPOSITORIES in the environment"
             )
-        if "\0" in wanted or len(wanted) > _LONGEST:
+        if "\0" in wanted or len(wanted) > _MAX_GIT_FILE_BYTES:
             raise UnknownRepository(f"expected a path or name @ repo_path, got {printable(wanted, 100)!r}")
         entries = self._entries()
         expanded = os.path.expanduser(wanted)
@@ -158,8 +158,8 @@ class Repositories:
     def _hint(self) -> str:
         names = self.names()
         shown = [f"{printable(name, 100)} ({printable(root, 300)})" for name, root in names.items()]
-        if len(shown) > _MOST_SHOWN:
-            shown[_MOST_SHOWN:] = [f"and {len(shown) - _MOST_SHOWN} more"]
+        if len(shown) > _MAX_SHOWN_REPOSITORIES:
+            shown[_MAX_SHOWN_REPOSITORIES:] = [f"and {len(shown) - _MAX_SHOWN_REPOSITORIES} more"]
         return f"allowed: {', '.join(shown) or 'none that is there'}"
 
 
@@ -236,9 +236,9 @@ def _first_line(path: str) -> str:
         ValueError: it is no text, or too long.
     """
     with open(path, "rb") as file:
-        data = file.read(_LONGEST + 1)
-    if len(data) > _LONGEST or b"\0" in data:
-        raise ValueError(f"expected a path of at most {_LONGEST} bytes in {path}")
+        data = file.read(_MAX_GIT_FILE_BYTES + 1)
+    if len(data) > _MAX_GIT_FILE_BYTES or b"\0" in data:
+        raise ValueError(f"expected a path of at most {_MAX_GIT_FILE_BYTES} bytes in {path}")
     return os.fsdecode(data).rstrip("\n")
 
 

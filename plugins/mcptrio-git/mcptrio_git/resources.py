@@ -31,7 +31,7 @@ __all__ = ["FILE", "STATUS_OF", "RepositoryResources", "paths_in"]
 FILE = "git://{repo}/{rev}/{+path}"
 STATUS_OF = "git://{repo}/status"
 
-_MOST_PATHS = 2000
+_MAX_PATHS = 2000
 
 
 @frozen(eq=False, repr=False)
@@ -122,7 +122,7 @@ async def paths_in(work: Work, commit: str, typed: str) -> list[str]:
     kind, id = await kind_of(work, commit, folder or ".")
     if kind != "tree":
         return []
-    entries, _ = await list_tree(work, id, most=_MOST_PATHS)
+    entries, _ = await list_tree(work, id, most=_MAX_PATHS)
     return [
         folder + slash + entry.name + ("/" if entry.is_folder else "")
         for entry in entries

@@ -24,7 +24,7 @@ __all__ = ["Shown", "TreeEntry", "is_binary", "kind_of", "list_tree", "read_blob
 
 _PEEK = 8000
 """Bytes in which git looks for a NUL to tell binary files from text."""
-_LONGEST_NOTE = 10_000
+_MAX_NOTE_CHARS = 10_000
 
 Kind = Literal["commit", "tree", "blob"]
 
@@ -74,7 +74,7 @@ async def show(work: Work, found: Object, *, start: int, limit: int) -> Shown:
     """
     note = None
     if found.kind == "tag":
-        note = clip((await work.text("cat-file", "tag", found.id)).partition("\n\n")[2], _LONGEST_NOTE)
+        note = clip((await work.text("cat-file", "tag", found.id)).partition("\n\n")[2], _MAX_NOTE_CHARS)
         [peeled] = await work.objects(f"{found.id}^{{}}")
         if peeled is None:
             raise ToolError(f"the tag {found.id} names what is not there")

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 READERS: Final = 4
 """Connections that read, and threads that do so at the same time; more wait."""
-_GOODBYE: Final = 10.0
+_CLOSE_TIMEOUT: Final = 10.0
 """Seconds for closing. A disk that hangs is left to itself then."""
 _STEPS: Final = 20_000
 """Of SQLite's machine, between two looks at whether to go on: under a millisecond."""
@@ -107,10 +107,10 @@ async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> A
     try:
         yield database
     finally:
-        with trio.move_on_after(_GOODBYE, shield=True) as goodbye:
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as goodbye:
             await trio.to_thread.run_sync(_close, database, abandon_on_cancel=True, limiter=alone)
         if goodbye.cancelled_caught:
-            logger.error("%s: could not be closed within %g s", path, _GOODBYE)
+            logger.error("%s: could not be closed within %g s", path, _CLOSE_TIMEOUT)
 
 
 def _open(path: Path, max_bytes: int, busy_timeout: float) -> Database:

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 BATCH: Final = 500
 """Lines in one transaction: other processes wait for less than a second."""
-_LONGEST: Final = 64 * 1024 * 1024
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """Bytes in one line of a file."""
 _PROBLEMS: Final = 50
 
@@ -202,10 +202,10 @@ def _open(path: Path) -> io.BufferedReader:
 
 def _lines_in(file: io.BufferedReader) -> Iterator[Line]:
     number = 0
-    while line := file.readline(_LONGEST):
+    while line := file.readline(_MAX_LINE_BYTES):
         number += 1
-        if len(line) == _LONGEST and not line.endswith(b"\n"):
-            while (rest := file.readline(_LONGEST)) and not rest.endswith(b"\n"):
+        if len(line) == _MAX_LINE_BYTES and not line.endswith(b"\n"):
+            while (rest := file.readline(_MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                 pass
             line = b"{ a line that is too long"
         yield number, line
@@ -217,7 +217,7 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
     for line in lines:
         batch.append(line)
         size += len(line[1])
-        if len(batch) >= BATCH or size >= _LONGEST:
+        if len(batch) >= BATCH or size >= _MAX_LINE_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

@@ -15,9 +15,9 @@ from typing import Final
 
 from .statements import Statements
 
-__all__ = ["MOST", "find_entities", "find_names"]
+__all__ = ["MAX_FOUND_ENTITIES", "find_entities", "find_names"]
 
-MOST: Final = 10_000
+MAX_FOUND_ENTITIES: Final = 10_000
 """Entities that one search finds; those beyond are not counted."""
 _WORDS: Final = 64
 """Words of a query that are looked at."""
@@ -26,7 +26,7 @@ _IN_NAMESPACE = "e.namespace = (SELECT id FROM namespaces WHERE name = ?)"
 
 
 def find_entities(statements: Statements, namespace: str, query: str) -> list[int]:
-    """Ids, at most :data:`MOST`; of all entities for an empty query."""
+    """Ids, at most :data:`MAX_FOUND_ENTITIES`; of all entities for an empty query."""
     folded = query.casefold().strip()
     if not folded:
         return _ids(statements, f"SELECT e.id FROM entities e WHERE {_IN_NAMESPACE} ORDER BY e.id", (namespace,))
@@ -42,7 +42,7 @@ def find_entities(statements: Statements, namespace: str, query: str) -> list[in
     )
     if not found and len(quoted) > 1:
         found = _ranked(statements, namespace, " OR ".join(quoted), folded)
-    return list(dict.fromkeys(found))[:MOST]
+    return list(dict.fromkeys(found))[:MAX_FOUND_ENTITIES]
 
 
 def find_names(statements: Statements, namespace: str, typed: str, limit: int) -> list[str]:
@@ -70,4 +70,6 @@ def _ranked(statements: Statements, namespace: str, match: str, folded: str) -> 
 
 
 def _ids(statements: Statements, statement: str, values: tuple[str, ...]) -> list[int]:
-    return [identity for (identity,) in statements.execute(f"{statement} LIMIT {MOST}", values).fetchall()]
+    return [
+        identity for (identity,) in statements.execute(f"{statement} LIMIT {MAX_FOUND_ENTITIES}", values).fetchall()
+    ]

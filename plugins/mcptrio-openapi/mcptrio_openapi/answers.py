@@ -31,7 +31,7 @@ _ERROR_TEXT = 4000
 _TOLD = frozenset({"location", "link", "retry-after", "content-range", "x-total-count", "deprecation", "sunset"})
 """Headers that are told even if the document does not speak of them."""
 _NEVER_TOLD = frozenset({"set-cookie", "authorization", "proxy-authenticate", "www-authenticate"})
-_MOST_HEADERS = 30
+_MAX_HEADERS = 30
 _DEEPEST = 48
 """Levels of an answer. A whole message may have 64 by default, and one that has more is dropped by who gets it."""
 _TEXTUAL = re.compile(
@@ -166,7 +166,7 @@ def _note(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> s
     for name, value in answer.headers:
         key = name.lower()
         is_told = key in _TOLD or key in operation.headers or operation.method == "HEAD"
-        if is_told and key not in _NEVER_TOLD and len(told) < _MOST_HEADERS:
+        if is_told and key not in _NEVER_TOLD and len(told) < _MAX_HEADERS:
             told.append(f"{name}: {shorten(hide(value), 1000)}")
     if answer.status == 200 and not told:
         return None

@@ -35,7 +35,7 @@ __all__ = ["Connections", "Unreached", "user_agent"]
 
 _IDLE = 15.0
 """Seconds for which a connection is kept for the next request."""
-_GOODBYE = 1.0
+_CLOSE_TIMEOUT = 1.0
 
 
 class Unreached(ToolError):
@@ -103,14 +103,14 @@ class Connections:
             if incoming is not None:
                 await incoming.aclose()
             else:
-                with trio.move_on_after(_GOODBYE, shield=True):
+                with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                     await response.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            with trio.move_on_after(_GOODBYE, shield=True):
+            with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                 await transport.aclose()
 
     def _opened(self) -> httpx2.AsyncHTTPTransport:

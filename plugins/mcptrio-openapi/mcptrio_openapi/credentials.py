@@ -37,7 +37,7 @@ _LIFETIME = 300.0
 _SHORTEST = 4
 """Characters of a secret that is looked for in texts; a shorter one would take half of the text with it."""
 _HIDDEN = "[secret]"
-_MOST_TOKENS = 60
+_MAX_TOKENS = 60
 
 
 @frozen(kw_only=True)
@@ -80,7 +80,7 @@ class Credentials:
                 secrets |= _forms(_client(credential))
         # A secret may be part of another.
         self._secrets = sorted(secrets, key=lambda text: (-len(text), text))
-        self._passing: deque[str] = deque(maxlen=_MOST_TOKENS)
+        self._passing: deque[str] = deque(maxlen=_MAX_TOKENS)
         """Tokens, the last ones: an answer may still repeat one that is over."""
 
     async def marks(self, schemes: tuple[Scheme, ...]) -> Marks:

@@ -27,7 +27,7 @@ __all__ = ["ACCEPTED_CODINGS", "Incoming"]
 ACCEPTED_CODINGS = "gzip"
 """What is asked for. ``deflate`` is read too, but servers do not agree on what it is."""
 _PIECE = 256 * 1024
-_GOODBYE = 1.0
+_CLOSE_TIMEOUT = 1.0
 _GZIP_NAMES = ("gzip", "x-gzip")
 _GZIP = 16 + zlib.MAX_WBITS
 _MEMBER = b"\x1f"
@@ -100,7 +100,7 @@ class Incoming:
                 # Pieces that are there already come at once, then the generator is cancelled where it waits.
                 async for _ in self._pieces:
                     continue
-        with trio.move_on_after(_GOODBYE, shield=True):
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._response.aclose()
 
     async def _next(self) -> bytes | None:

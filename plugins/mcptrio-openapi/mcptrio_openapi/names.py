@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import re
 
-__all__ = ["LONGEST", "Names", "valid_name"]
+__all__ = ["MAX_NAME_CHARS", "Names", "valid_name"]
 
-LONGEST = 64 - len("openapi_")
+MAX_NAME_CHARS = 64 - len("openapi_")
 """Characters of a tool's name without the plugin's, which the loader puts before it."""
 _INVALID = re.compile(r"[^A-Za-z0-9_-]+")
 _INVALID_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -38,7 +38,7 @@ class Names:
         taken: names that nothing may have.
     """
 
-    def __init__(self, most: int = LONGEST, *, dots: bool = False, taken: frozenset[str] = frozenset()) -> None:
+    def __init__(self, most: int = MAX_NAME_CHARS, *, dots: bool = False, taken: frozenset[str] = frozenset()) -> None:
         self._most = most
         self._dots = dots
         self._taken = set(taken)

@@ -35,7 +35,7 @@ ARGUMENT = "the_arguments"
 """What the tool's function calls its one parameter; no argument can be called so."""
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
-_MOST_PROBLEMS = 1000
+_MAX_PROBLEMS = 1000
 
 
 @frozen(kw_only=True)
@@ -116,7 +116,7 @@ def read_operations(document: Document, name: str, config: Config) -> Reading:
         if key not in used:
             text = f"expected a security scheme called {key!r} that a chosen operation uses, got none"
             problems.append(Problem(pointer="#/components/securitySchemes", text=text))
-    return Reading(operations=tuple(operations), problems=tuple(problems[:_MOST_PROBLEMS]))
+    return Reading(operations=tuple(operations), problems=tuple(problems[:_MAX_PROBLEMS]))
 
 
 def _operation(

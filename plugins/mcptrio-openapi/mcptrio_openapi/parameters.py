@@ -44,7 +44,7 @@ _OWN = frozenset(
 )
 """Headers that belong to the connection or to this plugin; as a parameter they could split a request in two."""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_MOST = 200
+_MAX_PARAMETERS = 200
 
 
 @frozen(kw_only=True)
@@ -86,8 +86,8 @@ def read_parameters(
             if not isinstance(name, str) or not name or len(name) > 500:
                 raise Misfit(join(where, "name"), f"expected a name, got {name_kind(name)}")
             found[cast(str, place), name.lower() if place == "header" else name] = (given, where)
-    if len(found) > _MOST:
-        raise Misfit(holders[-1][1], f"expected at most {_MOST} parameters, got {len(found)}")
+    if len(found) > _MAX_PARAMETERS:
+        raise Misfit(holders[-1][1], f"expected at most {_MAX_PARAMETERS} parameters, got {len(found)}")
     parameters: list[Parameter] = []
     for given, where in found.values():
         if given["in"] == "header" and given["name"].lower() in _IGNORED:

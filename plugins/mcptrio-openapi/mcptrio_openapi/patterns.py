@@ -11,13 +11,13 @@ from mcptrio.schema import Validator
 
 __all__ = ["is_supported"]
 
-_LONGEST = 2000
+_MAX_PATTERN_CHARS = 2000
 
 
 @lru_cache(maxsize=1000)
 def is_supported(pattern: str) -> bool:
     """Whether mcptrio's validator takes the pattern: in linear time, so without look-around and back-references."""
-    if len(pattern) > _LONGEST:
+    if len(pattern) > _MAX_PATTERN_CHARS:
         return False
     try:
         Validator({"type": "string", "pattern": pattern})

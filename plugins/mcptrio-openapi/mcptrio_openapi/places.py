@@ -16,7 +16,7 @@ from attrs import frozen
 
 from .config import METHODS, Api
 from .documents import Document, mapping
-from .names import LONGEST, Names
+from .names import MAX_NAME_CHARS, Names
 from .problems import Misfit, Problem, join, name_kind, shorten
 
 __all__ = ["Place", "is_chosen", "read_places"]
@@ -45,7 +45,7 @@ class Place:
 
 def read_places(document: Document, name: str, problems: list[Problem]) -> Iterator[Place]:
     prefix = f"{name}_"
-    names = Names(LONGEST - len(prefix))
+    names = Names(MAX_NAME_CHARS - len(prefix))
     for path, raw in mapping(document.root.get("paths", {}), "#/paths").items():
         pointer = join("#", "paths", path)
         if path.startswith("x-"):

@@ -27,7 +27,7 @@ __all__ = ["OpenAPI"]
 
 _log = logging.getLogger(__name__)
 
-_GRACE = 5.0
+_SERVER_TIMEOUT_MARGIN = 5.0
 """Seconds by which the server's own bound on a call comes after ours, which says more."""
 _LOGGED = 20
 """Problems of one document that are logged one by one; the report has them all."""
@@ -129,7 +129,7 @@ class OpenAPI:
                 destructive=not operation.is_safe,
                 idempotent=operation.is_idempotent,
                 open_world=True,
-                timeout=self._config.apis[operation.api].timeout + _GRACE,
+                timeout=self._config.apis[operation.api].timeout + _SERVER_TIMEOUT_MARGIN,
                 input_schema=operation.input_schema,
                 output_schema=operation.output_schema,
             )

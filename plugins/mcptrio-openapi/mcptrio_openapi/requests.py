@@ -24,7 +24,7 @@ from .styles import cookie_pairs, header_text, path_text, query_pairs
 
 __all__ = ["Draft", "draft_request"]
 
-_LONGEST_URL = 32_768
+_MAX_URL_CHARS = 32_768
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
@@ -71,8 +71,8 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
         # One segment may be made of several values, or of a value and a text.
         raise ToolError("expected arguments that make another path: a segment of it would be '.' or '..'")
     url = operation.base_url + filled
-    if len(url) + sum(map(len, query)) > _LONGEST_URL:
-        raise ToolError(f"expected arguments that make a URL of at most {_LONGEST_URL} characters, got more")
+    if len(url) + sum(map(len, query)) > _MAX_URL_CHARS:
+        raise ToolError(f"expected arguments that make a URL of at most {_MAX_URL_CHARS} characters, got more")
     content, parts, content_type = _body(operation, arguments, max_bytes)
     if content_type is not None:
         headers.append(("Content-Type", content_type))

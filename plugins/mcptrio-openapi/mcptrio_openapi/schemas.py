@@ -41,7 +41,7 @@ from .problems import Misfit, Problem, join, name_kind, shorten
 __all__ = ["Schemas"]
 
 _DEEPEST = 24
-_MOST = 1500
+_MAX_SUBSCHEMAS = 1500
 _SAMPLE_BYTES = 300
 _ENUM_BYTES = 16_000
 _COMPONENT = re.compile(r"#/components/schemas/(?P<name>[^/]+)\Z")
@@ -89,8 +89,8 @@ class Schemas:
 
     def _convert(self, schema: Any, pointer: str, depth: int) -> dict[str, Any]:
         self._count += 1
-        if self._count > _MOST:
-            raise Misfit(pointer, f"expected at most {_MOST} subschemas for one operation, got more")
+        if self._count > _MAX_SUBSCHEMAS:
+            raise Misfit(pointer, f"expected at most {_MAX_SUBSCHEMAS} subschemas for one operation, got more")
         if depth > _DEEPEST:
             raise Misfit(pointer, f"expected at most {_DEEPEST} levels of nesting, got more")
         if isinstance(schema, bool):

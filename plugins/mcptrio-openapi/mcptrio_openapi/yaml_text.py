@@ -23,7 +23,7 @@ from attrs import define, field
 __all__ = ["YAMLError", "read_yaml"]
 
 _DEEPEST = 200
-_MOST_VALUES = 5_000_000
+_MAX_VALUES = 5_000_000
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?")
 _CONSTANTS: dict[str, Any] = {
@@ -95,8 +95,8 @@ def _build(yaml: Any, events: Any) -> Any:
         else:
             continue
         count += 1 if not stack else 1 + _put(stack[-1], value, event)
-        if count > _MOST_VALUES:
-            raise _at(event, f"expected at most {_MOST_VALUES} values, got more")
+        if count > _MAX_VALUES:
+            raise _at(event, f"expected at most {_MAX_VALUES} values, got more")
         if getattr(event, "anchor", None) is not None and not isinstance(event, yaml.AliasEvent):
             anchors[event.anchor] = value
         if not stack:

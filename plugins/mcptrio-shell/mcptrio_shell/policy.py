@@ -23,8 +23,8 @@ from .patterns import Pattern
 
 __all__ = ["Command", "Policy"]
 
-_SHOWN = 200
-_RULES_SHOWN = 20
+_MAX_QUOTED_CHARS = 200
+_MAX_SHOWN_RULES = 20
 
 
 @frozen(kw_only=True)
@@ -42,7 +42,7 @@ class Command:
     def shown(self) -> str:
         """For people and models, cut where it is long."""
         text = shlex.join(self.argv)
-        return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+        return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[: _MAX_QUOTED_CHARS - 1]}…"
 
 
 @frozen
@@ -128,9 +128,9 @@ class Policy:
 
     def _refusal(self, argv: Sequence[str]) -> str:
         rules = self.config.allow
-        shown = "\n".join(rule.shown for rule in rules[:_RULES_SHOWN])
-        more = f"\nand {len(rules) - _RULES_SHOWN} more" if len(rules) > _RULES_SHOWN else ""
-        command = shlex.join(argv)[:_SHOWN]
+        shown = "\n".join(rule.shown for rule in rules[:_MAX_SHOWN_RULES])
+        more = f"\nand {len(rules) - _MAX_SHOWN_RULES} more" if len(rules) > _MAX_SHOWN_RULES else ""
+        command = shlex.join(argv)[:_MAX_QUOTED_CHARS]
         return f"not allowed: {command}\nThe command and each argument must fit one of these:\n{shown}{more}"
 
     def _find(self, rule: Rule) -> tuple[str | None, str]:

@@ -44,7 +44,7 @@ LOG = "process://{id}/log{?stream,start}"
 _LARGEST = 2**53 - 1
 _LIST = 100
 """Entries in one list."""
-_LONGEST_WAIT = 30.0
+_MAX_WAIT_SECONDS = 30.0
 _LINE = 200
 """Characters of a line that is reported as progress."""
 _THREADS = 4
@@ -155,7 +155,8 @@ class Shell:
         ] = None,
         max_bytes: Annotated[Annotated[int, Meta(ge=4, le=_LARGEST)] | None, "Return at most this many bytes."] = None,
         wait: Annotated[
-            float, Meta(ge=0, le=_LONGEST_WAIT, description="Seconds to wait for output beyond start, or for the end.")
+            float,
+            Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output beyond start, or for the end."),
         ] = 0,
     ) -> OutputPage:
         """Read the output of a command that runs, or has ended not long ago. Of long output the beginning and the end
@@ -190,7 +191,7 @@ class Shell:
         id: _Id,
         text: Annotated[str, "What to write to its standard input; a line needs its line end."] = "",
         close: Annotated[bool, "Close its standard input afterwards: the end of what it reads."] = False,
-        timeout: Annotated[float, Meta(ge=0, le=_LONGEST_WAIT, description="Seconds it has to take it.")] = 10,
+        timeout: Annotated[float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds it has to take it.")] = 10,
     ) -> InputResult:
         """Write to the standard input of a process that was started with {tool:start_process}."""
         process = _processes(ctx).get(id, ctx.caller)

@@ -35,7 +35,7 @@ from typing import Any
 __all__ = ["main"]
 
 LENGTH = struct.Struct("!I")
-MOST_BYTES = 4 * 1024 * 1024
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Of what the server sends first."""
 
 TICK = 0.2
@@ -44,7 +44,7 @@ SHARE = 50
 """A look reads a file for each process of the machine; where that takes long, the next one is so many times later."""
 FAST_TICK = 0.01
 """While it is killing."""
-PATIENCE = 10.0
+KILL_TIMEOUT = 10.0
 """Seconds after SIGKILL in which the last process has to be gone; only what hangs in the kernel is not."""
 
 _SUBREAPER, _DEATH_SIGNAL, _NO_NEW_PRIVILEGES = 36, 1, 38
@@ -82,7 +82,7 @@ class Warden:
                 else:
                     self._obey(poll)
             self._watch()
-            if self._deadline is not None and time.monotonic() > self._deadline + PATIENCE:
+            if self._deadline is not None and time.monotonic() > self._deadline + KILL_TIMEOUT:
                 break
         self._tell({"ended": self._why, "stopped": self._stopped})
 
@@ -342,7 +342,7 @@ def _empty(descriptor: int) -> None:
 def _receive(control: socket.socket) -> dict[str, Any]:
     """What is to be started."""
     (length,) = LENGTH.unpack(_exactly(control, LENGTH.size))
-    if length > MOST_BYTES:
+    if length > MAX_REQUEST_BYTES:
         raise SystemExit(2)
     spec: dict[str, Any] = json.loads(_exactly(control, length))
     return spec

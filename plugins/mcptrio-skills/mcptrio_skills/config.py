@@ -15,10 +15,10 @@ from typing import Any
 from attrs import field, frozen
 from attrs.validators import and_, ge, instance_of, le
 
-__all__ = ["MOST_BYTES", "MOST_FILES", "Config"]
+__all__ = ["MAX_FILES", "MAX_SKILL_BYTES", "Config"]
 
-MOST_FILES = 512
-MOST_BYTES = 16 * 1024 * 1024
+MAX_FILES = 512
+MAX_SKILL_BYTES = 16 * 1024 * 1024
 """What every host accepts of one skill."""
 
 
@@ -41,10 +41,10 @@ class Config:
     ignore: tuple[str, ...] = (".*", "__pycache__", "*.pyc", "node_modules", "*~")
     """Globs of names that are not served at any depth."""
 
-    max_files: int = field(default=MOST_FILES, validator=_count(1, MOST_FILES))
+    max_files: int = field(default=MAX_FILES, validator=_count(1, MAX_FILES))
     """Files of one skill, 1 to 512; a skill with more is not served."""
 
-    max_bytes: int = field(default=MOST_BYTES, validator=_count(1, MOST_BYTES))
+    max_bytes: int = field(default=MAX_SKILL_BYTES, validator=_count(1, MAX_SKILL_BYTES))
     """All files of one skill together, 1 to 16 MiB; a larger skill is not served."""
 
     max_skills: int = field(default=1000, validator=_count(1, 100_000))

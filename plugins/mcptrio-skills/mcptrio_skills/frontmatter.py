@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BadSkill", "check_name", "read_frontmatter"]
 
-MOST_BYTES = 64 * 1024
-MOST_NODES = 5000
-MOST_DEPTH = 32
+MAX_BYTES = 64 * 1024
+MAX_NODES = 5000
+MAX_DEPTH = 32
 """Of the front matter."""
 
 _BLOCK = re.compile(rb"\A(?:\xef\xbb\xbf)?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
@@ -60,8 +60,8 @@ def read_frontmatter(data: bytes) -> dict[str, Any]:
     block = _BLOCK.match(data)
     if block is None:
         raise BadSkill("expected SKILL.md to begin with front matter between two lines of '---'")
-    if len(block[1]) > MOST_BYTES:
-        raise BadSkill(f"expected front matter of at most {MOST_BYTES} bytes, got {len(block[1])}")
+    if len(block[1]) > MAX_BYTES:
+        raise BadSkill(f"expected front matter of at most {MAX_BYTES} bytes, got {len(block[1])}")
     try:
         text = block[1].decode()
     except UnicodeDecodeError as error:
@@ -126,8 +126,8 @@ def _check_events(events: Any) -> None:
         kind = type(event).__name__
         depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
         # A stream and a document are around it.
-        if depth > MOST_DEPTH + 2 or number > 2 * MOST_NODES:
-            raise BadSkill(f"expected front matter of at most {MOST_NODES} values, {MOST_DEPTH} deep, got more")
+        if depth > MAX_DEPTH + 2 or number > 2 * MAX_NODES:
+            raise BadSkill(f"expected front matter of at most {MAX_NODES} values, {MAX_DEPTH} deep, got more")
         if kind == "AliasEvent":
             raise BadSkill(f"expected no aliases in front matter, got *{event.anchor} @ line {_line(event)}")
 

@@ -17,7 +17,7 @@ from mcptrio import InvalidParams
 
 __all__ = ["decode_cursor", "encode_cursor", "text_param"]
 
-_LONGEST = 16_384
+_MAX_TEXT_CHARS = 16_384
 
 
 def text_param(params: dict[str, Any], name: str) -> str:
@@ -27,8 +27,8 @@ def text_param(params: dict[str, Any], name: str) -> str:
         InvalidParams: it is not, or is no text.
     """
     value = params.get(name)
-    if not isinstance(value, str) or len(value) > _LONGEST:
-        raise InvalidParams(f"expected a text of at most {_LONGEST} characters @ $.{name}")
+    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
+        raise InvalidParams(f"expected a text of at most {_MAX_TEXT_CHARS} characters @ $.{name}")
     return value
 
 
@@ -51,7 +51,7 @@ def decode_cursor(kind: str, params: dict[str, Any], keys: Sequence[str]) -> int
     if cursor is None:
         return 0
     wrong = InvalidParams("expected a cursor given by this list @ $.cursor")
-    if not isinstance(cursor, str) or len(cursor) > _LONGEST:
+    if not isinstance(cursor, str) or len(cursor) > _MAX_TEXT_CHARS:
         raise wrong
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()

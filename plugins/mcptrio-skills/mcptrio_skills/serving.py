@@ -47,7 +47,7 @@ EXTENSION = "io.modelcontextprotocol/skills"
 _DIRECTORY = "inode/directory"
 _COMPLETE = {"resultType": "complete"}
 """Required of each result of the extension; in older revisions a member that nobody reads."""
-_MOST_ROWS = 5000
+_MAX_ROWS = 5000
 """Files on one page of skills: about a megabyte."""
 _CHILDREN = 1000
 """Entries on one page of a folder."""
@@ -82,7 +82,7 @@ class Skills:
         rows = 0
         for uri in uris[start : start + self.config.page_size]:
             rows += len(catalogue.skills[uri].files)
-            if page and rows > _MOST_ROWS:
+            if page and rows > _MAX_ROWS:
                 break
             page.append(uri)
         result: dict[str, Any] = {"skills": [catalogue.skills[uri].entry() for uri in page], **self._caching()}

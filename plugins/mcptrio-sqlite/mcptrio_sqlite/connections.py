@@ -31,7 +31,7 @@ from .watching import STEPS, Watch
 
 __all__ = ["Opened", "open_database"]
 
-_PATIENCE: Final = 0.05
+_LOCK_TIMEOUT: Final = 0.05
 """Seconds that SQLite waits for a lock before this module looks at whether the call is to stop, and tries again."""
 
 # What a statement may cost to compile, well below what SQLite puts up with by itself.
@@ -117,7 +117,7 @@ def open_database(database: Database, policy: Policy, config: Config, watch: Wat
     """
     opened: Opened | None = None
     try:
-        connection = sqlite3.connect(_uri(database, policy), uri=True, timeout=_PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(_uri(database, policy), uri=True, timeout=_LOCK_TIMEOUT, isolation_level=None)
         opened = Opened(connection, database, policy, watch)
         watch.connection = connection
         watch.check()  # who was told to stop before has interrupted nothing

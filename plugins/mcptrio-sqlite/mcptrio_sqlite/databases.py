@@ -20,8 +20,8 @@ from .config import ALL, Config
 __all__ = ["Database", "Databases"]
 
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
-_LONGEST_NAME = 128
-_SHOWN = 20
+_MAX_NAME_CHARS = 128
+_MAX_SHOWN_NAMES = 20
 """Names in an error."""
 
 
@@ -123,7 +123,7 @@ def _is_database_name(name: str) -> bool:
     """A file's name that a model may say: no separator, nothing hidden, nothing unprintable."""
     return (
         name.lower().endswith(_SUFFIXES)
-        and len(name) <= _LONGEST_NAME
+        and len(name) <= _MAX_NAME_CHARS
         and not name.startswith(".")
         and name.isprintable()
         and "/" not in name
@@ -132,9 +132,9 @@ def _is_database_name(name: str) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_SHOWN_NAMES} more" if len(names) > _MAX_SHOWN_NAMES else ""
+    return ", ".join(names[:_MAX_SHOWN_NAMES]) + more
 
 
 def _shown(name: str) -> str:
-    return repr(name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…")
+    return repr(name if len(name) <= _MAX_NAME_CHARS else name[:_MAX_NAME_CHARS] + "…")

@@ -24,7 +24,7 @@ from .config import Config
 __all__ = ["MEMO", "Appended", "Insights"]
 
 MEMO: Final = "memo://insights"
-_LONGEST: Final = 4_000
+_MAX_INSIGHT_CHARS: Final = 4_000
 _MEMOS: Final = 200
 """Memos that are kept, each of one caller."""
 
@@ -50,7 +50,7 @@ class Insights:
         self,
         ctx: Context,
         insight: Annotated[
-            str, Meta(min_length=1, max_length=_LONGEST, description="One finding, in a sentence or two.")
+            str, Meta(min_length=1, max_length=_MAX_INSIGHT_CHARS, description="One finding, in a sentence or two.")
         ],
     ) -> Appended:
         """Add a finding to the memo, which is the resource memo://insights. No database is changed; the memo is kept

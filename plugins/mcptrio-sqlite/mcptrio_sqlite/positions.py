@@ -34,7 +34,7 @@ _NAMED: Final = re.compile(
     r'(?:no such (?:column|table|function|index|view|trigger|collation sequence|module)|ambiguous column name): "?'
     r"(?P<name>[^\s\"]+)"
 )
-_MOST: Final = 20
+_MAX_POSITIONS: Final = 20
 """Places at which one token is tried."""
 _EXCERPT: Final = 40
 
@@ -74,7 +74,7 @@ def _near(sql: str, token: str) -> int | None:
         return places[0]
     with closing(sqlite3.connect(":memory:")) as empty:
         empty.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)  # it is only parsed
-        for place in places[:_MOST]:
+        for place in places[:_MAX_POSITIONS]:
             try:
                 empty.execute("EXPLAIN " + sql[: place + len(token)])
             except sqlite3.Error as error:

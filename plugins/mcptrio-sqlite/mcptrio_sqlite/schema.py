@@ -28,9 +28,9 @@ __all__ = [
     "table_names",
 ]
 
-_MOST: Final = 200
+_MAX_DESCRIBED_ITEMS: Final = 200
 """Indexes, foreign keys and triggers of one table that are described; columns there are 2000 at most."""
-_LONGEST_SQL: Final = 20_000
+_MAX_SQL_CHARS: Final = 20_000
 
 _TABLES: Final = """
     SELECT name, type, ncol FROM pragma_table_list
@@ -129,13 +129,15 @@ def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Ta
     sql = opened.ask("SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')", table)
     text = str(sql[0][0] or "") if sql else ""
     indexes = opened.ask(
-        'SELECT name, "unique", origin, partial FROM pragma_index_list(?) ORDER BY name LIMIT ?', table, _MOST + 1
+        'SELECT name, "unique", origin, partial FROM pragma_index_list(?) ORDER BY name LIMIT ?',
+        table,
+        _MAX_DESCRIBED_ITEMS + 1,
     )
     keys = opened.ask("SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", table)
     triggers = opened.ask(
         "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE ORDER BY name LIMIT ?",
         table,
-        _MOST + 1,
+        _MAX_DESCRIBED_ITEMS + 1,
     )
     grouped = _foreign_keys(keys)
     quoted = table.replace('"', '""')
@@ -145,14 +147,14 @@ def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Ta
         name=table,
         type="table" if kind == "shadow" else kind,
         items=_columns(opened, table),
-        indexes=tuple(_index(opened, *row) for row in indexes[:_MOST]),
-        foreign_keys=grouped[:_MOST],
-        triggers=tuple(trigger for (trigger,) in triggers[:_MOST]),
+        indexes=tuple(_index(opened, *row) for row in indexes[:_MAX_DESCRIBED_ITEMS]),
+        foreign_keys=grouped[:_MAX_DESCRIBED_ITEMS],
+        triggers=tuple(trigger for (trigger,) in triggers[:_MAX_DESCRIBED_ITEMS]),
         strict=bool(strict),
         without_rowid=bool(without_rowid),
-        sql=text[:_LONGEST_SQL],
+        sql=text[:_MAX_SQL_CHARS],
         rows=counted[0][0],
-        truncated=len(text) > _LONGEST_SQL or max(len(indexes), len(grouped), len(triggers)) > _MOST,
+        truncated=len(text) > _MAX_SQL_CHARS or max(len(indexes), len(grouped), len(triggers)) > _MAX_DESCRIBED_ITEMS,
     )
 
 

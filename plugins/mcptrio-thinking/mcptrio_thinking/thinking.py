@@ -26,7 +26,7 @@ from .transcript import transcript
 __all__ = ["TEMPLATE", "Cleared", "Noted", "Thinking", "Thoughts"]
 
 TEMPLATE: Final = "thinking://{sequence_id}"
-_SWEEP: Final = 60.0
+_EXPIRY_INTERVAL: Final = 60.0
 """Seconds between two looks for what has expired; at every call it is looked for as well."""
 
 _LARGEST: Final = 9_999_999
@@ -205,7 +205,7 @@ class Thinking:
     async def sweep(self) -> None:
         """Look for what has expired, until cancelled."""
         while True:
-            await trio.sleep(min(_SWEEP, self.config.ttl))
+            await trio.sleep(min(_EXPIRY_INTERVAL, self.config.ttl))
             self.sequences.expire()
 
     def _going_on(self, caller: Caller, begins: bool) -> str:

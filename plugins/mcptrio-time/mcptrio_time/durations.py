@@ -20,7 +20,7 @@ from mcptrio.errors import ToolError
 
 __all__ = ["Duration", "iso_text", "plain_text", "read_duration"]
 
-_LONGEST: Final = 100
+_MAX_TEXT_CHARS: Final = 100
 _N = r"(\d{1,12}(?:[.,]\d{1,9})?)"
 _ISO: Final = re.compile(
     rf"([+-]?)P(?:{_N}Y)?(?:{_N}M)?(?:{_N}W)?(?:{_N}D)?(?:T(?:{_N}H)?(?:{_N}M)?(?:{_N}S)?)?", re.IGNORECASE
@@ -74,8 +74,8 @@ def read_duration(text: str, where: str) -> Duration:
     Raises:
         ToolError: it is none, or too long.
     """
-    if len(text) > _LONGEST:
-        raise ToolError(f"expected at most {_LONGEST} characters @ {where}, got {len(text)}")
+    if len(text) > _MAX_TEXT_CHARS:
+        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters @ {where}, got {len(text)}")
     wanted = text.strip()
     parts = _iso_parts(wanted) or _word_parts(wanted)
     if parts is None:

@@ -26,7 +26,7 @@ Occurrence = Literal["first", "second"]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"(@?)([+-]?\d{1,30})(?:\.(\d{1,9})\d*)?")
 _UNITS: Final = ((10**11, 1, "seconds"), (10**14, 10**3, "milliseconds"), (10**17, 10**6, "microseconds"))
-_LONGEST: Final = 100
+_MAX_TEXT_CHARS: Final = 100
 _EXPECTED: Final = (
     "a time such as 2026-03-29T01:30:00Z, 2026-03-29 01:30, Sun, 29 Mar 2026 01:30:00 +0100, now, "
     "or seconds since 1970 such as 1774747800"
@@ -67,8 +67,8 @@ def read_moment(
         ToolError: the text is no time, or the clock never shows it.
     """
     wanted = text.strip()
-    if len(wanted) > _LONGEST:
-        raise ToolError(f"expected at most {_LONGEST} characters @ {where}, got {len(wanted)}")
+    if len(wanted) > _MAX_TEXT_CHARS:
+        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters @ {where}, got {len(wanted)}")
     if wanted.casefold() == "now":
         return _on_clock(now, zone or local, "now", where)
     number = _read_number(wanted, where)
@@ -129,7 +129,9 @@ def read_time(text: str, where: str) -> time:
     """
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]\d))?", text.strip(), re.ASCII)
     if found is None:
-        raise ToolError(f"Invalid time format. Expected HH:MM [24-hour format] @ {where}, got {text[:_LONGEST]!r}")
+        raise ToolError(
+            f"Invalid time format. Expected HH:MM [24-hour format] @ {where}, got {text[:_MAX_TEXT_CHARS]!r}"
+        )
     return time(int(found[1]), int(found[2]), int(found[3] or 0))
 
 
@@ -142,7 +144,7 @@ def read_date(text: str, where: str) -> date:
     try:
         return date.fromisoformat(text.strip())
     except ValueError as error:
-        raise ToolError(f"expected a date such as 2026-03-29 @ {where}, got {text[:_LONGEST]!r}") from error
+        raise ToolError(f"expected a date such as 2026-03-29 @ {where}, got {text[:_MAX_TEXT_CHARS]!r}") from error
 
 
 def _on_clock(time: datetime, zone: Zone, read_as: str, where: str) -> Moment:

@@ -23,9 +23,9 @@ from mcptrio.errors import ToolError
 __all__ = ["Zone", "Zones", "fixed_zone"]
 
 _OFFSET: Final = re.compile(r"(?:(?:UTC|GMT)\s*)?([+\-\u2212])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
-_MOST: Final = 5
+_MAX_SUGGESTIONS: Final = 5
 """Suggestions in a message."""
-_LONGEST: Final = 100
+_MAX_NAME_CHARS: Final = 100
 _FAMILIAR: Final = (
     "America/New_York",
     "Europe/London",
@@ -71,13 +71,15 @@ class Zones:
         if zone is None:
             if not wanted:
                 raise ToolError(f"expected a time zone such as Europe/Berlin @ {where}, got nothing")
-            raise ToolError(f"unknown time zone {wanted[:_LONGEST]!r} @ {where}; {self.advice(wanted[:_LONGEST])}")
+            raise ToolError(
+                f"unknown time zone {wanted[:_MAX_NAME_CHARS]!r} @ {where}; {self.advice(wanted[:_MAX_NAME_CHARS])}"
+            )
         return zone
 
     def get(self, text: str) -> Zone | None:
         """The zone that is meant; ``None`` where none is, or several are."""
         wanted = " ".join(text.replace("_", " ").split()).casefold()
-        if not wanted or len(wanted) > _LONGEST:
+        if not wanted or len(wanted) > _MAX_NAME_CHARS:
             return None
         name = self._by_folded.get(wanted) or self._windows.get(wanted)
         if name is not None:
@@ -134,7 +136,7 @@ class Zones:
         """What may have been meant by a text that means no zone."""
         short = self.abbreviations.get(text.casefold())
         if short:
-            names = ", ".join(self._distinct(short)[:_MOST])
+            names = ", ".join(self._distinct(short)[:_MAX_SUGGESTIONS])
             return f"it is an abbreviation, used in {names} and maybe elsewhere; expected the name of one"
         near = self._near(text)
         if near:
@@ -185,12 +187,15 @@ class Zones:
             if any(folded == country.casefold() for country in countries)
         ]
         if not near:
-            near = [self._by_folded[each] for each in difflib.get_close_matches(folded, self._by_folded, _MOST, 0.75)]
+            near = [
+                self._by_folded[each]
+                for each in difflib.get_close_matches(folded, self._by_folded, _MAX_SUGGESTIONS, 0.75)
+            ]
         if not near:
             cities = {name.rpartition("/")[2].replace("_", " ").casefold(): name for name in self.countries}
             city = folded.rpartition("/")[2]
-            near = [cities[each] for each in difflib.get_close_matches(city, cities, _MOST, 0.75)]
-        return self._distinct(near)[:_MOST]
+            near = [cities[each] for each in difflib.get_close_matches(city, cities, _MAX_SUGGESTIONS, 0.75)]
+        return self._distinct(near)[:_MAX_SUGGESTIONS]
 
     def _distinct(self, names: Iterable[str]) -> list[str]:
         """One name for each clock first, then the others."""
