@@ -16,15 +16,18 @@ import orjson
 import trio
 from attrs import frozen
 
+from mcptrio.client.subscriptions import Change, ChangeKind
 from mcptrio.protocol.model.base import CacheableResult
 
 __all__ = ["Cache"]
 
-_CHANGES = {
-    "notifications/tools/list_changed": ("tools/list",),
-    "notifications/prompts/list_changed": ("prompts/list",),
-    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+_STALE: dict[ChangeKind, tuple[str, ...]] = {
+    "tools": ("tools/list",),
+    "prompts": ("prompts/list",),
+    "resources": ("resources/list", "resources/templates/list"),
+    "resource": ("resources/read",),
 }
+"""Methods whose answers a change makes stale."""
 
 
 @frozen
@@ -71,18 +74,11 @@ class Cache:
         while len(self._kept) > self._max:
             self._kept.popitem(last=False)
 
-    def changed(self, notification: str) -> None:
-        """A list has changed: all its pages are stale."""
-        methods = _CHANGES.get(notification, ())
-        self.changes += bool(methods)
-        for key in [key for key in self._kept if key[0] in methods]:
-            del self._kept[key]
-
-    def updated(self, uri: str) -> None:
-        """A resource has changed, which may lie below one that was read."""
+    def changed(self, change: Change) -> None:
+        """Forget what is stale: every page of a list, or what was read of a resource."""
         self.changes += 1
-        for key in list(self._kept):
-            if key[0] == "resources/read" and _concerns(orjson.loads(key[1]).get("uri", ""), uri):
+        for key in [key for key in self._kept if key[0] in _STALE[change.kind]]:
+            if change.kind != "resource" or change.concerns(orjson.loads(key[1]).get("uri", "")):
                 del self._kept[key]
 
     def clear(self) -> None:
@@ -93,7 +89,3 @@ class Cache:
 
 def _key(method: str, params: dict[str, Any]) -> tuple[str, bytes]:
     return method, orjson.dumps(params, option=orjson.OPT_SORT_KEYS)
-
-
-def _concerns(kept: str, changed: str) -> bool:
-    return changed == kept or changed.startswith(kept.rstrip("/") + "/")

@@ -18,19 +18,18 @@ import trio
 from mcptrio.abc.links import LinkOpener
 from mcptrio.client.asking import Asking
 from mcptrio.client.cache import Cache
-from mcptrio.client.calls import OnProgress, Progress
+from mcptrio.client.calls import OnProgress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.listings import Listing
 from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
-from mcptrio.client.subscriptions import Changes
+from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.client.tool_calls import ToolCall
+from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
-from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
 from mcptrio.protocol.model.base import CacheableResult
@@ -55,7 +54,6 @@ from mcptrio.protocol.model.resources import (
     ReadResourceResult,
     Resource,
     ResourceTemplate,
-    ResourceUpdatedParams,
 )
 from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
@@ -103,7 +101,7 @@ class Client:
         )
         self._asking = Asking(self._supervisor, opens_urls=handlers.open_url is not None, input_timeout=timeouts.input)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
-        self._subscriber = Subscriber(self._supervisor, name=name, ack_timeout=timeouts.idle)
+        self._subscriber = Subscriber(self._supervisor, self._changed, name=name, ack_timeout=timeouts.idle)
 
     # Who is there
 
@@ -200,23 +198,9 @@ class Client:
 
         Leaving before the result cancels the call.
         """
-        async with open_hidden_nursery() as nursery:
-            call = ToolCall()
-
-            async def report(progress: Progress) -> None:
-                await call.report(progress)
-
-            async def run() -> None:
-                try:
-                    call.finish(await self.call_tool(name, arguments, timeout=timeout, progress=report, meta=meta))
-                except MCPTrioError as error:
-                    call.fail(error)
-
-            nursery.start_soon(run)
-            try:
-                yield call
-            finally:
-                call.leave()
+        work = partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)
+        async with followed(lambda report: work(progress=report)) as call:
+            yield call
 
     # Resources
 
@@ -395,8 +379,10 @@ class Client:
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         """Stay connected; started with ``None`` once connected, or with the reason why not."""
-        await self._supervisor.run(task_status=task_status)
-        self._subscriber.end()
+        try:
+            await self._supervisor.run(task_status=task_status)
+        finally:
+            self._subscriber.end()
 
     # Private
 
@@ -449,9 +435,14 @@ class Client:
         if isinstance(params, dict):
             self._handlers._hear_other(method, params)
             return
-        self._cache.changed(method)
-        if isinstance(params, ResourceUpdatedParams):
-            self._cache.updated(params.uri)
-        if method == "notifications/tools/list_changed":
+        change = Change.of(method, params)
+        if change is not None:
+            self._changed(change)
+        self._subscriber.hear(params, change, (params.meta or {}).get(SUBSCRIPTION_ID))
+
+    def _changed(self, change: Change) -> None:
+        """What is known of the server may be stale."""
+        if change.kind == "tools":
             self._tools.forget()
-        self._subscriber.hear(method, params, (params.meta or {}).get(SUBSCRIPTION_ID))
+        else:
+            self._cache.changed(change)

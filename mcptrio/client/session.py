@@ -10,10 +10,10 @@ Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning and ba
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import trio
 
@@ -95,8 +95,8 @@ class ClientSession:
         self._urls: dict[str, trio.Event] = {}
         """By elicitation id: set when the server says that the user is done with a page."""
         self._last_heard = trio.current_time()
-        self._given_up = ""
-        """Why the session is ended from here."""
+        self.given_up = ""
+        """Why the client ends the session itself."""
         self._wrongly_asked = ""
         """What is wrong with a server that sends requests in a revision without them."""
         self._link: Link | None = None
@@ -108,10 +108,7 @@ class ClientSession:
 
     @contextmanager
     def attached(self, link: Link, nursery: trio.Nursery) -> Iterator[None]:
-        """While inside, messages of the link come to :meth:`receive`, and tasks of this session run in the nursery.
-
-        What still comes afterwards, while the link is being left, starts nothing.
-        """
+        """While inside, messages of the link come to :meth:`receive`, and tasks of this session run in the nursery."""
         self._link = link
         self._nursery = nursery
         watching = trio.CancelScope()
@@ -144,6 +141,11 @@ class ClientSession:
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self._log_level is not None and by_session:
             await self._ask_for_logs(self._log_level)
+
+    def start_soon(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Start a task that ends with the link; nothing where the link is being left."""
+        if self._nursery is not None:
+            self._nursery.start_soon(work, *args)
 
     # Using
 
@@ -194,23 +196,20 @@ class ClientSession:
             if self._log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
                 members.update(log_level_meta(self._log_level))
         sent = self._connection.request(method, params, revision=revision, meta=members)
-        answer: Response | ErrorResponse | RequestFailed
         try:
             answer = await self._calls.exchange(
                 self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored
             )
         except RequestFailed as failed:
-            answer = failed
+            await self._raise_refusal(failed, sent, within=timeout)
         except ConnectionClosed as closed:
-            if self._given_up:
-                raise ConnectionClosed(self._given_up) from closed
+            if self.given_up:
+                raise ConnectionClosed(self.given_up) from closed
             raise
         except RequestTimeout as late:
             if self._wrongly_asked:
                 raise RequestTimeout(f"{late}; {self._wrongly_asked}", seconds=late.seconds) from late
             raise
-        if isinstance(answer, RequestFailed):
-            raise await self._refused(answer, sent, within=timeout)
         self._last_heard = trio.current_time()
         return self._connection.result(sent, answer)
 
@@ -222,7 +221,6 @@ class ClientSession:
         """
         sent = self._connection.request(method, params, revision=self.revision)
         begun(sent.message.id)
-        answer: Response | ErrorResponse | RequestFailed
         try:
             answer = await self.link.exchange(sent.message, sent.revision)
         except trio.Cancelled:
@@ -230,9 +228,7 @@ class ClientSession:
                 self._take_back(self.link, sent)
             raise
         except RequestFailed as failed:
-            answer = failed
-        if isinstance(answer, RequestFailed):
-            raise await self._refused(answer, sent)
+            await self._raise_refusal(failed, sent)
         return self._connection.result(sent, answer)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
@@ -267,10 +263,14 @@ class ClientSession:
     def forget_url(self, elicitation_id: str) -> None:
         self._urls.pop(elicitation_id, None)
 
-    async def keep_alive(self, interval: float) -> str:
-        """Ping where nothing else was heard for ``interval`` seconds; returns what is wrong when there is no answer."""
+    async def keep_alive(self, interval: float, scope: trio.CancelScope) -> None:
+        """Ping the server after ``interval`` seconds without a message, where the revision has pings.
+
+        Args:
+            scope: cancelled when the server does not answer; :attr:`given_up` has the reason then.
+        """
         if self.revision.method("ping", Side.SERVER) is None:
-            await trio.sleep_forever()
+            return
         while True:
             await trio.sleep_until(self._last_heard + interval)
             if trio.current_time() < self._last_heard + interval:
@@ -278,8 +278,9 @@ class ClientSession:
             try:
                 await self.request("ping", None, timeout=self._timeouts.ping)
             except RequestTimeout:
-                self._given_up = f"the server did not answer a ping within {self._timeouts.ping:g} s"
-                return self._given_up
+                self.given_up = f"the server did not answer a ping within {self._timeouts.ping:g} s"
+                scope.cancel()
+                return
             except SessionLost:
                 pass  # the link reports it to the supervisor, which renews the session
             except (MCPTrioError, OSError) as error:
@@ -332,18 +333,16 @@ class ClientSession:
             )
             _log.warning("%s: %s", self.link.name, self._wrongly_asked)
 
-    async def _refused(self, failed: RequestFailed, sent: RequestSent, within: float | None = None) -> Exception:
-        """Return the exception for a request that HTTP has refused.
-
+    async def _raise_refusal(self, failed: RequestFailed, sent: RequestSent, within: float | None = None) -> NoReturn:
+        """
         Raises:
             SessionLost: another revision has to be agreed on.
+            MCPError, RequestFailed: the request failed; the first where the body of the response has an error.
         """
         await self._agreeing.check(sent.revision, failed, within=within)
         if failed.reply is None:
-            return failed
-        refusal = _refusal(failed, failed.reply, sent)
-        refusal.__cause__ = failed
-        return refusal
+            raise failed
+        raise _refusal(failed, failed.reply, sent) from failed
 
     def _check_declared(self, method: str) -> None:
         """
@@ -416,7 +415,7 @@ class ClientSession:
             _log.debug("%s: an answer is dropped: the server takes none", self.link.name)
         elif self._nursery is not None:
             self._unsent += 1
-            self._nursery.start_soon(self._send, message, revision)
+            self.start_soon(self._send, message, revision)
 
     async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
         async def send() -> None:
@@ -431,8 +430,7 @@ class ClientSession:
             self._unsent -= 1
 
     def _take_back(self, link: Link, sent: RequestSent) -> None:
-        if self._nursery is not None:
-            self._nursery.start_soon(self._say_goodbye, link, sent)
+        self.start_soon(self._say_goodbye, link, sent)
 
     async def _say_goodbye(self, link: Link, sent: RequestSent) -> None:
         notice = self._connection.cancelled(sent.message.id, "no longer needed")

@@ -20,12 +20,12 @@ import trio
 from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
 from mcptrio.client.session_uris import SessionURIs
-from mcptrio.client.subscriptions import Changes
+from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTrioError, MethodNotFound, SessionLost
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
-from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
+from mcptrio.protocol.model.resources import SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import Changes as ChangesTrait
 
@@ -37,16 +37,22 @@ FIRST = 0.5
 LONGEST = 30.0
 """Seconds before a failed subscription is tried again: doubled from the first to the longest; one that lived for that
 long resets the pause."""
+UNSUBSCRIBE_TIMEOUT = 1.0
+"""Seconds a server has to answer; the next subscription to the same resource waits for that."""
 
 
 class Subscriber:
     """
     Args:
+        changed: called with each change that is reported from now on, since the cache may have missed one before.
         ack_timeout: seconds a server has to acknowledge a stream.
     """
 
-    def __init__(self, supervisor: ClientSupervisor, *, name: str, ack_timeout: float) -> None:
+    def __init__(
+        self, supervisor: ClientSupervisor, changed: Callable[[Change], None], *, name: str, ack_timeout: float
+    ) -> None:
         self._supervisor = supervisor
+        self._changed = changed
         self._name = name
         self._ack_timeout = ack_timeout
         self._subscriptions: list[Changes] = []
@@ -73,20 +79,21 @@ class Subscriber:
         finally:
             self._subscriptions.remove(changes)
 
-    def hear(self, method: str, params: Any, id: object) -> None:
+    def hear(self, params: Any, change: Change | None, id: object) -> None:
         """A notification has come.
 
         Args:
+            change: what it reports.
             id: of the stream it belongs to, or ``None``.
         """
         concerned = [changes for changes in self._subscriptions if id is None or changes.id == id]
         for changes in concerned:
-            if isinstance(params, AcknowledgedParams):
+            if change is not None:
+                changes.take(change)
+            elif isinstance(params, AcknowledgedParams):
                 changes.honoured = params.notifications
                 if changes in self._acknowledged:
                     self._acknowledged[changes].set()
-            else:
-                changes.take(method, params.uri if isinstance(params, ResourceUpdatedParams) else None)
 
     def ended_by_server(self, id: object) -> None:
         """The server has cancelled a stream."""
@@ -107,6 +114,8 @@ class Subscriber:
 
         def begun() -> None:
             nonlocal waiting
+            for change in changes.everything():
+                self._changed(change)
             if waiting is None:
                 # Changes between the two subscriptions were reported to neither.
                 changes.take_all()
@@ -153,26 +162,27 @@ class Subscriber:
         changes.id = None
         changes.honoured = _told(changes.wanted, server.capabilities)
         if self._uris is None or self._uris[0] != epoch:
-            self._uris = epoch, self._session_uris(session)
+            self._uris = epoch, self._session_uris(session, epoch)
         async with self._uris[1].held(changes.honoured.resource_subscriptions):
             await session.link.until_listening()
             begun()
             await self._supervisor.until_over(epoch)
 
-    def _session_uris(self, session: ClientSession) -> SessionURIs:
+    def _session_uris(self, session: ClientSession, epoch: int) -> SessionURIs:
         async def subscribe(uri: str) -> None:
             params = SubscribeParams(uri=uri)
             await with_consent(partial(session.request, "resources/subscribe", params))
 
         async def unsubscribe(uri: str) -> None:
-            if session.link.closed:
+            if session.link.closed or self._supervisor.epoch != epoch:
                 return
             try:
-                await session.request("resources/unsubscribe", UnsubscribeParams(uri=uri))
+                params = UnsubscribeParams(uri=uri)
+                await session.request("resources/unsubscribe", params, timeout=UNSUBSCRIBE_TIMEOUT)
             except MCPTrioError as error:
                 _log.debug("%s: %s is still subscribed to: %s", self._name, uri, error)
 
-        return SessionURIs(subscribe, unsubscribe)
+        return SessionURIs(subscribe, unsubscribe, session.start_soon)
 
     async def _listen(self, session: ClientSession, changes: Changes, begun: Callable[[], None]) -> None:
         """Open a stream of changes, and read it until it ends."""

@@ -10,11 +10,12 @@ Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import trio
 from attrs import frozen
 
+from mcptrio.protocol.model.resources import ResourceUpdatedParams
 from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 
 __all__ = ["Change", "ChangeKind", "Changes"]
@@ -46,6 +47,18 @@ class Change:
 
     kind: ChangeKind
     uri: str | None = None
+
+    @classmethod
+    def of(cls, method: str, params: Any) -> Change | None:
+        """Return the change that a notification reports; ``None`` if it reports none."""
+        kind = _NOTIFICATIONS.get(method)
+        if kind is None:
+            return None
+        return cls(kind, params.uri if isinstance(params, ResourceUpdatedParams) else None)
+
+    def concerns(self, uri: str) -> bool:
+        """Whether this resource has changed, or one below it."""
+        return self.uri is not None and (self.uri == uri or self.uri.startswith(uri.rstrip("/") + "/"))
 
 
 class Changes:
@@ -90,16 +103,20 @@ class Changes:
 
     # For the client
 
-    def take(self, method: str, uri: str | None) -> None:
-        """A notification has come."""
-        kind = _NOTIFICATIONS.get(method)
-        if kind is not None and self._wants(kind, uri):
-            self._put(Change(kind, uri))
+    def take(self, change: Change) -> None:
+        """The server has reported a change."""
+        if self._wants(change):
+            self._put(change)
 
     def take_all(self) -> None:
         """Anything may have changed."""
-        self._waiting = dict.fromkeys(self._everything())
+        self._waiting = dict.fromkeys(self.everything())
         self._lot.unpark_all()
+
+    def everything(self) -> Iterator[Change]:
+        """Each change that is wanted."""
+        yield from (Change(kind) for kind in _LISTS if _has(self.wanted, kind))
+        yield from (Change("resource", uri) for uri in self.wanted.resource_subscriptions)
 
     def end(self, error: BaseException) -> None:
         """Nothing more will come."""
@@ -114,21 +131,14 @@ class Changes:
 
     # Private
 
-    def _everything(self) -> Iterator[Change]:
-        yield from (Change(kind) for kind in _LISTS if _has(self.wanted, kind))
-        yield from (Change("resource", uri) for uri in self.wanted.resource_subscriptions)
-
-    def _wants(self, kind: ChangeKind, uri: str | None) -> bool:
-        wanted = self.wanted
-        if kind == "resource":
-            return uri is not None and any(
-                uri == each or uri.startswith(each.rstrip("/") + "/") for each in wanted.resource_subscriptions
-            )
-        return _has(wanted, kind)
+    def _wants(self, change: Change) -> bool:
+        if change.kind == "resource":
+            return any(change.concerns(uri) for uri in self.wanted.resource_subscriptions)
+        return _has(self.wanted, change.kind)
 
     def _put(self, change: Change) -> None:
         if change not in self._waiting and len(self._waiting) >= _WAITING:
-            self._waiting = dict.fromkeys(self._everything())
+            self._waiting = dict.fromkeys(self.everything())
         else:
             self._waiting[change] = None
         self._lot.unpark_all()

@@ -9,7 +9,7 @@ Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeGuard
 
@@ -157,7 +157,7 @@ class ClientSupervisor:
     @property
     def restarts(self) -> bool:
         """Whether there will be another session after one that was lost."""
-        return self._restart
+        return self._restart and self._ended is None
 
     @property
     def is_over(self) -> bool:
@@ -226,28 +226,13 @@ class ClientSupervisor:
 
     async def _until_ended(self, session: ClientSession) -> str:
         """Renew the session as often as the server forgets it; return why its link ended."""
-        reason = ""
-
-        async def learn(wait: Callable[[], Awaitable[str]], scope: trio.CancelScope) -> None:
-            nonlocal reason
-            reason = await wait()
-            scope.cancel()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(learn, partial(self._until_closed, session), nursery.cancel_scope)
-            if self._ping_interval:
-                nursery.start_soon(learn, lambda: session.keep_alive(self._ping_interval), nursery.cancel_scope)
-        return reason
-
-    async def _until_closed(self, session: ClientSession) -> str:
         backoff = Backoff()
         renewed: float | None = None
         while True:
-            try:
-                return await session.link.wait_closed()
-            except SessionLost as lost:
-                _log.info("%s: %s; beginning another one", session.link.name, lost)
-                self._set(None)
+            reason = await self._until_lost(session)
+            if reason is not None:
+                return reason
+            self._set(None)
             # A server that forgets every session is asked ever more rarely.
             if renewed is not None and trio.current_time() - renewed < MAX_PAUSE_SECONDS:
                 await trio.sleep(backoff.draw())
@@ -257,6 +242,21 @@ class ClientSupervisor:
             renewed = trio.current_time()
             self._settled()
             self._set(session)
+
+    async def _until_lost(self, session: ClientSession) -> str | None:
+        """Ping the server, where the revision has pings; return why the link ended; ``None`` if the session did."""
+        async with trio.open_nursery() as nursery:
+            if self._ping_interval:
+                nursery.start_soon(session.keep_alive, self._ping_interval, nursery.cancel_scope)
+            reason: str | None = None
+            try:
+                reason = await session.link.wait_closed()
+            except SessionLost as lost:
+                # Not raised: with a cancellation from outside it would be in a group.
+                _log.info("%s: %s; beginning another one", session.link.name, lost)
+            nursery.cancel_scope.cancel()
+            return reason
+        return session.given_up
 
     async def _renew(self, session: ClientSession) -> None:
         """Agree with the server anew, on the same link; callers that wait meanwhile hear of each failed attempt."""

@@ -6,15 +6,17 @@ The one rule: the reports come in order, and all of them before the result.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import trio
 
-from mcptrio.client.calls import Progress
+from mcptrio.client.calls import OnProgress, Progress
 from mcptrio.errors import MCPTrioError, RequestFailed
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.tools import CallToolResult
 
-__all__ = ["ToolCall"]
+__all__ = ["ToolCall", "followed"]
 
 _WAITING = 64
 """Reports that wait to be read; then the call waits as well."""
@@ -76,3 +78,26 @@ class ToolCall:
     def _end(self) -> None:
         self._send.close()
         self._done.set()
+
+
+@asynccontextmanager
+async def followed(work: Callable[[OnProgress], Awaitable[CallToolResult]]) -> AsyncIterator[ToolCall]:
+    """Make a call for as long as the context lasts; leaving it before the result cancels the call.
+
+    Args:
+        work: makes the call, and reports its progress.
+    """
+    call = ToolCall()
+
+    async def run() -> None:
+        try:
+            call.finish(await work(call.report))
+        except MCPTrioError as error:
+            call.fail(error)
+
+    async with open_hidden_nursery() as nursery:
+        nursery.start_soon(run)
+        try:
+            yield call
+        finally:
+            call.leave()

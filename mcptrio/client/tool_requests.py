@@ -18,6 +18,7 @@ import trio
 
 from mcptrio.client.cache import Cache
 from mcptrio.client.known_tools import KnownTools
+from mcptrio.client.subscriptions import Change
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.errors import HeaderMismatch, MCPTrioError, RemoteProtocolError
 from mcptrio.protocol.model.fields import ABSENT
@@ -104,7 +105,7 @@ class ToolRequests:
 
     def forget(self) -> None:
         """The tools have changed, or may have."""
-        self._cache.changed("notifications/tools/list_changed")
+        self._cache.changed(Change("tools"))
         self._known.forget()
         self._is_listed = False
 

@@ -77,14 +77,19 @@ class Script:
 
     async def take(self, kind: type[M], method: str | None = None) -> M:
         """The next message, which must be of this kind."""
+        message = await self.take_any()
+        assert isinstance(message, kind), message
+        assert method is None or getattr(message, "method", method) == method, message
+        return message
+
+    async def take_any(self) -> Message:
+        """The next message."""
         jumps = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         with trio.fail_after(VIRTUAL_PATIENCE if jumps else PATIENCE):
             while not self._unread:
                 self._unread.extend(await self._channel.receive())
-        message = self._unread.popleft()
+        message: Message = self._unread.popleft()
         self.received.append(message)
-        assert isinstance(message, kind), message
-        assert method is None or getattr(message, "method", method) == method, message
         return message
 
     async def asked(self, method: str | None = None) -> Request:
