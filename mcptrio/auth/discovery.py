@@ -33,7 +33,7 @@ from mcptrio.auth.urls import (
 from mcptrio.errors import AuthorizationError, RequestFailed
 from mcptrio.protocol.revisions import v2025_03_26
 
-__all__ = ["Place", "discover", "discover_server"]
+__all__ = ["TokenSource", "discover", "discover_server"]
 
 _MAX_ISSUERS: Final = 20
 """Authorization servers of a resource that are looked at."""
@@ -43,7 +43,7 @@ _OLD: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
 
 
 @frozen(kw_only=True)
-class Place:
+class TokenSource:
     """Where the tokens for a server come from.
 
     Args:
@@ -61,7 +61,7 @@ class Place:
         return self.metadata is not None and self.metadata.dpop_bound_access_tokens_required
 
 
-def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[str] = ()) -> Flow[Place]:
+def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[str] = ()) -> Flow[TokenSource]:
     """Find out where the tokens for a server come from.
 
     Args:
@@ -75,12 +75,12 @@ def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[s
     """
     metadata = yield from _discover_resource(url, metadata_url)
     if metadata is None:
-        return Place(resource=url, server=(yield from _discover_old(url)))
+        return TokenSource(resource=url, server=(yield from _discover_old(url)))
     issuers = (metadata.authorization_servers or ())[:_MAX_ISSUERS]
     if not issuers:
         raise AuthorizationError(f"authorization_servers: expected at least one, got none for {shown(url)}")
     issuer = next((each for each in preferred if each in issuers), issuers[0])
-    return Place(resource=metadata.resource, server=(yield from discover_server(issuer)), metadata=metadata)
+    return TokenSource(resource=metadata.resource, server=(yield from discover_server(issuer)), metadata=metadata)
 
 
 def discover_server(issuer: str) -> Flow[ServerMetadata]:

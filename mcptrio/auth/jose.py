@@ -422,7 +422,7 @@ class _Library:
         from joserfc import jwk, jws
         from joserfc.errors import InvalidKeyTypeError, JoseError
 
-        class Registry(jws.JWSRegistry):
+        class LongHeaderRegistry(jws.JWSRegistry):
             """Larger headers than usual, since there are keys in them, and no warnings: what is allowed is ours."""
 
             max_header_length = _HEADER
@@ -434,7 +434,7 @@ class _Library:
                     raise JoseError(f"{name} is not allowed")
                 return self.algorithms[name]
 
-        self.registry = Registry(strict_check_header=False)
+        self.registry = LongHeaderRegistry(strict_check_header=False)
         self.RSAKey: Any = jwk.RSAKey
         self.ECKey: Any = jwk.ECKey
         self.OKPKey: Any = jwk.OKPKey

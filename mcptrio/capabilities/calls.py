@@ -27,7 +27,7 @@ from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.work import Work
 
-__all__ = ["Calls"]
+__all__ = ["FunctionCaller"]
 
 _ANSWERED_BY_QUESTIONS = (CallToolParams, GetPromptParams, ReadResourceParams)
 """The only requests that may be answered with ``input_required``.
@@ -36,7 +36,7 @@ Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
 
 
-class Calls:
+class FunctionCaller:
     """
     Args:
         state: counts the calls, and has the threads of functions that are not ``async``.

@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Authorizers
-from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.completion import CompletionEntry, Completions
 from mcptrio.capabilities.decorators import CompletionMark, Mark, MethodMark, PromptMark, ResourceMark, ToolMark
 from mcptrio.capabilities.lifecycle import Lifecycle
@@ -72,7 +72,7 @@ class Catalog:
         self.logging = Logging()
         self.authorizers = Authorizers(list_all=settings.list_all)
         self.access = access = Access(self.authorizers, tools, resources, prompts)
-        calls = Calls(state, self.logging)
+        calls = FunctionCaller(state, self.logging)
         self.tools = Tools(tools, access, calls, settings)
         self.prompts = Prompts(prompts, access, calls, settings)
         self.completions = Completions(completions, prompts, resources, access, calls)

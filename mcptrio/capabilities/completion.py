@@ -17,7 +17,7 @@ from attrs import define
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.decorators import CompletionMark, completion_key
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
@@ -58,7 +58,7 @@ class Completions:
         prompts: Registry[PromptEntry],
         resources: ResourceIndex,
         access: Access,
-        calls: Calls,
+        calls: FunctionCaller,
     ) -> None:
         self.registry = registry
         self._prompts = prompts

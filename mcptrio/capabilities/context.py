@@ -33,7 +33,7 @@ from mcptrio.protocol.model.sampling import (
     ToolChoice,
 )
 from mcptrio.protocol.model.tools import Tool
-from mcptrio.protocol.revisions.revision import Lifecycle
+from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.inputs import InputChannel, declares, require
 from mcptrio.runtime.request import RequestScope
@@ -88,7 +88,7 @@ class Context(Generic[StateT]):
     def session_id(self) -> str | None:
         """Of the handshake session, where there is one. Not a credential."""
         scope = self._scope
-        return scope.session.id if scope.request.peer.revision.lifecycle is Lifecycle.HANDSHAKE else None
+        return scope.session.id if scope.request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE else None
 
     @property
     def principal(self) -> Principal | None:

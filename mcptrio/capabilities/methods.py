@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.decorators import MethodMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
@@ -35,7 +35,7 @@ class Methods:
         handlers: of all methods; those of plugins are added.
     """
 
-    def __init__(self, handlers: dict[str, Handler], calls: Calls, state: RuntimeState) -> None:
+    def __init__(self, handlers: dict[str, Handler], calls: FunctionCaller, state: RuntimeState) -> None:
         self._handlers = handlers
         self._calls = calls
         self._state = state

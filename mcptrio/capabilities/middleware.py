@@ -22,7 +22,7 @@ from mcptrio.ground.scope_check import well_nested
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
-from mcptrio.protocol.revisions.revision import Lifecycle
+from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.request import Around, Handler, RequestScope
 from mcptrio.runtime.work import Works
 
@@ -132,7 +132,7 @@ class MiddlewareChain:
             plugin=self._owner_of(str(name)) if request.method.name == "tools/call" else None,
             principal=scope.principal,
             caller=scope.caller,
-            session_id=scope.session.id if request.peer.revision.lifecycle is Lifecycle.HANDSHAKE else None,
+            session_id=scope.session.id if request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE else None,
             client_info=request.peer.info,
             meta=scope.meta or {},
         )

@@ -16,7 +16,7 @@ from attrs import define
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.contents import blocks_of
 from mcptrio.capabilities.decorators import PromptMark
 from mcptrio.capabilities.functions import Function
@@ -68,7 +68,9 @@ class PromptEntry:
 
 
 class Prompts:
-    def __init__(self, registry: Registry[PromptEntry], access: Access, calls: Calls, settings: ServerSettings) -> None:
+    def __init__(
+        self, registry: Registry[PromptEntry], access: Access, calls: FunctionCaller, settings: ServerSettings
+    ) -> None:
         self.registry = registry
         self._access = access
         self._calls = calls

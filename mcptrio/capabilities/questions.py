@@ -28,7 +28,7 @@ from mcptrio.protocol.model.sampling import (
     ToolChoice,
 )
 from mcptrio.protocol.model.tools import Tool
-from mcptrio.schema.elicitation_forms import Form
+from mcptrio.schema.elicitation_forms import ElicitationForm
 
 __all__ = ["Elicit", "ElicitURL", "Elicited", "ListRoots", "Question", "Sample"]
 
@@ -86,7 +86,9 @@ class Elicit(Generic[T]):
     message: str
     schema: Any
     key: str | None = None
-    _form: Form = field(init=False, repr=False, default=Factory(lambda self: Form.of(self.schema), takes_self=True))
+    _form: ElicitationForm = field(
+        init=False, repr=False, default=Factory(lambda self: ElicitationForm.of(self.schema), takes_self=True)
+    )
 
     if TYPE_CHECKING:
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from mcptrio.capabilities.access import Access
-from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.contents import contents_of
 from mcptrio.capabilities.pages import Pages
 from mcptrio.capabilities.resource_index import ResourceEntry, ResourceIndex
@@ -36,7 +36,7 @@ __all__ = ["Resources"]
 
 
 class Resources:
-    def __init__(self, index: ResourceIndex, access: Access, calls: Calls, settings: ServerSettings) -> None:
+    def __init__(self, index: ResourceIndex, access: Access, calls: FunctionCaller, settings: ServerSettings) -> None:
         self._index = index
         self._access = access
         self._calls = calls

@@ -29,7 +29,7 @@ from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
-from mcptrio.protocol.revisions.revision import Changes
+from mcptrio.protocol.revisions.revision import ChangeDelivery
 from mcptrio.runtime.background import keep_running
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.state import RuntimeState
@@ -163,7 +163,7 @@ class Subscriptions:
                 listen.scope.notify(method, params(meta=meta), key=(method, key, listen))
         for session in self._state.sessions:
             peer = session.connection.peer
-            if peer is not None and peer.revision.changes is Changes.UNSOLICITED:
+            if peer is not None and peer.revision.changes is ChangeDelivery.UNSOLICITED:
                 session.notify(method, params(), key=(method, key))
 
     def _tell_updated(self, uri: str, caller: str | None) -> None:

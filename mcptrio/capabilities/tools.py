@@ -21,7 +21,7 @@ from attrs import define
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
-from mcptrio.capabilities.calls import Calls
+from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
 from mcptrio.capabilities.decorators import Header, ToolMark
 from mcptrio.capabilities.functions import Function
@@ -107,7 +107,9 @@ class ToolEntry:
 
 
 class Tools:
-    def __init__(self, registry: Registry[ToolEntry], access: Access, calls: Calls, settings: ServerSettings) -> None:
+    def __init__(
+        self, registry: Registry[ToolEntry], access: Access, calls: FunctionCaller, settings: ServerSettings
+    ) -> None:
         self.registry = registry
         self._access = access
         self._calls = calls

@@ -32,7 +32,7 @@ from mcptrio.protocol.model.lifecycle import (
     ToolsCapability,
 )
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
-from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 
 __all__ = ["Agreeing"]
 
@@ -102,7 +102,7 @@ class Agreeing:
         Raises:
             SessionLost: another revision has to be agreed on; the request was not served.
         """
-        is_per_request = revision.lifecycle is Lifecycle.PER_REQUEST
+        is_per_request = revision.lifecycle is NegotiationStyle.PER_REQUEST
         is_understood = is_per_request and refusal.reply is not None and refusal.reply.code in _UNDERSTOOD
         if isinstance(refusal, SessionLost) or refusal.status not in _DOUBTFUL or is_understood:
             return

@@ -36,7 +36,7 @@ from mcptrio.errors import (
     SessionLost,
 )
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer, RequestSent, log_level_meta
-from mcptrio.protocol.events import CancelReceived, NotificationReceived, Refused, RequestReceived, Unexpected
+from mcptrio.protocol.events import CancelReceived, MessageRefused, NotificationReceived, RequestReceived, Unexpected
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
@@ -298,7 +298,7 @@ class ClientSession:
             self._notified(event)
         elif isinstance(event, RequestReceived):
             self._asked(event)
-        elif isinstance(event, Refused):
+        elif isinstance(event, MessageRefused):
             if revision.inputs is Inputs.BACK_CHANNEL:
                 self._start_sending(event.reply, revision)
             else:

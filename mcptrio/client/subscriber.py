@@ -27,7 +27,7 @@ from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter
-from mcptrio.protocol.revisions.revision import Changes as ChangesTrait
+from mcptrio.protocol.revisions.revision import ChangeDelivery as ChangesTrait
 
 __all__ = ["Subscriber"]
 

@@ -9,11 +9,11 @@ from collections.abc import Hashable
 
 from attrs import define
 
-__all__ = ["Place", "Places", "SharedPlace"]
+__all__ = ["Share", "SharedPlace", "Shares"]
 
 
 @define(eq=False)
-class Place:
+class Share:
     """One place that is taken, or several together."""
 
     owner: Hashable
@@ -21,7 +21,7 @@ class Place:
     size: int = 1
 
 
-class Places:
+class Shares:
     """Places that owners take and give back.
 
     An owner may hold as many places as are free. One busy client thus gets half of all places, two get a third each,
@@ -36,16 +36,16 @@ class Places:
         self.taken = 0
         self._held: dict[Hashable, int] = {}
 
-    def take(self, owner: Hashable, size: int = 1) -> Place | None:
+    def take(self, owner: Hashable, size: int = 1) -> Share | None:
         """Take a place; ``None`` if too few places are free or the owner holds its share already."""
         held = 0 if owner is None else self._held.get(owner, 0)
         free = self.limit - self.taken
         if size > free or (held and held + size - 1 > free):
             return None
         self._count(owner, size)
-        return Place(owner, size)
+        return Share(owner, size)
 
-    def hand_over(self, place: Place, owner: Hashable) -> bool:
+    def hand_over(self, place: Share, owner: Hashable) -> bool:
         """Count a place for another owner. Returns False, and changes nothing, if that one holds its share already."""
         if place.owner == owner:
             return True
@@ -58,7 +58,7 @@ class Places:
         place.owner = owner
         return True
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: Share) -> None:
         """Call it once for each place."""
         self.taken -= place.size
         if place.owner is not None:
@@ -75,7 +75,7 @@ class Places:
 class SharedPlace:
     """A place with several users, one from the start. The last one gives it back."""
 
-    def __init__(self, places: Places, place: Place) -> None:
+    def __init__(self, places: Shares, place: Share) -> None:
         self._places = places
         self._place = place
         self._users = 1

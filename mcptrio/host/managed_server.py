@@ -27,7 +27,7 @@ from mcptrio.host.watched_link import watched
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.protocol.revisions.revision import Changes, Revision
+from mcptrio.protocol.revisions.revision import ChangeDelivery, Revision
 
 __all__ = ["ConnectionState", "ConnectionStatus", "ManagedServer", "SpokenRevision"]
 
@@ -162,7 +162,7 @@ class ManagedServer:
     def tells_of_tools(self) -> bool:
         """Whether the server sends changes of its tools unasked. Newer revisions send them on a stream alone."""
         client = self._client
-        if client is None or REVISIONS[client.revision].changes is not Changes.UNSOLICITED:
+        if client is None or REVISIONS[client.revision].changes is not ChangeDelivery.UNSOLICITED:
             return False
         return client.capabilities.tools is not None and bool(client.capabilities.tools.list_changed)
 

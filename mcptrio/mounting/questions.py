@@ -37,7 +37,7 @@ __all__ = ["RelayedQuestion", "RelayingHandlers", "url_questions"]
 
 @frozen
 class RelayedQuestion:
-    """See :class:`mcptrio.runtime.inputs.Question`; the answer is read as the result it is.
+    """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is read as the result it is.
 
     Args:
         asked: as the mounted server asked it.

@@ -40,7 +40,7 @@ from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
-from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, LogLevel, Revision
+from mcptrio.protocol.revisions.revision import Inputs, LogLevel, NegotiationStyle, Revision
 from mcptrio.runtime.callers import CALLER, stated
 
 __all__ = ["CallRelay"]
@@ -230,7 +230,7 @@ class CallRelay:
         }
         if self._forwards_caller:
             meta[CALLER] = stated(context.principal, context.caller)
-        if revision.lifecycle is Lifecycle.PER_REQUEST:
+        if revision.lifecycle is NegotiationStyle.PER_REQUEST:
             meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
             level = inputs_of(context).scope.log_level
             if level is not None:

@@ -11,13 +11,13 @@ from mcptrio.capabilities.catalog import Catalog
 from mcptrio.plugins.lock import KINDS, Fingerprint, Kind, LockedPlugin, ToolLock, fingerprint, in_words
 from mcptrio.plugins.plugin import Plugin
 
-__all__ = ["Change", "changes_since", "lock_of"]
+__all__ = ["LockChange", "changes_since", "lock_of"]
 
 _SINGULAR: Mapping[Kind, str] = {"tools": "tool", "prompts": "prompt", "templates": "resource template"}
 
 
 @frozen(kw_only=True)
-class Change:
+class LockChange:
     """One thing that is not as it was locked.
 
     Args:
@@ -54,7 +54,7 @@ def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
 
 def changes_since(
     lock: ToolLock, catalog: Catalog, plugins: Mapping[str, Plugin], *, ignored: Collection[str] = ()
-) -> Iterator[Change]:
+) -> Iterator[LockChange]:
     """What a server offers that differs from a lock. Withheld tools and disabled plugins are left out.
 
     Args:
@@ -66,16 +66,16 @@ def changes_since(
         was, is_ = lock.plugins.get(name), now.plugins.get(name)
         if is_ is None:
             if plugin is None:
-                yield Change(plugin=name, kind=None, name=None, what="is not installed any more")
+                yield LockChange(plugin=name, kind=None, name=None, what="is not installed any more")
             elif plugin.state == "quarantined":
-                yield Change(plugin=name, kind=None, name=None, what=f"failed, and is left out: {plugin.fault}")
+                yield LockChange(plugin=name, kind=None, name=None, what=f"failed, and is left out: {plugin.fault}")
             continue
         if was is None:
-            yield Change(plugin=name, kind=None, name=None, what="is new, and not in the lock file")
+            yield LockChange(plugin=name, kind=None, name=None, what="is new, and not in the lock file")
             continue
         if was.version != is_.version:
             told = f"version {was.version or '-'} has become {is_.version or '-'}"
-            yield Change(plugin=name, kind=None, name=None, what=told)
+            yield LockChange(plugin=name, kind=None, name=None, what=told)
         if plugin is not None and plugin.isolated:
             continue  # it shows what it has when it is opened, and is looked at then
         withheld = plugin.withheld if plugin is not None else {}
@@ -89,14 +89,14 @@ def _changes(
     was: Mapping[str, Fingerprint],
     is_: Mapping[str, Fingerprint],
     withheld: Collection[str],
-) -> Iterator[Change]:
+) -> Iterator[LockChange]:
     for name in sorted({*was, *is_} - {*withheld}):
         if name not in is_:
-            yield Change(plugin=plugin, kind=kind, name=name, what="removed")
+            yield LockChange(plugin=plugin, kind=kind, name=name, what="removed")
         elif name not in was:
-            yield Change(plugin=plugin, kind=kind, name=name, what="added")
+            yield LockChange(plugin=plugin, kind=kind, name=name, what="added")
         elif different := was[name].differences(is_[name]):
-            yield Change(plugin=plugin, kind=kind, name=name, what=f"{in_words(different)} changed")
+            yield LockChange(plugin=plugin, kind=kind, name=name, what=f"{in_words(different)} changed")
 
 
 def _locked(plugin: Plugin, catalog: Catalog) -> LockedPlugin:

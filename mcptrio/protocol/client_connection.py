@@ -26,9 +26,9 @@ from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVE
 from mcptrio.protocol.events import (
     CancelReceived,
     Event,
+    MessageRefused,
     NotificationReceived,
     Peer,
-    Refused,
     RequestReceived,
     Unexpected,
 )
@@ -44,7 +44,7 @@ from mcptrio.protocol.model.lifecycle import (
 )
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.remote_errors import server_error
-from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import Inputs, NegotiationStyle, Revision
 
 __all__ = ["ClientConnection", "RemoteServer", "RequestSent", "log_level_meta"]
 
@@ -191,7 +191,7 @@ class ClientConnection:
         try:
             event = self._request(message, revision)
         except MCPError as error:
-            return Refused(_error_response(message.id, error, revision))
+            return MessageRefused(_error_response(message.id, error, revision))
         self.in_flight[message.id] = event
         return event
 
@@ -258,7 +258,7 @@ class ClientConnection:
         envelope = self._envelopes.get(revision.version)
         if envelope is None:
             envelope = {}
-            if revision.lifecycle is Lifecycle.PER_REQUEST:
+            if revision.lifecycle is NegotiationStyle.PER_REQUEST:
                 envelope = {
                     PROTOCOL_VERSION: revision.version,
                     CLIENT_INFO: revision.unstructure(self.info),

@@ -31,9 +31,9 @@ from mcptrio.protocol.envelope import PROTOCOL_VERSION, SERVER_INFO, Envelope
 from mcptrio.protocol.events import (
     CancelReceived,
     Event,
+    MessageRefused,
     NotificationReceived,
     Peer,
-    Refused,
     RequestReceived,
     ResponseReceived,
     Unexpected,
@@ -53,7 +53,7 @@ from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.model.methods import Method, Side
 from mcptrio.protocol.remote_errors import client_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, MODERN_VERSIONS, REVISIONS, negotiate
-from mcptrio.protocol.revisions.revision import Inputs, Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import Inputs, NegotiationStyle, Revision
 from mcptrio.protocol.state import Phase, may_receive, may_send
 
 __all__ = ["Connection"]
@@ -132,7 +132,7 @@ class Connection:
         if kind is ErrorResponse:
             return self._error(message)  # type: ignore[arg-type]
         assert isinstance(message, Malformed)
-        return Refused(message.reply)
+        return MessageRefused(message.reply)
 
     def batch_refusal(self, messages: tuple[Message | Malformed, ...]) -> ErrorResponse | None:
         """Why this JSON-RPC array is not legal here, or ``None`` when it is.
@@ -163,7 +163,7 @@ class Connection:
             else:
                 event = self._handshake_request(message)
         except MCPError as error:
-            return Refused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
+            return MessageRefused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
         event.weight, event.owner = message.weight, message.owner
         self.in_flight[message.id] = event
         return event
@@ -282,7 +282,7 @@ class Connection:
             return self._settle(request, self._error_response(request.id, failed, revision))
         if type(value) is not dict:
             raise TypeError(f"expected an object as the result of {request.method.name}, got {type(value).__name__}")
-        if revision.lifecycle is Lifecycle.PER_REQUEST:
+        if revision.lifecycle is NegotiationStyle.PER_REQUEST:
             # Results of methods outside the specification are complete unless they say otherwise.
             value.setdefault("resultType", "complete")
             if self._stamp is not None:

@@ -19,9 +19,9 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = [
     "CancelReceived",
     "Event",
+    "MessageRefused",
     "NotificationReceived",
     "Peer",
-    "Refused",
     "RequestReceived",
     "ResponseReceived",
     "Unexpected",
@@ -75,7 +75,7 @@ class CancelReceived:
 
 
 @define(slots=True)
-class Refused:
+class MessageRefused:
     """Not served; the reply says why."""
 
     reply: ErrorResponse
@@ -88,4 +88,6 @@ class Unexpected:
     what: str
 
 
-Event: TypeAlias = RequestReceived | NotificationReceived | ResponseReceived | CancelReceived | Refused | Unexpected
+Event: TypeAlias = (
+    RequestReceived | NotificationReceived | ResponseReceived | CancelReceived | MessageRefused | Unexpected
+)

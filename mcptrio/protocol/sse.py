@@ -15,7 +15,7 @@ from attrs import frozen
 
 from mcptrio.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["Decoder", "Event", "comment", "encode"]
+__all__ = ["Event", "SSEDecoder", "comment", "encode"]
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -59,7 +59,7 @@ def comment(text: str = "") -> bytes:
     return b"".join([b": %b\n" % line for line in lines]) + b"\n"
 
 
-class Decoder:
+class SSEDecoder:
     """An event stream as it arrives. An event that is not complete at the end of the stream does not count.
 
     Args:

@@ -13,7 +13,7 @@ import trio
 from mcptrio.abc import Outlet
 from mcptrio.errors import Overloaded
 from mcptrio.ground.deadlines import Deadlines
-from mcptrio.ground.shares import Places, SharedPlace
+from mcptrio.ground.shares import SharedPlace, Shares
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.request import RequestScope
@@ -37,7 +37,7 @@ class Gate:
         self._timeouts = settings.timeouts
         self._deadlines = deadlines
         self._works = works
-        self.memory = Places(settings.limits.held_bytes)
+        self.memory = Shares(settings.limits.held_bytes)
         self._idle = trio.Event()
 
     def open(

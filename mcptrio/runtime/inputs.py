@@ -22,12 +22,21 @@ from mcptrio.protocol.model.input_required import CreateMessageRequest, InputReq
 from mcptrio.protocol.model.sampling import CreateMessageParams
 from mcptrio.runtime.request import RequestScope
 
-__all__ = ["BackChannel", "InputChannel", "Lifetime", "NoChannel", "Question", "declares", "request_for", "require"]
+__all__ = [
+    "BackChannel",
+    "InputChannel",
+    "InputQuestion",
+    "Lifetime",
+    "NoChannel",
+    "declares",
+    "request_for",
+    "require",
+]
 
 T = TypeVar("T")
 
 
-class Question(Protocol):
+class InputQuestion(Protocol):
     """Something to ask a client: what it says, what it needs, how its answer is read. Not how it travels."""
 
     @property
@@ -67,7 +76,7 @@ class InputChannel(Protocol):
         """
         ...
 
-    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+    async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         """The answers, in the order of the questions.
 
         Raises:
@@ -152,10 +161,10 @@ class BackChannel:
         finally:
             self._lifetime.end(f"request {self.scope.label} has ended")
 
-    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+    async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         return await self._lifetime.within(partial(self._ask_client, questions))
 
-    async def _ask_client(self, questions: Sequence[Question]) -> list[Any]:
+    async def _ask_client(self, questions: Sequence[InputQuestion]) -> list[Any]:
         scope = self.scope
         for question in questions:
             require(scope.request.peer, question.capability)
@@ -173,7 +182,7 @@ class BackChannel:
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
         return await self._lifetime.within(effect)
 
-    async def _ask_all(self, questions: Sequence[Question], answers: list[Any], timeout: float) -> None:
+    async def _ask_all(self, questions: Sequence[InputQuestion], answers: list[Any], timeout: float) -> None:
         """All at once; the first refusal stands for all of them, as it would with a single question."""
         refusals: list[MCPTrioError | trio.TooSlowError] = []
 
@@ -190,7 +199,7 @@ class BackChannel:
         if refusals:
             raise refusals[0]
 
-    async def _ask(self, question: Question, timeout: float) -> Any:
+    async def _ask(self, question: InputQuestion, timeout: float) -> Any:
         scope = self.scope
         peer = scope.request.peer
         request = request_for(question, peer)
@@ -214,7 +223,7 @@ class NoChannel:
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         return await handler()
 
-    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+    async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         method, revision = self.scope.request.method.name, self.scope.request.peer.revision.version
         raise RuntimeError(f"{revision} has no way to ask the client during {method}")
 
@@ -222,7 +231,7 @@ class NoChannel:
         return await effect()
 
 
-def request_for(question: Question, peer: Peer) -> InputRequest:
+def request_for(question: InputQuestion, peer: Peer) -> InputRequest:
     """What is sent to a client: without ``includeContext`` if the client has to declare that and has not.
 
     Source: MCP 2025-11-25 and 2026-07-28, client/sampling, "Capabilities": servers SHOULD NOT send it then.

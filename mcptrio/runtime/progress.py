@@ -12,7 +12,7 @@ from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.revisions.revision import Revision
 
-__all__ = ["Progress"]
+__all__ = ["ProgressReporter"]
 
 RATE = 20.0
 """Notifications per second; a progress bar needs no more."""
@@ -20,7 +20,7 @@ BURST = 10.0
 _METHOD = "notifications/progress"
 
 
-class Progress:
+class ProgressReporter:
     __slots__ = ("_bucket", "_held", "_last", "_outlet", "_revision", "_token", "latest", "total")
 
     def __init__(self, token: str | int, outlet: Outlet, revision: Revision) -> None:

@@ -23,10 +23,10 @@ from mcptrio.ground.shares import SharedPlace
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
-from mcptrio.protocol.revisions.revision import Lifecycle
+from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANYONE, Stated, caller_of_principal, read_stated
 from mcptrio.runtime.conversation import Conversation
-from mcptrio.runtime.progress import Progress
+from mcptrio.runtime.progress import ProgressReporter
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
@@ -80,7 +80,7 @@ class RequestScope:
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
     """The plugin that handles it."""
-    progress: Progress | None = field(init=False, default=None)
+    progress: ProgressReporter | None = field(init=False, default=None)
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
     open: OpenRequest | None = field(init=False, default=None)
@@ -112,7 +112,7 @@ class RequestScope:
             token = meta.get("progressToken")
             # A bool is an int to isinstance, and no token.
             if isinstance(token, str | int) and not isinstance(token, bool):
-                self.progress = Progress(token, self.outlet, self.request.peer.revision)
+                self.progress = ProgressReporter(token, self.outlet, self.request.peer.revision)
         self.deadline = min(started + min(times.idle, times.request), self._latest)
 
     @property
@@ -136,7 +136,7 @@ class RequestScope:
             return caller_of_principal(self.principal)
         if self.stated is not None:
             return self.stated.caller
-        if self.session.is_shared or self.request.peer.revision.lifecycle is Lifecycle.HANDSHAKE:
+        if self.session.is_shared or self.request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE:
             return self.session.caller
         return ANYONE
 

@@ -25,10 +25,10 @@ from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationReq
 from mcptrio.ground.guarded import Done, Failure
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
-from mcptrio.runtime.inputs import Lifetime, Question, request_for, require
+from mcptrio.runtime.inputs import InputQuestion, Lifetime, request_for, require
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state
-from mcptrio.runtime.runs import Asked, Run, Runs
+from mcptrio.runtime.runs import PendingQuestion, Run, Runs
 from mcptrio.runtime.work import Work
 
 __all__ = ["RoundTrips"]
@@ -77,7 +77,7 @@ class RoundTrips:
             raise run.outcome.error
         raise InvalidParams("the handler was cancelled; repeat the original request")
 
-    async def ask(self, questions: Sequence[Question]) -> list[Any]:
+    async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._run
         if run is not None and run.is_shielded():
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
@@ -86,17 +86,17 @@ class RoundTrips:
             require(peer, question.capability)
         return await self._lifetime.within(partial(self._ask, questions))
 
-    async def _ask(self, questions: Sequence[Question]) -> list[Any]:
+    async def _ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._current
         revision = self.scope.request.peer.revision
-        asked: dict[str, Asked] = {}
+        asked: dict[str, PendingQuestion] = {}
         effects = run.begin_question()
         try:
             for question in questions:
                 request = request_for(question, self.scope.request.peer)
                 wire = {"method": request.method, "params": revision.unstructure(request.params)}
                 key = run.key_for(question, wire)
-                entry = asked[key] = Asked(question, request)
+                entry = asked[key] = PendingQuestion(question, request)
                 if key in run.given:
                     run.journal.answers.setdefault(key, run.given[key])
                 if key in run.journal.answers:
@@ -183,7 +183,7 @@ class RoundTrips:
             return responses
         return {key: responses[key] for key in journal.asked if key in responses}
 
-    def _read(self, question: Question, raw: Any) -> Any:
+    def _read(self, question: InputQuestion, raw: Any) -> Any:
         if not isinstance(raw, dict):
             raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
         return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))

@@ -22,14 +22,14 @@ from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.effects import Effects
-from mcptrio.runtime.inputs import Question
+from mcptrio.runtime.inputs import InputQuestion
 from mcptrio.runtime.parking import ParkingLot
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.request_state import LIFETIME, Journal
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.work import Work
 
-__all__ = ["Asked", "Run", "Runs"]
+__all__ = ["PendingQuestion", "Run", "Runs"]
 
 _log = logging.getLogger("mcptrio.round_trips")
 
@@ -38,10 +38,10 @@ MAX_FINISH = 5.0
 
 
 @define(eq=False, slots=True)
-class Asked:
+class PendingQuestion:
     """A question of a run that has no answer yet."""
 
-    question: Question
+    question: InputQuestion
     wire: InputRequest
     arrived: trio.Event = field(factory=trio.Event)
     answer: Any = None
@@ -134,7 +134,7 @@ class Run:
         self.deadline = inf
         """Trio time at which a parked handler is cancelled."""
         self.is_parked = False
-        self.open: dict[str, Asked] = {}
+        self.open: dict[str, PendingQuestion] = {}
         self.outcome: Done[Any] | Failure | None = None
         self.fault: MCPError | None = None
         self.is_over = False
@@ -213,7 +213,7 @@ class Run:
             self._changed = trio.Event()
             await self._changed.wait()
 
-    def key_for(self, question: Question, wire: dict[str, Any]) -> str:
+    def key_for(self, question: InputQuestion, wire: dict[str, Any]) -> str:
         name = key = question.key if question.key is not None else content_key(wire)
         # An author's key may look like one of ours.
         while name in self._names:
@@ -222,7 +222,7 @@ class Run:
         self._names.add(name)
         return name
 
-    def wait_for(self, key: str, asked: Asked) -> None:
+    def wait_for(self, key: str, asked: PendingQuestion) -> None:
         self.open[key] = asked
         self._wake()
 

@@ -21,8 +21,8 @@ from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.events import (
     CancelReceived,
+    MessageRefused,
     NotificationReceived,
-    Refused,
     RequestReceived,
     ResponseReceived,
     Unexpected,
@@ -233,7 +233,7 @@ class Session(Conversation):
         if isinstance(event, RequestReceived):
             self._accept(event, outlet, own)
             return True
-        if isinstance(event, Refused):
+        if isinstance(event, MessageRefused):
             self.start(self._refuse, event.reply, outlet, own)
             return True
         known = True

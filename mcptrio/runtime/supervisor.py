@@ -25,7 +25,7 @@ from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.connection import Connection
-from mcptrio.protocol.events import NotificationReceived, Refused, RequestReceived
+from mcptrio.protocol.events import MessageRefused, NotificationReceived, RequestReceived
 from mcptrio.protocol.messages import Incoming, Notification, Request
 from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
@@ -229,7 +229,7 @@ class Supervisor:
 
             if isinstance(event, RequestReceived):
                 is_kept_open = await session.answer(event, outlet, opened=begin)
-            elif isinstance(event, Refused):
+            elif isinstance(event, MessageRefused):
                 await outlet.send(event.reply)
             elif isinstance(event, NotificationReceived):
                 # The caller waits, so a client that floods the server is slowed down.

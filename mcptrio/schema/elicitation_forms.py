@@ -22,7 +22,7 @@ from mcptrio.schema.shapes import Field, fields_of
 from mcptrio.schema.validation import Validator
 from mcptrio.schema.validation_messages import show_value
 
-__all__ = ["Form"]
+__all__ = ["ElicitationForm"]
 
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _KEYWORDS = {
@@ -39,7 +39,7 @@ _MAX_CHOICES = 1_000
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Form:
+class ElicitationForm:
     """A form: the schema to ask with, and the way back from the answer's content."""
 
     schema: dict[str, Any]
@@ -48,7 +48,7 @@ class Form:
     _validator: Validator = attrs.field(alias="validator")
 
     @classmethod
-    def of(cls, schema: Any) -> Form:
+    def of(cls, schema: Any) -> ElicitationForm:
         """Make a form.
 
         Args:
@@ -77,22 +77,22 @@ class Form:
         return self._restore(content)
 
 
-def _form(properties: dict[str, Any], required: list[str], restore: Callable[[dict[str, Any]], Any]) -> Form:
+def _form(properties: dict[str, Any], required: list[str], restore: Callable[[dict[str, Any]], Any]) -> ElicitationForm:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if required:
         schema["required"] = required
     return _checked(schema, restore)
 
 
-def _checked(schema: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -> Form:
+def _checked(schema: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -> ElicitationForm:
     try:
         validator = Validator(schema, formats=True)
     except ValueError as error:
         raise TypeError(f"this cannot be asked in a form: {error}") from error
-    return Form(schema=schema, restore=restore, validator=validator)
+    return ElicitationForm(schema=schema, restore=restore, validator=validator)
 
 
-def _ready(schema: dict[str, Any]) -> Form:
+def _ready(schema: dict[str, Any]) -> ElicitationForm:
     if schema.get("type") != "object":
         raise TypeError(f'form: expected a schema of type "object", got {show_value(schema.get("type"))}')
     for name, field in schema["properties"].items():
@@ -114,7 +114,7 @@ def _check_kind(name: str, field: Mapping[str, Any]) -> None:
         raise TypeError(f"field `{name}`: expected the type string, number, integer, boolean or array, got {got}")
 
 
-def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> Form:
+def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> ElicitationForm:
     values = list(choices)
     titles = list(choices.values()) if isinstance(choices, Mapping) else None
     for value in [*values, *(titles or ())]:
@@ -130,7 +130,7 @@ def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> Form:
     return _form({"value": field}, ["value"], lambda content: content["value"])
 
 
-def _of_scalar(annotation: Any) -> Form:
+def _of_scalar(annotation: Any) -> ElicitationForm:
     try:
         description = describe([annotation])
     except TypeError as error:
@@ -153,7 +153,7 @@ def _of_scalar(annotation: Any) -> Form:
     return _form({"value": field}, [] if is_optional else ["value"], made)
 
 
-def _of_class(cls: Any) -> Form:
+def _of_class(cls: Any) -> ElicitationForm:
     description = describe([cls])
     (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
     fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())

@@ -30,7 +30,7 @@ from mcptrio.serve.opened import serve_transport, until_left
 from mcptrio.serve.stream_options import StreamOptions
 from mcptrio.server import Server
 from mcptrio.transports.accepting import StreamAccepting
-from mcptrio.transports.sockets import Listening, keep_alive, listen
+from mcptrio.transports.sockets import ListeningSockets, keep_alive, listen
 from mcptrio.transports.stream import StreamChannel
 
 __all__ = ["over_streams", "serve_stream"]
@@ -219,7 +219,7 @@ def _shown(name: str) -> str:
     return name if name.startswith("unix:") else f"tcp://{name}"
 
 
-def _warn(listening: Listening) -> None:
+def _warn(listening: ListeningSockets) -> None:
     for each, name in zip(listening.sockets, listening.names, strict=True):
         if each.family in (socket.AF_INET, socket.AF_INET6):
             host = each.getsockname()[0]

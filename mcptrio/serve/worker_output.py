@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.fd_streams import Writer, open_reader, open_writer
+from mcptrio.transports.fd_streams import ByteWriter, open_reader, open_writer
 
 __all__ = ["SharedStderr", "WorkerStderr"]
 
@@ -64,7 +64,7 @@ class SharedStderr:
             if writer is not None:
                 writer.close()
 
-    async def _write(self, writer: Writer | None) -> None:
+    async def _write(self, writer: ByteWriter | None) -> None:
         while self._rest or self._lines:
             if not self._rest:
                 piece = b"".join(self._lines)
@@ -136,7 +136,7 @@ class WorkerStderr:
             self._output.write(self._begin + line)
 
 
-def _open_own() -> Writer | None:
+def _open_own() -> ByteWriter | None:
     if sys.__stderr__ is None:
         return None  # its number leads to something else
     with suppress(OSError, RuntimeError), ExitStack() as undo:

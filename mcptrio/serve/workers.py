@@ -36,7 +36,7 @@ from mcptrio.serve.worker_bus import BusRelay
 from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink
 from mcptrio.serve.worker_output import SharedStderr, WorkerStderr
 from mcptrio.transports.child_process import ChildProcess, signal_name
-from mcptrio.transports.sockets import Listening
+from mcptrio.transports.sockets import ListeningSockets
 
 __all__ = ["Pool", "WorkerPlan"]
 
@@ -80,7 +80,7 @@ class WorkerPlan:
 
     command: Sequence[str]
     count: int
-    listening: Sequence[Listening]
+    listening: Sequence[ListeningSockets]
     shutdown: float
     as_json: bool = False
     folder: bool = False

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mcptrio.testing.leaks import adopt_orphans as adopt_orphans
     from mcptrio.testing.leaks import nothing_left as nothing_left
     from mcptrio.testing.recording import Recording as Recording
-    from mcptrio.testing.scripts import Asked as Asked
+    from mcptrio.testing.scripts import AnsweredQuestion as AnsweredQuestion
     from mcptrio.testing.scripts import FormAnswer as FormAnswer
     from mcptrio.testing.scripts import QuestionKind as QuestionKind
     from mcptrio.testing.scripts import SampleAnswer as SampleAnswer
@@ -56,7 +56,7 @@ _HOMES = {
     "ServerSpec": "mcptrio.testing.server_spec",
     "open_served": "mcptrio.testing.servers",
     # What the client answers
-    "Asked": "mcptrio.testing.scripts",
+    "AnsweredQuestion": "mcptrio.testing.scripts",
     "FormAnswer": "mcptrio.testing.scripts",
     "QuestionKind": "mcptrio.testing.scripts",
     "SampleAnswer": "mcptrio.testing.scripts",

@@ -29,7 +29,7 @@ from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.roots import Root
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 
-__all__ = ["Asked", "FormAnswer", "QuestionKind", "SampleAnswer", "Script"]
+__all__ = ["AnsweredQuestion", "FormAnswer", "QuestionKind", "SampleAnswer", "Script"]
 
 QuestionKind: TypeAlias = Literal["form", "url", "sampling", "roots"]
 """What a server asks."""
@@ -45,7 +45,7 @@ SampleAnswer: TypeAlias = str | CreateMessageResult | Callable[[CreateMessagePar
 
 
 @frozen(kw_only=True)
-class Asked:
+class AnsweredQuestion:
     """A question of the server, and what it was answered."""
 
     kind: QuestionKind
@@ -81,7 +81,7 @@ class Script:
     """
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[AnsweredQuestion] = []
         """What was asked so far and went by the script, in the order of the questions."""
         self._lines: list[_Line] = []
         self._problems: list[tuple[str, BaseException | None]] = []
@@ -239,7 +239,7 @@ class Script:
             await self._give_up(problem, outcome.error)
             raise outcome.error
         answer = outcome.error if isinstance(outcome, Failure) else outcome.value
-        self.asked.append(Asked(kind=kind, message=message, question=question, answer=answer))
+        self.asked.append(AnsweredQuestion(kind=kind, message=message, question=question, answer=answer))
         await trio.sleep(line.after)
         if isinstance(answer, MCPError):
             raise answer

@@ -29,7 +29,7 @@ from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
 from mcptrio.transports.exclusive_pipe import open_exclusive_pipe_writer
-from mcptrio.transports.fd_streams import Reader, open_reader
+from mcptrio.transports.fd_streams import ByteReader, open_reader
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
 
@@ -213,7 +213,7 @@ class ChildChannel:
         with trio.move_on_after(SETTLE):
             await self._stderr.ended.wait()
 
-    def _duplicate_output(self) -> Reader | None:
+    def _duplicate_output(self) -> ByteReader | None:
         """To read on while the server ends: one that cannot get rid of what it has to say would not end."""
         try:
             return open_reader(os.dup(self._process.stdout))
@@ -280,7 +280,7 @@ async def open_child(
             del failed
 
 
-async def _drain(reader: Reader) -> None:
+async def _drain(reader: ByteReader) -> None:
     try:
         with suppress(OSError, ConnectionClosed):
             while await reader.read():

@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.fd_streams import Reader, Writer, open_reader, open_writer
+from mcptrio.transports.fd_streams import ByteReader, ByteWriter, open_reader, open_writer
 
 __all__ = ["LINES", "LINE_BYTES", "ChildStderr", "Stderr"]
 
@@ -57,7 +57,7 @@ class ChildStderr:
 
     def __init__(self, fd: int, to: Stderr, *, name: str) -> None:
         self._name = name
-        self._reader: Reader = open_reader(fd)
+        self._reader: ByteReader = open_reader(fd)
         self._to = to
         self._own = _OwnStderr() if to == "forward" else None
         self._last: deque[bytes] = deque(maxlen=LINES)
@@ -116,7 +116,7 @@ class _OwnStderr:
     """Our standard error, in a thread: what it leads to may be full or stopped, and belongs to others as well."""
 
     def __init__(self) -> None:
-        self._writer: Writer | None = None
+        self._writer: ByteWriter | None = None
         self._rest = memoryview(b"")
         """What it has not taken yet, of the piece it is given at the moment."""
         if sys.__stderr__ is None:

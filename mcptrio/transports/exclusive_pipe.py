@@ -16,12 +16,12 @@ import sys
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.transports.fd_streams import ATOMIC, ThreadWriter, Writer
+from mcptrio.transports.fd_streams import ATOMIC, ByteWriter, ThreadWriter
 
 __all__ = ["ExclusivePipeWriter", "open_exclusive_pipe_writer"]
 
 
-def open_exclusive_pipe_writer(fd: int) -> Writer:
+def open_exclusive_pipe_writer(fd: int) -> ByteWriter:
     """A writer that owns ``fd``: a thread where pipes cannot be waited for."""
     if sys.platform == "win32":
         return ThreadWriter(fd)
@@ -30,7 +30,7 @@ def open_exclusive_pipe_writer(fd: int) -> Writer:
 
 
 class ExclusivePipeWriter:
-    """Writes in one go what there is room for. See :class:`mcptrio.transports.fd_streams.Writer`.
+    """Writes in one go what there is room for. See :class:`mcptrio.transports.fd_streams.ByteWriter`.
 
     Args:
         fd: set to O_NONBLOCK; owned from now on.

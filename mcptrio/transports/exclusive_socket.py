@@ -29,7 +29,7 @@ _NOTHING = bytes(4)
 
 
 class ExclusiveSocket:
-    """See :class:`mcptrio.transports.fd_streams.Reader` and ``Writer``. Not on Windows, where sockets are no files.
+    """See :class:`mcptrio.transports.fd_streams.ByteReader` and ``Writer``. Not on Windows, where sockets are no files.
 
     Args:
         stream: its socket is owned from now on.

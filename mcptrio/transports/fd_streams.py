@@ -26,12 +26,12 @@ from mcptrio.errors import ConnectionClosed
 
 __all__ = [
     "ATOMIC",
-    "Reader",
+    "ByteReader",
+    "ByteWriter",
     "ThreadReader",
     "ThreadWriter",
     "WaitingReader",
     "WaitingWriter",
-    "Writer",
     "open_reader",
     "open_writer",
 ]
@@ -46,7 +46,7 @@ _A = TypeVar("_A")
 _B = TypeVar("_B")
 
 
-class Reader(Protocol):
+class ByteReader(Protocol):
     async def read(self) -> bytes:
         """Some bytes; none at the end of the file.
 
@@ -59,7 +59,7 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-class Writer(Protocol):
+class ByteWriter(Protocol):
     def write_now(self, data: memoryview) -> int:
         """Write what there is room for, possibly nothing, and return how many bytes. Never waits.
 
@@ -87,12 +87,12 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-def open_reader(fd: int) -> Reader:
+def open_reader(fd: int) -> ByteReader:
     """A reader that owns ``fd``: the right one for what it leads to."""
     return WaitingReader(fd) if _is_pollable(fd) else ThreadReader(fd)
 
 
-def open_writer(fd: int, *, shared: bool = False) -> Writer:
+def open_writer(fd: int, *, shared: bool = False) -> ByteWriter:
     """A writer that owns ``fd``: the right one for what it leads to.
 
     Args:

@@ -15,7 +15,7 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.fd_streams import Reader, Writer
+from mcptrio.transports.fd_streams import ByteReader, ByteWriter
 from mcptrio.transports.lines import LineFramer, to_lines
 
 __all__ = ["FINISH", "LineChannel"]
@@ -36,8 +36,8 @@ class LineChannel:
 
     def __init__(
         self,
-        reader: Reader,
-        writer: Writer,
+        reader: ByteReader,
+        writer: ByteWriter,
         framer: LineFramer,
         *,
         name: str = "stdio",

@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from mcptrio.transports.unix_socket import UnixSocket
 
-__all__ = ["Listening", "keep_alive", "listen", "split_host"]
+__all__ = ["ListeningSockets", "keep_alive", "listen", "split_host"]
 
 _UNIX = "unix:"
 _DESCRIPTOR = "fd:"
@@ -44,7 +44,7 @@ _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 @frozen(kw_only=True, eq=False)
-class Listening:
+class ListeningSockets:
     """Sockets that listen, to be closed by who asked for them."""
 
     sockets: tuple[socket.socket, ...]
@@ -64,7 +64,7 @@ class Listening:
             each.close()
 
 
-def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> Listening:
+def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> ListeningSockets:
     """Listen on an address. Looks names up, so give numbers where that could take long.
 
     Args:
@@ -119,7 +119,7 @@ def keep_alive(stream: trio.SocketStream) -> None:
             stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def _listen_tcp(host: str, port: int, backlog: int) -> Listening:
+def _listen_tcp(host: str, port: int, backlog: int) -> ListeningSockets:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
@@ -137,7 +137,7 @@ def _listen_tcp(host: str, port: int, backlog: int) -> Listening:
                 raise
             attempt += 1
         else:
-            return Listening(sockets=sockets, names=tuple(_name(each) for each in sockets))
+            return ListeningSockets(sockets=sockets, names=tuple(_name(each) for each in sockets))
 
 
 def _bind_all(addresses: list[_Where], backlog: int) -> tuple[socket.socket, ...]:
@@ -180,12 +180,12 @@ def _bind(family: int, where: tuple[object, ...], backlog: int) -> socket.socket
     return made
 
 
-def _listen_unix(written: str, backlog: int, mode: int) -> Listening:
+def _listen_unix(written: str, backlog: int, mode: int) -> ListeningSockets:
     made = UnixSocket.listen(written, backlog=backlog, mode=mode)
-    return Listening(sockets=(made.listener,), names=(f"{_UNIX}{made.path}",), unix=made)
+    return ListeningSockets(sockets=(made.listener,), names=(f"{_UNIX}{made.path}",), unix=made)
 
 
-def _inherit(written: str) -> Listening:
+def _inherit(written: str) -> ListeningSockets:
     numbers = _passed(os.environ) if written == _SYSTEMD else [_number(written, "descriptor", most=2**31 - 1)]
     sockets: list[socket.socket] = []
     try:
@@ -194,7 +194,7 @@ def _inherit(written: str) -> Listening:
         for each in sockets:
             each.close()
         raise
-    return Listening(sockets=tuple(sockets), names=tuple(_name(each) for each in sockets))
+    return ListeningSockets(sockets=tuple(sockets), names=tuple(_name(each) for each in sockets))
 
 
 def _passed(environment: Mapping[str, str]) -> list[int]:

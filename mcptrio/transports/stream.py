@@ -19,7 +19,7 @@ from mcptrio.ground.expected import expect
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
 from mcptrio.transports.exclusive_socket import ExclusiveSocket
-from mcptrio.transports.fd_streams import Reader, Writer
+from mcptrio.transports.fd_streams import ByteReader, ByteWriter
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
 
@@ -61,8 +61,8 @@ class StreamChannel:
             ends = ExclusiveSocket(stream)
         else:
             ends = _StreamEnds(stream)
-        reader: Reader = ends
-        writer: Writer = ends
+        reader: ByteReader = ends
+        writer: ByteWriter = ends
         self._lines = LineChannel(
             reader,
             writer,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.discovery import Place, discover, discover_server
+from mcptrio.auth.discovery import TokenSource, discover, discover_server
 from mcptrio.errors import AuthorizationError, RequestFailed
 
 from .client_parts import NOT_FOUND, answer, play
@@ -198,7 +198,7 @@ def test_version_is_told_only_where_that_revision_asks_for_it() -> None:
             seen.append(request.headers)
             request = flow.send(NOT_FOUND)
     except StopIteration as done:
-        place: Place = done.value
+        place: TokenSource = done.value
 
     assert place.metadata is None
     assert [headers.get("mcp-protocol-version") for headers in seen] == [None, None, "2025-03-26", "2025-03-26"]

@@ -19,7 +19,7 @@ from mcptrio.client.forms import Form, read_form
 from mcptrio.errors import InvalidParams
 from mcptrio.protocol.model.elicitation import ElicitFormParams
 from mcptrio.protocol.model.fields import ABSENT
-from mcptrio.schema.elicitation_forms import Form as Asked
+from mcptrio.schema.elicitation_forms import ElicitationForm as Asked
 
 __all__: list[str] = []
 

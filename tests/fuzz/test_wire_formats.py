@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Notification, Request, Response
-from mcptrio.protocol.sse import Decoder, Event
+from mcptrio.protocol.sse import Event, SSEDecoder
 from mcptrio.transports.lines import LineFramer
 from tests.fuzz.requests import cuts, pieces
 
@@ -67,7 +67,7 @@ def events_by_the_book(stream: bytes) -> tuple[list[Event], str, int | None]:
 
 @given(streams, cuts)
 def test_event_streams_are_read_by_the_book(stream: bytes, cuts: list[float]) -> None:
-    decoder = Decoder()
+    decoder = SSEDecoder()
 
     events = [event for piece in pieces(stream, cuts) for event in decoder.feed(piece)]
 

@@ -19,7 +19,7 @@ from mcptrio.http.client.link import HTTPLink, open_http_link
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import (
     HTTPOptions,
@@ -47,7 +47,7 @@ class Peer:
     ids: int = 0
 
     async def begin(self) -> None:
-        if self.revision.lifecycle is Lifecycle.PER_REQUEST:
+        if self.revision.lifecycle is NegotiationStyle.PER_REQUEST:
             await self.result("server/discover")
             return
         info = {"name": "t", "version": "1"}
@@ -61,7 +61,7 @@ class Peer:
         self.ids += 1
         id = self.ids
         params = dict(params or {})
-        if self.revision.lifecycle is Lifecycle.PER_REQUEST:
+        if self.revision.lifecycle is NegotiationStyle.PER_REQUEST:
             meta = {PROTOCOL_VERSION: self.revision.version, CLIENT_CAPABILITIES: {}}
             params["_meta"] = {**meta, **params.get("_meta", {})}
         answer = await self.link.exchange(Request(id, method, params), self.revision, **options)

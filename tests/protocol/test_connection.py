@@ -12,8 +12,8 @@ from mcptrio.errors import InternalError, InvalidParams, MCPError, MethodNotFoun
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import (
     CancelReceived,
+    MessageRefused,
     NotificationReceived,
-    Refused,
     RequestReceived,
     ResponseReceived,
     Unexpected,
@@ -71,7 +71,7 @@ def ready(version: str = "2025-11-25") -> Connection:
 
 def refused(peer: Connection, message: Message) -> ErrorResponse:
     event = peer.receive(message)
-    assert isinstance(event, Refused), event
+    assert isinstance(event, MessageRefused), event
     return event.reply
 
 
@@ -368,15 +368,15 @@ def test_no_sequence_of_messages_upsets_a_connection(sequence: list[tuple[str, A
     for what, value in sequence:
         if what == "receive":
             event = peer.receive(value)
-            encode(event.reply) if isinstance(event, Refused) else None
+            encode(event.reply) if isinstance(event, MessageRefused) else None
             if isinstance(event, RequestReceived):
                 assert value.id not in requests
                 requests[value.id] = event
             elif isinstance(event, ResponseReceived):
                 asked.remove(event.id)
             else:
-                assert isinstance(event, Refused | NotificationReceived | CancelReceived | Unexpected)
-                if isinstance(event, Refused):
+                assert isinstance(event, MessageRefused | NotificationReceived | CancelReceived | Unexpected)
+                if isinstance(event, MessageRefused):
                     assert isinstance(value, Request)
                     assert event.reply.id == value.id
         elif what == "ask" and peer.peer is not None and peer.phase is Phase.READY:

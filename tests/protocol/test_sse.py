@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcptrio.errors import LocalProtocolError, RemoteProtocolError
-from mcptrio.protocol.sse import Decoder, Event, comment, encode
+from mcptrio.protocol.sse import Event, SSEDecoder, comment, encode
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"))
 datas = st.lists(st.binary().map(lambda data: data.replace(b"\r", b"")), max_size=4).map(b"\n".join)
@@ -36,13 +36,13 @@ streams = st.lists(
 
 
 def events(*chunks: bytes) -> list[Event]:
-    decoder = Decoder()
+    decoder = SSEDecoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
 
 @given(datas, st.none() | names, st.none() | names, st.none() | st.integers(0, 10**9))
 def test_what_is_encoded_is_decoded(data: bytes, event: str | None, id: str | None, retry: int | None) -> None:
-    decoder = Decoder()
+    decoder = SSEDecoder()
 
     assert decoder.feed(encode(data, event=event, id=id, retry=retry)) == [
         Event(data=data, event=event or "message", id=id or "")
@@ -102,7 +102,7 @@ def test_byte_order_mark_is_dropped_once() -> None:
 
 
 def test_an_id_lasts_until_another_comes() -> None:
-    decoder = Decoder()
+    decoder = SSEDecoder()
 
     assert decoder.feed(b"id: 7\ndata: a\n\ndata: b\n\nid: 8\n") == [Event(data=b"a", id="7"), Event(data=b"b", id="7")]
     assert decoder.last_event_id == "7"
@@ -122,7 +122,7 @@ def test_an_event_name_holds_for_one_event() -> None:
     [("100", 100), ("0", 0), ("-1", None), ("1.5", None), ("", None), ("1 ", None), ("²", None), ("9" * 4000, None)],
 )
 def test_retry_takes_digits_only(value: str, retry: int | None) -> None:
-    decoder = Decoder()
+    decoder = SSEDecoder()
     decoder.feed(f"retry: {value}\n\n".encode())
 
     assert decoder.retry == retry
@@ -157,7 +157,7 @@ def test_fields_that_would_break_the_stream_are_refused(event: str | None, id: s
 )
 @pytest.mark.parametrize("step", [1, 7, 10_000])
 def test_size_is_bounded(stream: bytes, step: int) -> None:
-    decoder = Decoder(max_event_bytes=100)
+    decoder = SSEDecoder(max_event_bytes=100)
     chunks = [stream[i : i + step] for i in range(0, len(stream), step)]
 
     with pytest.raises(RemoteProtocolError, match="more than 100 bytes"):
@@ -165,14 +165,14 @@ def test_size_is_bounded(stream: bytes, step: int) -> None:
 
 
 def test_the_bound_is_for_one_event() -> None:
-    decoder = Decoder(max_event_bytes=100)
+    decoder = SSEDecoder(max_event_bytes=100)
 
     assert len(decoder.feed((b"data: " + b"x" * 90 + b"\n\n: comment\n") * 1000)) == 1000
 
 
 def test_many_small_chunks_take_linear_time() -> None:
     """Many one-byte chunks of one line: a decoder that looks at the line again each time takes hours."""
-    decoder = Decoder(max_event_bytes=1_000_000)
+    decoder = SSEDecoder(max_event_bytes=1_000_000)
     start = time.process_time()
     for _ in range(200_000):
         decoder.feed(b"x")

@@ -16,7 +16,7 @@ from mcptrio import Context, Server
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
-from mcptrio.runtime.progress import BURST, RATE, Progress
+from mcptrio.runtime.progress import BURST, RATE, ProgressReporter
 from tests.runtime.peers import connected, tool
 
 __all__: list[str] = []
@@ -35,7 +35,7 @@ def told(outbox: Outbox) -> list[float]:
 def test_what_is_sent_rises(values: list[float]) -> None:
     async def main() -> list[float]:
         outbox = Outbox()
-        progress = Progress("t", outbox, LATEST)
+        progress = ProgressReporter("t", outbox, LATEST)
         for value in values:
             progress.report(value, None, None)
             await trio.sleep(1)
@@ -49,7 +49,7 @@ def test_what_is_sent_rises(values: list[float]) -> None:
 
 async def test_what_comes_too_fast_is_thinned_and_the_newest_is_not_lost(autojump_clock: MockClock) -> None:
     outbox = Outbox()
-    progress = Progress(1, outbox, LATEST)
+    progress = ProgressReporter(1, outbox, LATEST)
     for value in range(1000):
         progress.report(value, 1000, None)
     assert told(outbox) == list(range(int(BURST)))
@@ -68,7 +68,7 @@ async def test_what_comes_too_fast_is_thinned_and_the_newest_is_not_lost(autojum
 
 async def test_in_a_full_outbox_the_newest_takes_the_place_of_the_older(autojump_clock: MockClock) -> None:
     outbox = Outbox(1)
-    progress = Progress(1, outbox, LATEST)
+    progress = ProgressReporter(1, outbox, LATEST)
     for value in range(5):
         progress.report(value, None, None)
     assert told(outbox) == [4]
@@ -97,7 +97,7 @@ async def test_a_value_that_is_no_number_is_refused(value: float, autojump_clock
 @pytest.mark.parametrize(("version", "message"), [("2024-11-05", None), ("2025-03-26", "half")])
 async def test_the_text_is_for_the_revisions_that_have_it(version: str, message: Any) -> None:
     outbox = Outbox()
-    Progress("t", outbox, REVISIONS[version]).report(1, 2, "half")
+    ProgressReporter("t", outbox, REVISIONS[version]).report(1, 2, "half")
     (item,) = outbox.try_take()
     assert isinstance(item, Notification)
     assert item.params is not None

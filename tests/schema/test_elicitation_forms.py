@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.elicitation_forms import Form
+from mcptrio.schema.elicitation_forms import ElicitationForm
 
 
 class Color(enum.Enum):
@@ -87,14 +87,14 @@ class Nested(msgspec.Struct):
     inner: Plain
 
 
-def refuse(form: Form, content: Any) -> str:
+def refuse(form: ElicitationForm, content: Any) -> str:
     with pytest.raises(InvalidParams) as caught:
         form.convert(content)
     return caught.value.message
 
 
 def test_every_kind_of_field_is_shown() -> None:
-    assert Form.of(Everything).schema == {
+    assert ElicitationForm.of(Everything).schema == {
         "type": "object",
         "properties": {
             "name": {"type": "string", "description": "what you are called"},
@@ -119,7 +119,7 @@ def test_every_kind_of_field_is_shown() -> None:
 
 
 def test_an_answer_becomes_the_class() -> None:
-    form = Form.of(Everything)
+    form = ElicitationForm.of(Everything)
     answer = {
         "name": "n", "age": 4.0, "ratio": 1, "sure": True, "day": "2026-01-02", "at": "2026-01-02T03:04:05Z",
         "color": "red", "colors": ["red", "blue"], "letters": ["y"], "mail": "c@d.example", "code": "XY", "unasked": 1,
@@ -155,7 +155,7 @@ def test_an_answer_becomes_the_class() -> None:
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(content: Any, message: str) -> None:
-    assert refuse(Form.of(Everything), content) == message
+    assert refuse(ElicitationForm.of(Everything), content) == message
 
 
 @pytest.mark.parametrize(
@@ -171,18 +171,22 @@ def test_an_answer_that_does_not_fit_is_refused(content: Any, message: str) -> N
     ],
 )
 def test_classes_of_every_kind_are_asked(cls: Any, required: list[str], content: Any, made: Any) -> None:
-    form = Form.of(cls)
+    form = ElicitationForm.of(cls)
 
     assert form.schema["required"] == required
     assert form.convert(content) == made
 
 
 def test_a_class_may_refuse_by_itself() -> None:
-    assert refuse(Form.of(Plain), {"a": -1}) == "a must not be negative @ $, got an object"
+    assert refuse(ElicitationForm.of(Plain), {"a": -1}) == "a must not be negative @ $, got an object"
 
 
 def test_a_models_enum_is_titled_too() -> None:
-    assert Form.of(Model).schema["properties"]["color"] == {"type": "string", "oneOf": COLORS, "default": "blue"}
+    assert ElicitationForm.of(Model).schema["properties"]["color"] == {
+        "type": "string",
+        "oneOf": COLORS,
+        "default": "blue",
+    }
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def test_a_models_enum_is_titled_too() -> None:
     ],
 )
 def test_a_single_value_is_asked_under_value(annotation: Any, field: dict[str, Any], given: Any, made: Any) -> None:
-    form = Form.of(annotation)
+    form = ElicitationForm.of(annotation)
 
     assert form.schema == {"type": "object", "properties": {"value": field}, "required": ["value"]}
     assert form.convert({"value": given}) == made
@@ -218,7 +222,7 @@ def test_a_single_value_is_asked_under_value(annotation: Any, field: dict[str, A
 
 
 def test_a_value_that_may_be_none_may_be_left_out() -> None:
-    form = Form.of(str | None)
+    form = ElicitationForm.of(str | None)
 
     assert form.schema == {"type": "object", "properties": {"value": {"type": "string"}}}
     assert form.convert({}) is None
@@ -237,7 +241,7 @@ def test_a_ready_schema_is_kept_as_it_is() -> None:
         },
         "required": ["a"],
     }
-    form = Form.of(schema)
+    form = ElicitationForm.of(schema)
 
     assert form.schema == schema
     assert form.convert({"a": "ab", "c": ["x"]}) == {"a": "ab", "c": ["x"]}
@@ -281,4 +285,4 @@ def test_a_ready_schema_is_kept_as_it_is() -> None:
 )  # fmt: skip
 def test_what_a_form_cannot_show_is_refused_by_name(schema: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
-        Form.of(schema)
+        ElicitationForm.of(schema)

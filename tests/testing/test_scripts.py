@@ -14,7 +14,7 @@ import trio
 from mcptrio import Client, Context, Elicit, InvalidParams, MCPError, Sample, Server, connect
 from mcptrio.client import ClientTimeouts
 from mcptrio.errors import InputFailed
-from mcptrio.testing import Asked, Script
+from mcptrio.testing import AnsweredQuestion, Script
 from mcptrio.types import CreateMessageResult, TextContent
 
 __all__: list[str] = []
@@ -101,7 +101,7 @@ async def test_every_kind_of_question_is_answered(revision: str, autojump_clock:
         ("sampling", "Praise peas"),
         ("roots", ""),
     ]
-    assert isinstance(script.asked[0], Asked)
+    assert isinstance(script.asked[0], AnsweredQuestion)
     assert str(script.asked[0]) == "form 'What goes into north?' (plant, rows) -> accept {'plant': 'peas', 'rows': 2}"
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 
 from mcptrio.transports.exclusive_pipe import open_exclusive_pipe_writer
-from mcptrio.transports.fd_streams import ATOMIC, Writer, open_writer
+from mcptrio.transports.fd_streams import ATOMIC, ByteWriter, open_writer
 
 __all__: list[str] = []
 
@@ -39,7 +39,7 @@ def drain(fd: int) -> bytes:
 
 
 @pytest.fixture(params=["pipe", "shared pipe", "own pipe", "socket"])
-async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Writer, int, int]]:
+async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[ByteWriter, int, int]]:
     """A writer, the descriptor it writes to (another number for it), and the one it can be read from."""
     with ExitStack() as stack:
         if request.param == "socket":
@@ -52,27 +52,27 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Writer, in
         stack.callback(os.close, again)
         if request.param == "shared pipe":
             os.set_blocking(again, False)
-        opener: Callable[[int], Writer] = open_exclusive_pipe_writer if request.param == "own pipe" else open_writer
+        opener: Callable[[int], ByteWriter] = open_exclusive_pipe_writer if request.param == "own pipe" else open_writer
         writer = opener(fd)
         stack.callback(writer.close)
         yield writer, again, read
 
 
-async def test_a_short_line_is_written_whole(ends: tuple[Writer, int, int]) -> None:
+async def test_a_short_line_is_written_whole(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, read = ends
 
     assert writer.write_whole(b"y" * ATOMIC)
     assert os.read(read, 2 * ATOMIC) == b"y" * ATOMIC
 
 
-async def test_nothing_of_a_long_line_is_written(ends: tuple[Writer, int, int]) -> None:
+async def test_nothing_of_a_long_line_is_written(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, read = ends
 
     assert not writer.write_whole(b"y" * (ATOMIC + 1))
     assert drain(read) == b""
 
 
-async def test_nothing_is_written_where_there_is_no_room(ends: tuple[Writer, int, int]) -> None:
+async def test_nothing_is_written_where_there_is_no_room(ends: tuple[ByteWriter, int, int]) -> None:
     writer, fd, read = ends
     blocking = os.get_blocking(fd)
     fill(fd)
@@ -82,7 +82,7 @@ async def test_nothing_is_written_where_there_is_no_room(ends: tuple[Writer, int
     assert set(drain(read)) == {ord("x")}
 
 
-async def test_whoever_has_closed_the_descriptor_writes_nothing(ends: tuple[Writer, int, int]) -> None:
+async def test_whoever_has_closed_the_descriptor_writes_nothing(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, _ = ends
     writer.close()
 

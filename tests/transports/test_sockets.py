@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from mcptrio.transports.socket_dialing import open_socket_channel
-from mcptrio.transports.sockets import Listening, listen
+from mcptrio.transports.sockets import ListeningSockets, listen
 
 __all__: list[str] = []
 
@@ -32,7 +32,7 @@ def connected(address: str | tuple[str, int]) -> Iterator[socket.socket]:
         yield client
 
 
-def accept(listening: Listening, index: int = 0) -> None:
+def accept(listening: ListeningSockets, index: int = 0) -> None:
     """One connection that has been made."""
     accepted, _ = listening.sockets[index].accept()
     accepted.close()
@@ -219,7 +219,7 @@ def test_socket_is_never_found_without_a_listener(tmp_path: Path) -> None:
 
     looker = threading.Thread(target=look)
     looker.start()
-    kept: list[Listening] = []
+    kept: list[ListeningSockets] = []
     try:
         for _ in range(50):
             kept.append(listen(f"unix:{path}"))

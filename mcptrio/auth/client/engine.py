@@ -21,7 +21,7 @@ import trio
 from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.credentials import Binding, Granted
 from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT, Grant, GrantRequest
-from mcptrio.auth.discovery import Place
+from mcptrio.auth.discovery import TokenSource
 from mcptrio.auth.dpop import DPOP, DPoPSigner
 from mcptrio.auth.scopes import first_scopes, union
 from mcptrio.auth.urls import canonical, origin, shown
@@ -203,7 +203,7 @@ class GrantClient:
         await self._grant.keep(binding, granted)
         return True
 
-    def _prover(self, place: Place, refusal: ChallengeResponse) -> DPoPSigner | None:
+    def _prover(self, place: TokenSource, refusal: ChallengeResponse) -> DPoPSigner | None:
         """Return the prover, if tokens must be bound to a key."""
         mode, algorithms = self._method.dpop, place.server.dpop_signing_alg_values_supported
         must = place.dpop_required or refusal.only_dpop

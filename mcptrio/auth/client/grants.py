@@ -22,7 +22,7 @@ from attrs import define, field, frozen, validators
 from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Binding, Granted
 from mcptrio.auth.client.registration import Registered
-from mcptrio.auth.discovery import Place, discover
+from mcptrio.auth.discovery import TokenSource, discover
 from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.flows import Flow, drive
 from mcptrio.auth.token_requests import Tokens
@@ -55,7 +55,7 @@ class ServerState:
     loaded: bool = False
     binding: Binding | None = None
     granted: Granted | None = None
-    place: Place | None = None
+    place: TokenSource | None = None
     issuer: str | None = None
     """The first that was found; a grant without an issuer of its own shows its credentials to no other."""
     wanted: tuple[str, ...] | None = None
@@ -81,7 +81,7 @@ class GrantRequest:
         prover: has the tokens bound to its key.
     """
 
-    place: Place
+    place: TokenSource
     scopes: tuple[str, ...] | None
     prover: DPoPSigner | None
     clock: Callable[[], float]
@@ -186,7 +186,7 @@ class Grant(ABC):
         await trio.lowlevel.checkpoint()
         return False
 
-    async def find(self, metadata_url: str | None) -> Place:
+    async def find(self, metadata_url: str | None) -> TokenSource:
         """Find the authorization server that issues the tokens.
 
         Args:

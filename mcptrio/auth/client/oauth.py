@@ -23,7 +23,7 @@ from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT, Grant, GrantMetho
 from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.auth.client.redirects import Redirect, Redirects
 from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
-from mcptrio.auth.discovery import Place
+from mcptrio.auth.discovery import TokenSource
 from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.scopes import with_offline
@@ -247,7 +247,7 @@ class UserGrant(Grant):
         place = await self.find(metadata_url)
         return (place.server.issuer, place.resource) != (granted.issuer, granted.resource)
 
-    async def find(self, metadata_url: str | None) -> Place:
+    async def find(self, metadata_url: str | None) -> TokenSource:
         """See :class:`mcptrio.auth.client.grants.Grant`."""
         place = await super().find(metadata_url)
         if self._oauth.client is not None:

@@ -20,7 +20,7 @@ from mcptrio.auth.challenges import build_challenge
 from mcptrio.auth.jose import ALGORITHMS
 from mcptrio.auth.metadata import ResourceMetadata
 from mcptrio.auth.scopes import check_scope
-from mcptrio.auth.server.request_credentials import Refused
+from mcptrio.auth.server.request_credentials import CredentialsRefused
 from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.urls import resource_metadata_urls
 
@@ -60,7 +60,7 @@ class ChallengeDocuments:
             for url in reversed(resource_metadata_urls(resource)):
                 yield urlsplit(url).path, document
 
-    def challenge(self, request: RequestHead, refused: Refused) -> str:
+    def challenge(self, request: RequestHead, refused: CredentialsRefused) -> str:
         """``WWW-Authenticate``: each scheme that is taken, the one that was used first."""
         common: dict[str, str] = {}
         if (scope := refused.scope or self.asked(self.scopes)) and refused.status != 400:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from mcptrio.abc import Principal, RequestHead
 
-__all__ = ["SCHEMES", "Refused", "binding_of", "credentials_in", "scheme_of"]
+__all__ = ["SCHEMES", "CredentialsRefused", "binding_of", "credentials_in", "scheme_of"]
 
 SCHEMES: Final[Mapping[str, str]] = {"bearer": "Bearer", "dpop": "DPoP"}
 """Those that carry a token, in lower case, and as they are written."""
@@ -28,7 +28,7 @@ _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _BINDINGS: Final = frozenset({"jkt", "x5t#S256"})
 
 
-class Refused(Exception):
+class CredentialsRefused(Exception):
     """Why a request is not let in, before it is put into words for HTTP.
 
     Args:
@@ -103,13 +103,15 @@ def binding_of(principal: Principal) -> Mapping[str, str]:
         return {}
     is_known = isinstance(bound, Mapping) and len(bound) > 0 and set(bound) <= _BINDINGS
     if not is_known or not all(isinstance(each, str) and _THUMBPRINT.fullmatch(each) for each in bound.values()):
-        raise Refused("the access token is bound in a way that is not known here", error="invalid_token", counts=True)
+        raise CredentialsRefused(
+            "the access token is bound in a way that is not known here", error="invalid_token", counts=True
+        )
     known: Mapping[str, str] = bound
     return known
 
 
-def _malformed(problem: str, scheme: str | None = None) -> Refused:
-    return Refused(problem, status=400, error="invalid_request", counts=True, scheme=scheme)
+def _malformed(problem: str, scheme: str | None = None) -> CredentialsRefused:
+    return CredentialsRefused(problem, status=400, error="invalid_request", counts=True, scheme=scheme)
 
 
 def _query(query: str) -> Sequence[tuple[str, str]]:

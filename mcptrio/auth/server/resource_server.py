@@ -31,7 +31,7 @@ from mcptrio.auth.server.certificates import certificate_thumbprint
 from mcptrio.auth.server.challenge_documents import NEVER_REQUESTED_SCOPES, ChallengeDocuments, path_of
 from mcptrio.auth.server.failures import Failures
 from mcptrio.auth.server.replay_cache import Nonces, ReplayCache
-from mcptrio.auth.server.request_credentials import SCHEMES, Refused, binding_of, credentials_in, scheme_of
+from mcptrio.auth.server.request_credentials import SCHEMES, CredentialsRefused, binding_of, credentials_in, scheme_of
 from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.auth.server.verifiers import Verifiers
@@ -128,7 +128,7 @@ class ResourceServer:
         """See :class:`mcptrio.abc.Guard`."""
         try:
             return await self._admitted(request)
-        except Refused as refused:
+        except CredentialsRefused as refused:
             if refused.counts:
                 self._failures.count(request.address)
                 _log.info("refused %s: %s", request.address or "a client", refused.reason)
@@ -162,7 +162,7 @@ class ResourceServer:
         try:
             scheme, token = credentials_in(request)
             again = await self._verified(token) if scheme in SCHEMES else self._by_certificate(request)
-        except Refused as refused:
+        except CredentialsRefused as refused:
             raise AuthorizationError(refused.reason) from None
         if again is None:
             raise AuthorizationError(_NOT_GOOD_IN_HEADER)
@@ -175,7 +175,7 @@ class ResourceServer:
         needed = self._hierarchy.reduced(scopes | self._scopes)
         wanted = self._hierarchy.reduced(needed | principal.scopes)
         lacking = " ".join(sorted(scopes - principal.scopes))[:500]
-        refused = Refused(
+        refused = CredentialsRefused(
             f"this needs more scopes: {lacking}" if lacking else "this needs more scopes",
             status=403,
             error="insufficient_scope",
@@ -202,14 +202,14 @@ class ResourceServer:
         if principal is not None:
             return self._expanded(principal)
         if not self._takes_tokens:
-            raise Refused(_NO_CERTIFICATE, status=403, counts=shown is not None)
-        raise Refused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
+            raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=shown is not None)
+        raise CredentialsRefused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
 
     async def _by_token(self, request: RequestHead, scheme: str, token: str) -> Principal:
         if scheme == "dpop" and self._dpop == "off":
-            raise Refused("expected the scheme Bearer, got DPoP", counts=True)
+            raise CredentialsRefused("expected the scheme Bearer, got DPoP", counts=True)
         if scheme == "bearer" and self._dpop == "required":
-            raise Refused("expected the scheme DPoP, got Bearer", error="invalid_token", counts=True)
+            raise CredentialsRefused("expected the scheme DPoP, got Bearer", error="invalid_token", counts=True)
         key = hash_of(token)
         # Who was let in lately is not shut out by what others behind the same address do.
         is_known = self._known.get(key) is not None
@@ -217,12 +217,14 @@ class ResourceServer:
         try:
             principal = await self._verified(token)
             if principal is None:
-                raise Refused(_NOT_GOOD_IN_HEADER, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+                raise CredentialsRefused(
+                    _NOT_GOOD_IN_HEADER, error="invalid_token", counts=True, scheme=SCHEMES[scheme]
+                )
             self._check_binding(request, scheme, token, principal)
         except AuthorizationError as error:
             self._known.forget(key)
-            raise Refused(str(error), error="invalid_token", counts=True, scheme=SCHEMES[scheme]) from None
-        except Refused as refused:
+            raise CredentialsRefused(str(error), error="invalid_token", counts=True, scheme=SCHEMES[scheme]) from None
+        except CredentialsRefused as refused:
             if refused.counts:
                 self._known.forget(key)  # perhaps stolen, which is no reason to look at it more often than at others
             raise
@@ -245,12 +247,14 @@ class ResourceServer:
         if "x5t#S256" in bound:
             shown = certificate_thumbprint(request.certificate) if request.certificate is not None else None
             if shown is None or not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
-                raise Refused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+                raise CredentialsRefused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
         if "jkt" not in bound and scheme == "dpop":
-            raise Refused("the access token is bound to no key", error="invalid_token", counts=True, scheme="DPoP")
+            raise CredentialsRefused(
+                "the access token is bound to no key", error="invalid_token", counts=True, scheme="DPoP"
+            )
         if "jkt" in bound:
             if scheme != "dpop":
-                raise Refused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+                raise CredentialsRefused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
             self._check_proof(request, token, bound["jkt"])
 
     def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
@@ -260,7 +264,7 @@ class ResourceServer:
             self._judge.judge(proofs, method=request.method, url=url, token=token, bound_to=key)
         except BadDPoPProof as error:
             is_asking = error.error == "use_dpop_nonce"
-            raise Refused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
+            raise CredentialsRefused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
 
     def _proven_url(self, request: RequestHead, proofs: Sequence[str]) -> str:
         """Where the client may say that it sent this to: the resource, or a path beside it, never another origin.
@@ -280,7 +284,7 @@ class ResourceServer:
             pass  # the judge says what is wrong with it
         return origin(resource) + path
 
-    def _error(self, request: RequestHead, refused: Refused) -> AuthorizationError:
+    def _error(self, request: RequestHead, refused: CredentialsRefused) -> AuthorizationError:
         headers = {"DPoP-Nonce": self._nonces.current()} if self._nonces is not None and refused.status == 401 else {}
         # Who lets in by certificates alone has nothing to challenge for.
         challenge = self._notices.challenge(request, refused) if self._takes_tokens else None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mcptrio.errors import ConfigError
-from mcptrio.transports.fd_streams import Reader, open_reader
+from mcptrio.transports.fd_streams import ByteReader, open_reader
 
 __all__ = ["InputLines", "open_input", "read_input"]
 
@@ -23,7 +23,7 @@ MAX_LINE_BYTES = 1024 * 1024
 
 
 class InputLines:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ByteReader) -> None:
         self._reader = reader
         self._buffer = b""
         self._has_ended = False
@@ -43,7 +43,7 @@ class InputLines:
 
 
 @contextmanager
-def open_input() -> Iterator[Reader]:
+def open_input() -> Iterator[ByteReader]:
     """Standard input, as long as the context lasts."""
     if sys.stdin is None:
         raise ConfigError("standard input is closed")

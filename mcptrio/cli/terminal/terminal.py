@@ -27,7 +27,7 @@ from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, KeyDecoder, TerminalKey
 from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
 from mcptrio.cli.terminal.text_width import columns
-from mcptrio.transports.fd_streams import Reader, open_reader
+from mcptrio.transports.fd_streams import ByteReader, open_reader
 
 if sys.platform != "win32":
     import termios
@@ -50,7 +50,7 @@ class Interrupted(Exception):
 class Terminal:
     """Made by :func:`open_terminal`."""
 
-    def __init__(self, console: Console, interrupts: Interrupts, reader: Reader, fd: int) -> None:
+    def __init__(self, console: Console, interrupts: Interrupts, reader: ByteReader, fd: int) -> None:
         self._console = console
         self._interrupts = interrupts
         self._reader = reader

@@ -19,7 +19,7 @@ from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
-from mcptrio.protocol.sse import Decoder
+from mcptrio.protocol.sse import SSEDecoder
 
 __all__ = ["LONGEST", "Bookmark", "EventStream"]
 
@@ -66,7 +66,7 @@ class EventStream:
         self._response = response
         self._bookmark = bookmark
         self._limits = limits
-        self._decoder = Decoder(limits.bytes)
+        self._decoder = SSEDecoder(limits.bytes)
         self.end = ""
         """Why it ended, in a few words."""
 

@@ -40,7 +40,7 @@ from mcptrio.http.headers import EVENT_STREAM
 from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Request
-from mcptrio.protocol.sse import Decoder, Event
+from mcptrio.protocol.sse import Event, SSEDecoder
 
 __all__ = ["SSEChannel", "open_sse_channel"]
 
@@ -169,7 +169,7 @@ class _Stream:
     def __init__(self, response: HTTPResponse, limits: MessageLimits) -> None:
         self._response = response
         self._limits = limits
-        self._decoder = Decoder(limits.bytes)
+        self._decoder = SSEDecoder(limits.bytes)
         self._rest: list[Event] = []
         """What came with the event that was waited for."""
         self.target = ""

@@ -36,7 +36,7 @@ from mcptrio.http.engine.request_parser import Refused
 from mcptrio.http.engine.tls import tls_extension
 from mcptrio.http.engine.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.accepting import Accepted, Accepting
-from mcptrio.transports.sockets import Listening, listen
+from mcptrio.transports.sockets import ListeningSockets, listen
 from mcptrio.transports.sparing_log import SparingLog
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def run_engine(
     owner.pause = pause
     owner.http2 = http2
     owner.admission = Admission(owner.limits, proxies or Proxies())
-    listening: list[Listening] = []
+    listening: list[ListeningSockets] = []
     try:
         for address in [bind] if isinstance(bind, str) else bind:
             # One by one: where the second is refused, the first is bound already.
@@ -213,7 +213,7 @@ class Owner:
 
     async def run(
         self,
-        listening: Sequence[Listening],
+        listening: Sequence[ListeningSockets],
         ends: _Ends,
         task_status: trio.TaskStatus[list[str]],
     ) -> None:

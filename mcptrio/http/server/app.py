@@ -34,7 +34,7 @@ from attrs import frozen
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.ground.networks import network_of
-from mcptrio.ground.shares import Place, Places
+from mcptrio.ground.shares import Share, Shares
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.exchange import EXTENSION, HTTPExchange
 from mcptrio.http.headers import Headers
@@ -134,8 +134,8 @@ class HTTPApp:
         self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
         self._decoder = Decoder(bounds.message, bounds.parse_share, bounds.addresses)
         self._front = _Path(_Kind.PAGE, partial(show_front_page, path))
-        self._open = Places(self._limits.streams)
-        self._routed = Places(self._limits.streams)
+        self._open = Shares(self._limits.streams)
+        self._routed = Shares(self._limits.streams)
         """Exchanges of plugins' own routes, apart, so that they cannot take those of the endpoint."""
         self._leaving = False
         self._endpoint = _Path(_Kind.ENGINE, self._answer, STREAMABLE)
@@ -313,7 +313,7 @@ class HTTPApp:
             Overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client")
         )
 
-    async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, held: Place) -> None:
+    async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, held: Share) -> None:
         """Ask the guard, read the body, and have the engine answer."""
         principal = await self._authorize(path, exchange, scope)
         if isinstance(principal, Refusal):
@@ -403,11 +403,11 @@ async def _pass_on(app: ASGIApp, receive: Receive, send: Send, _exchange: Exchan
     await app(scope, receive, send)
 
 
-async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _held: Place) -> None:
+async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _held: Share) -> None:
     await path.serve(exchange, scope, b"", None)
 
 
-def _give_back(places: Places, exchange: Exchange, held: Place) -> None:
+def _give_back(places: Shares, exchange: Exchange, held: Share) -> None:
     if exchange.stay is not None:
         exchange.stay.over()
     places.give_back(held)

@@ -45,7 +45,7 @@ class Exchange:
     limits: HTTPLimits
     _http: HTTPExchange
     owner: Hashable = None
-    """The client that it counts for, as :class:`mcptrio.ground.shares.Places` has it."""
+    """The client that it counts for, as :class:`mcptrio.ground.shares.Shares` has it."""
     common: list[tuple[bytes, bytes]] = field(factory=list)
     """Headers of every response to this request: CORS, the session."""
     streaming: bool = False

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mcptrio.protocol.revisions import v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28
-from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 
 __all__ = ["HANDSHAKE_VERSIONS", "LATEST", "LATEST_HANDSHAKE", "MODERN_VERSIONS", "REVISIONS", "negotiate"]
 
@@ -25,10 +25,10 @@ REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
 )
 """By version, from the oldest to the newest."""
 
-HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is Lifecycle.HANDSHAKE)
+HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.HANDSHAKE)
 """What ``initialize`` can agree on, from the oldest to the newest."""
 
-MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is Lifecycle.PER_REQUEST)
+MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.PER_REQUEST)
 """What a request can ask for in its ``_meta``, from the oldest to the newest."""
 
 LATEST: Final = REVISIONS[max(REVISIONS)]

@@ -23,18 +23,18 @@ from mcptrio.protocol.revisions.mismatch import Mismatch
 
 __all__ = [
     "BadArguments",
-    "Changes",
+    "ChangeDelivery",
     "HTTPTraits",
     "Inputs",
-    "Lifecycle",
     "LogLevel",
+    "NegotiationStyle",
     "Revision",
 ]
 
 M = TypeVar("M")
 
 
-class Lifecycle(Enum):
+class NegotiationStyle(Enum):
     """How a client says who it is and what it can do."""
 
     HANDSHAKE = "handshake"
@@ -61,7 +61,7 @@ class LogLevel(Enum):
     """``_meta`` of a request; absent, there are none."""
 
 
-class Changes(Enum):
+class ChangeDelivery(Enum):
     """How a server tells that lists and resources have changed."""
 
     UNSOLICITED = "unsolicited"
@@ -102,10 +102,10 @@ class Revision:
     """A revision of the protocol."""
 
     version: str
-    lifecycle: Lifecycle
+    lifecycle: NegotiationStyle
     inputs: Inputs
     log_level: LogLevel
-    changes: Changes
+    changes: ChangeDelivery
     batches: bool
     """JSON-RPC arrays are legal."""
     elicitation_modes: frozenset[str]

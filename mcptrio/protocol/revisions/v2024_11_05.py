@@ -17,11 +17,11 @@ from mcptrio.protocol.revisions import v2025_03_26
 from mcptrio.protocol.revisions.converter import Lowering
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
-    Changes,
+    ChangeDelivery,
     HTTPTraits,
     Inputs,
-    Lifecycle,
     LogLevel,
+    NegotiationStyle,
     Revision,
 )
 
@@ -40,10 +40,10 @@ LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType({**v2025_03_26.LOWE
 
 REVISION: Final = Revision(
     version="2024-11-05",
-    lifecycle=Lifecycle.HANDSHAKE,
+    lifecycle=NegotiationStyle.HANDSHAKE,
     inputs=Inputs.BACK_CHANNEL,
     log_level=LogLevel.SESSION,
-    changes=Changes.UNSOLICITED,
+    changes=ChangeDelivery.UNSOLICITED,
     batches=False,
     elicitation_modes=frozenset(),
     url_elicitation_error=False,

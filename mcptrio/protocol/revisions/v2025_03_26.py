@@ -16,11 +16,11 @@ from mcptrio.protocol.revisions import v2025_06_18
 from mcptrio.protocol.revisions.converter import Lowering
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
-    Changes,
+    ChangeDelivery,
     HTTPTraits,
     Inputs,
-    Lifecycle,
     LogLevel,
+    NegotiationStyle,
     Revision,
 )
 
@@ -49,10 +49,10 @@ LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
 
 REVISION: Final = Revision(
     version="2025-03-26",
-    lifecycle=Lifecycle.HANDSHAKE,
+    lifecycle=NegotiationStyle.HANDSHAKE,
     inputs=Inputs.BACK_CHANNEL,
     log_level=LogLevel.SESSION,
-    changes=Changes.UNSOLICITED,
+    changes=ChangeDelivery.UNSOLICITED,
     batches=True,
     elicitation_modes=frozenset(),
     url_elicitation_error=False,

@@ -17,11 +17,11 @@ from mcptrio.protocol.revisions import v2025_11_25
 from mcptrio.protocol.revisions.converter import Lowering
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
-    Changes,
+    ChangeDelivery,
     HTTPTraits,
     Inputs,
-    Lifecycle,
     LogLevel,
+    NegotiationStyle,
     Revision,
 )
 
@@ -82,10 +82,10 @@ LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
 
 REVISION: Final = Revision(
     version="2025-06-18",
-    lifecycle=Lifecycle.HANDSHAKE,
+    lifecycle=NegotiationStyle.HANDSHAKE,
     inputs=Inputs.BACK_CHANNEL,
     log_level=LogLevel.SESSION,
-    changes=Changes.UNSOLICITED,
+    changes=ChangeDelivery.UNSOLICITED,
     batches=False,
     elicitation_modes=frozenset({"form"}),
     url_elicitation_error=False,

@@ -20,11 +20,11 @@ from mcptrio.protocol.revisions.converter import Lowering
 from mcptrio.protocol.revisions.output_schemas import lower_output_schema, lower_structured_content
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
-    Changes,
+    ChangeDelivery,
     HTTPTraits,
     Inputs,
-    Lifecycle,
     LogLevel,
+    NegotiationStyle,
     Revision,
 )
 
@@ -62,10 +62,10 @@ LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
 
 REVISION: Final = Revision(
     version="2025-11-25",
-    lifecycle=Lifecycle.HANDSHAKE,
+    lifecycle=NegotiationStyle.HANDSHAKE,
     inputs=Inputs.BACK_CHANNEL,
     log_level=LogLevel.SESSION,
-    changes=Changes.UNSOLICITED,
+    changes=ChangeDelivery.UNSOLICITED,
     batches=False,
     elicitation_modes=frozenset({"form", "url"}),
     url_elicitation_error=True,

@@ -13,11 +13,11 @@ from typing import Final
 from mcptrio.errors import Code
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
-    Changes,
+    ChangeDelivery,
     HTTPTraits,
     Inputs,
-    Lifecycle,
     LogLevel,
+    NegotiationStyle,
     Revision,
 )
 
@@ -25,10 +25,10 @@ __all__ = ["REVISION"]
 
 REVISION: Final = Revision(
     version="2026-07-28",
-    lifecycle=Lifecycle.PER_REQUEST,
+    lifecycle=NegotiationStyle.PER_REQUEST,
     inputs=Inputs.ROUND_TRIPS,
     log_level=LogLevel.PER_REQUEST,
-    changes=Changes.LISTEN_STREAM,
+    changes=ChangeDelivery.LISTEN_STREAM,
     batches=False,
     elicitation_modes=frozenset({"form", "url"}),
     url_elicitation_error=False,

@@ -14,7 +14,14 @@ from mcptrio.protocol.revisions.registry import (
     REVISIONS,
     negotiate,
 )
-from mcptrio.protocol.revisions.revision import BadArguments, Changes, Inputs, Lifecycle, LogLevel, Revision
+from mcptrio.protocol.revisions.revision import (
+    BadArguments,
+    ChangeDelivery,
+    Inputs,
+    LogLevel,
+    NegotiationStyle,
+    Revision,
+)
 
 
 def test_revisions_are_sorted() -> None:
@@ -64,8 +71,8 @@ def test_the_two_eras(revision: Revision) -> None:
     traits = (revision.lifecycle, revision.inputs, revision.log_level, revision.changes)
 
     assert traits in [
-        (Lifecycle.HANDSHAKE, Inputs.BACK_CHANNEL, LogLevel.SESSION, Changes.UNSOLICITED),
-        (Lifecycle.PER_REQUEST, Inputs.ROUND_TRIPS, LogLevel.PER_REQUEST, Changes.LISTEN_STREAM),
+        (NegotiationStyle.HANDSHAKE, Inputs.BACK_CHANNEL, LogLevel.SESSION, ChangeDelivery.UNSOLICITED),
+        (NegotiationStyle.PER_REQUEST, Inputs.ROUND_TRIPS, LogLevel.PER_REQUEST, ChangeDelivery.LISTEN_STREAM),
     ]
 
 

@@ -19,7 +19,7 @@ from mcptrio.protocol.model.fields import ABSENT, class_history, exists_in, fiel
 from mcptrio.protocol.model.methods import INPUT_REQUESTS, METHODS, Method, Side
 from mcptrio.protocol.model.sampling import SamplingContent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
-from mcptrio.protocol.revisions.revision import Lifecycle, Revision
+from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 
 CLASSES = [
     cls
@@ -172,7 +172,7 @@ def test_what_a_revision_writes_is_stable(cls: type, data: st.DataObject) -> Non
 def envelope(revision: Revision, method: Method, wire: dict[str, Any]) -> dict[str, Any]:
     """Parameters with what the connection adds to them, and with a ``_meta`` that has only that."""
     params = {name: member for name, member in wire.items() if name != "_meta"}
-    if revision.lifecycle is Lifecycle.PER_REQUEST and method.result is not None:
+    if revision.lifecycle is NegotiationStyle.PER_REQUEST and method.result is not None:
         params["_meta"] = {
             "io.modelcontextprotocol/protocolVersion": revision.version,
             "io.modelcontextprotocol/clientCapabilities": {},
