@@ -180,7 +180,7 @@ async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
         response = await fetcher(FetchRequest(url=url, method="POST", headers=_HEADERS, body=_PING))
         if response.status == 401:
             return dict(response.headers)
-        said = f"HTTP {response.status}"
+        said = f"HTTP {response.status}" + ("; check the path of the URL" if response.status == 404 else "")
     except RequestFailed as failed:
         if not failed.delivered:
             raise

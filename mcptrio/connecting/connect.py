@@ -12,7 +12,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeGuard, TypeVar
@@ -178,7 +178,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
     if _is_server(target):
         return [_server_opener(target)], target.info.name, target.is_open
     if _is_channel(target):
-        return [_channel_opener(target)], target.name, False
+        return [partial(open_pipe_link, target)], target.name, False
     raise ConfigError(
         f"target: expected a URL, a command, a Server, an entry of mcp.json or a channel, got {type(target).__name__}"
         + (" (adapt_channel makes a channel of it)" if isinstance(target, trio.abc.AsyncResource) else "")
@@ -223,24 +223,31 @@ def _entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
 # Each opener is a function of a receiver, and opens a new link each time.
 
 
-def _command_opener(command: Command) -> LinkOpener:
+def _pipe_opener(open_channel: Callable[[], AbstractAsyncContextManager[MessageChannel]]) -> LinkOpener:
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
-        from mcptrio.transports.child import SERVER_LOG, open_child
-
-        async with (
-            open_child(
-                command.args,
-                env=command.env,
-                inherit_env=command.inherit_env,
-                cwd=command.cwd,
-                stderr=SERVER_LOG if command.stderr == "log" else command.stderr,
-            ) as channel,
-            open_pipe_link(channel, receive, why=channel.closed_reason) as link,
-        ):
-            yield link
+        async with open_channel() as channel:
+            # A child process knows better than its pipe why that has ended.
+            why = getattr(channel, "closed_reason", None)
+            async with open_pipe_link(channel, receive, why=why) as link:
+                yield link
 
     return open_link
+
+
+def _command_opener(command: Command) -> LinkOpener:
+    def open_channel() -> AbstractAsyncContextManager[MessageChannel]:
+        from mcptrio.transports.child import SERVER_LOG, open_child
+
+        return open_child(
+            command.args,
+            env=command.env,
+            inherit_env=command.inherit_env,
+            cwd=command.cwd,
+            stderr=SERVER_LOG if command.stderr == "log" else command.stderr,
+        )
+
+    return _pipe_opener(open_channel)
 
 
 def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
@@ -255,33 +262,33 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
         auth = _authorized(endpoint, url.origin + url.target)
     except ValueError as error:
         raise ConfigError(f"target: {error}") from error
-    if socket:
-        if endpoint.transport != "auto":
-            raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
-        return [_websocket_opener(endpoint, auth)], url.name
+    if socket and endpoint.transport != "auto":
+        raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
+
+    def opening(function: Callable[..., T], *args: Any) -> T:
+        from mcptrio.http.client.dialing import Dialing
+
+        return function(endpoint.url, *args, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls))
 
     def streamable(receive: Receiver) -> AbstractAsyncContextManager[Link]:
-        from mcptrio.http.client.dialing import Dialing
         from mcptrio.http.client.link import open_http_link
 
-        return open_http_link(
-            endpoint.url, receive, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
-        )
+        return opening(open_http_link, receive)
 
-    @asynccontextmanager
-    async def sse(receive: Receiver) -> AsyncIterator[Link]:
-        from mcptrio.http.client.dialing import Dialing
+    def sse() -> AbstractAsyncContextManager[MessageChannel]:
         from mcptrio.http.client.legacy_sse import open_sse_channel
 
-        async with (
-            open_sse_channel(
-                endpoint.url, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
-            ) as channel,
-            open_pipe_link(channel, receive) as link,
-        ):
-            yield link
+        return opening(open_sse_channel)
 
-    ways: dict[str, list[LinkOpener]] = {"auto": [streamable, sse], "http": [streamable], "sse": [sse]}
+    def websocket() -> AbstractAsyncContextManager[MessageChannel]:
+        from mcptrio.http.client.websocket import open_websocket_channel
+
+        return opening(open_websocket_channel)
+
+    if socket:
+        return [_pipe_opener(websocket)], url.name
+    ways: dict[str, list[LinkOpener]] = {"http": [streamable], "sse": [_pipe_opener(sse)]}
+    ways["auto"] = [*ways["http"], *ways["sse"]]
     return ways[endpoint.transport], url.name
 
 
@@ -315,23 +322,6 @@ def _is_method(auth: object) -> TypeGuard[AuthMethod]:
     return hasattr(auth, "client_auth")
 
 
-def _websocket_opener(endpoint: Endpoint, auth: ClientAuth | None) -> LinkOpener:
-    @asynccontextmanager
-    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
-        from mcptrio.http.client.dialing import Dialing
-        from mcptrio.http.client.websocket import open_websocket_channel
-
-        async with (
-            open_websocket_channel(
-                endpoint.url, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls)
-            ) as channel,
-            open_pipe_link(channel, receive) as link,
-        ):
-            yield link
-
-    return open_link
-
-
 def _socket_opener(target: Socket) -> LinkOpener:
     from mcptrio.transports.socket_dialing import check_socket_address, open_socket_channel
 
@@ -339,28 +329,18 @@ def _socket_opener(target: Socket) -> LinkOpener:
         check_socket_address(target.address)
     except ValueError as error:
         raise ConfigError(f"target: {error}") from error
-
-    @asynccontextmanager
-    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
-        async with (
-            open_socket_channel(target.address, connect_timeout=target.connect_timeout) as channel,
-            open_pipe_link(channel, receive) as link,
-        ):
-            yield link
-
-    return open_link
+    return _pipe_opener(partial(open_socket_channel, target.address, connect_timeout=target.connect_timeout))
 
 
 def _server_opener(server: Any) -> LinkOpener:
     @asynccontextmanager
-    async def open_link(receive: Receiver) -> AsyncIterator[Link]:
+    async def open_channel() -> AsyncIterator[MessageChannel]:
         ours, theirs = memory_channel_pair()
         async with _opened(server) as running, open_hidden_nursery() as nursery:
             nursery.start_soon(running.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
-            async with open_pipe_link(ours, receive) as link:
-                yield link
+            yield ours
 
-    return open_link
+    return _pipe_opener(open_channel)
 
 
 @asynccontextmanager
@@ -371,10 +351,3 @@ async def _opened(server: Any) -> AsyncIterator[RunningServer]:
     else:
         async with server.open() as running:
             yield running
-
-
-def _channel_opener(channel: Any) -> LinkOpener:
-    def open_link(receive: Callable[..., None]) -> AbstractAsyncContextManager[Link]:
-        return open_pipe_link(channel, receive)
-
-    return open_link

@@ -8,9 +8,7 @@ not isolate again.
 from __future__ import annotations
 
 import logging
-import os
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from attrs import field, frozen
 
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.targets import Command
+from mcptrio.ground.own_command import own_command
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.protocol.revisions.registry import LATEST
@@ -66,18 +65,13 @@ class Isolation:
         return _OwnMount(command, name=name, options=options)
 
     def command(self, name: str, path: Path | None = None) -> list[str]:
-        """What is started.
-
-        With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
-        """
-        from_here = {"", os.getcwd()} & set(sys.path[:1])
-        interpreter = [sys.executable, *([] if from_here else ["-P"])]
+        """What is started."""
         plugin = name if path is None else str(path.absolute())
         config = ["--config", str(self.config.absolute())] if self.config is not None else []
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
         log = ["--log-level", level if level in LOG_LEVELS else "info"]
         own = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
-        return [*interpreter, "-m", "mcptrio", "serve", "--stdio", *own, *self.options]
+        return own_command("serve", "--stdio", *own, *self.options)
 
 
 class _OwnMount(Mount):

@@ -256,7 +256,10 @@ def test_a_server_that_wants_no_login(env: dict[str, str], tmp_path: Path) -> No
         done = run("auth", "login", server.url.replace("/mcp", "/other"), cwd=tmp_path, env=env)
 
     assert done.returncode == 4
-    assert b"/other asks for no login: expected HTTP 401 or metadata of the resource, got HTTP 404" in done.stderr
+    assert (
+        b"/other asks for no login: expected HTTP 401 or metadata of the resource, got HTTP 404; check the path"
+        in done.stderr
+    )
 
 
 def _kept(env: dict[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One command's visit to one server: the client, where to write, and what was asked for in general.
+"""One command at one server: the client, where to write, and what was asked for in general.
 
 Made by :mod:`mcptrio.cli.client.running`, handed to each command's function.
 """
@@ -39,7 +39,7 @@ class CommandContext:
     may_read_input: bool = True
     """Whether standard input is free; the shell reads its lines there."""
     has_started_server: bool = False
-    """Whether the server is a command that was started for this cmd, so that ``--verbose`` shows its log."""
+    """Whether the server is a command that was started for this command, so that ``--verbose`` shows its log."""
     as_json: bool = False
     verbose: bool = False
 

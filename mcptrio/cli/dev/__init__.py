@@ -24,10 +24,11 @@ from mcptrio.cli.dev.sources import Sources, SourceWatch
 from mcptrio.cli.dev.worker import WorkerLaunch
 from mcptrio.cli.serve import RELOADED, ServeCommand
 from mcptrio.cli.serve import command as serve
-from mcptrio.cli.server.config_options import CONFIG, own_command
+from mcptrio.cli.server.config_options import CONFIG
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import ChosenPlugins
 from mcptrio.errors import ConfigError
+from mcptrio.ground.own_command import own_command
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import run
 from mcptrio.transports.stdio import open_stdio

@@ -17,12 +17,12 @@ import trio
 from attrs import define, field
 
 from mcptrio.cli.help_pages import SECONDS, CLICommand
-from mcptrio.cli.server.config_options import own_command
 from mcptrio.cli.server.plugin_check import question
 from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.own_command import own_command
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.discovery import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MAX_TOKENS

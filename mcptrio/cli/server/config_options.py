@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -17,7 +16,6 @@ __all__ = [
     "configured",
     "host_option",
     "log_level_option",
-    "own_command",
     "port_option",
     "profile_option",
     "read_config",
@@ -53,15 +51,6 @@ log_level_option = click.option(
     metavar="LEVEL",
     help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
 )
-
-
-def own_command(*words: str, module: str = "mcptrio") -> list[str]:
-    """A module of ours in a fresh interpreter.
-
-    With ``-P`` unless the folder we are in counts here too: ``-m`` alone would import what happens to lie there.
-    """
-    from_here = {"", os.getcwd()} & set(sys.path[:1])
-    return [sys.executable, *([] if from_here else ["-P"]), "-m", module, *words]
 
 
 def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:

@@ -11,8 +11,8 @@ import sys
 
 import trio
 
-from mcptrio.cli.server.config_options import own_command
 from mcptrio.cli.server.serve_settings import ServeSettings
+from mcptrio.ground.own_command import own_command
 from mcptrio.serve.process import Hangups, run
 from mcptrio.serve.workers import Pool, WorkerPlan
 from mcptrio.transports.sockets import listen
