@@ -27,7 +27,6 @@ from mcptrio.cli.client.signing_in import sign_in
 from mcptrio.cli.client.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.help_pages import CLICommand, CLIGroup
 from mcptrio.cli.terminal.console import Console
-from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.json_output import json_option
 from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.connecting.targets import Endpoint
@@ -144,7 +143,6 @@ async def _log_in(
     store: TokenStore,
     client: PreRegistered | None,
     console: Console,
-    interrupts: Interrupts,
     terminal: Terminal | None,
     *,
     scopes: tuple[str, ...],
@@ -153,7 +151,7 @@ async def _log_in(
     no_browser: bool,
 ) -> int:
     url = http_url(endpoint)
-    redirects = sign_in(console, terminal, interrupts, server=url, port=port, browser=not no_browser)
+    redirects = sign_in(console, terminal, server=url, port=port, browser=not no_browser)
     oauth = OAuth(redirects=redirects, store=store, scopes=scopes, client=client, private_servers=private_servers)
     fetcher = Fetcher(AddressPolicy.around(url, origins=oauth.named_servers), tls=endpoint.tls)
     await oauth.client_auth(url, fetcher).log_in(await _challenge(fetcher, url))
@@ -192,9 +190,7 @@ async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
     raise AuthorizationError(f"{url} asks for no login: expected HTTP 401 or metadata of the resource, got {said}")
 
 
-async def _status(
-    url: str | None, store: TokenStore, as_json: bool, console: Console, _: Interrupts, __: Terminal | None
-) -> int:
+async def _status(url: str | None, store: TokenStore, as_json: bool, console: Console, _: Terminal | None) -> int:
     credentials, now = Credentials(store), time.time()
     rows = []
     for each in await credentials.servers() if url is None else [url]:
@@ -212,7 +208,7 @@ async def _status(
     return ExitCode.DONE
 
 
-async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: Interrupts, __: Terminal | None) -> int:
+async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: Terminal | None) -> int:
     url = http_url(endpoint)
     binding = await Credentials(store).binding(url)
     named = () if binding is None else (binding.issuer,)

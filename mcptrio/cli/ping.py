@@ -35,7 +35,7 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
     """
     took: list[float] = []
     failures: list[MCPTrioError] = []
-    with trio.CancelScope() as scope, cmd.interrupts.taking_back(scope):
+    with trio.CancelScope() as scope, cmd.console.interrupts.taking_back(scope):
         for number in range(1, count + 1):
             if number > 1:
                 await trio.sleep(interval)

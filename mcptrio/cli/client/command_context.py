@@ -12,7 +12,6 @@ from typing import Any
 from attrs import frozen
 
 from mcptrio.cli.terminal.console import Console
-from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.client.client import Client
 from mcptrio.errors import ConfigError, InsufficientScope, LocalProtocolError, MCPError
@@ -31,7 +30,6 @@ class CommandContext:
     """Returns what to add to an error about a name that the server does not list: how to get more scopes, if the
     client sent credentials; otherwise an empty text."""
     console: Console
-    interrupts: Interrupts
     terminal: Terminal | None
     """``None`` where standard input or standard error is none."""
     is_interactive: bool

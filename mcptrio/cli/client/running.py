@@ -26,7 +26,6 @@ from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
 from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
-from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.messages import ConsoleHandler
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.terminal.prompting import Person, handlers_for
@@ -43,7 +42,7 @@ __all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]
 
 Action: TypeAlias = Callable[[CommandContext], Awaitable[int | None]]
 """A command's own part; gives the exit code, where it is not 0."""
-Work: TypeAlias = Callable[[Console, Interrupts, Terminal | None], Awaitable[int]]
+Work: TypeAlias = Callable[[Console, Terminal | None], Awaitable[int]]
 """What runs at a console; gives the exit code."""
 
 _log = logging.getLogger("mcptrio.commands")
@@ -145,30 +144,25 @@ def _asker(options: ClientOptions) -> AskInput | None:
 
 
 async def _with_terminal(work: Work, console: Console) -> int:
-    interrupts = Interrupts()
+    interrupts = console.interrupts
     with interrupts.listening(), trio.CancelScope() as scope, interrupts.taking_back(scope):
-        async with open_terminal(console, interrupts) as terminal:
-            return await work(console, interrupts, terminal)
+        async with open_terminal(console) as terminal:
+            return await work(console, terminal)
     number = interrupts.number or signal.SIGINT
     console.print_error("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
     return 128 + number
 
 
 async def _connected(
-    action: Action,
-    options: ClientOptions,
-    found: FoundTarget,
-    console: Console,
-    interrupts: Interrupts,
-    terminal: Terminal | None,
+    action: Action, options: ClientOptions, found: FoundTarget, console: Console, terminal: Terminal | None
 ) -> int:
     if found.told is not None:
         console.note(found.told, "dim")
     settings = options.target.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
-    person = Person(console, terminal, interrupts) if terminal is not None and settings.input else None
+    person = Person(console, terminal) if terminal is not None and settings.input else None
     handlers = handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
-    target = await _authorized(found, console, interrupts, terminal if person is not None else None)
+    target = await _authorized(found, console, terminal if person is not None else None)
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
             client = await stack.enter_async_context(
@@ -184,7 +178,6 @@ async def _connected(
             client=client,
             hint_at_login=partial(_hint_at_login, target),
             console=console,
-            interrupts=interrupts,
             terminal=terminal,
             is_interactive=person is not None,
             has_started_server=isinstance(target, Command),
@@ -194,16 +187,14 @@ async def _connected(
         return await action(cmd) or ExitCode.DONE
 
 
-async def _authorized(
-    found: FoundTarget, console: Console, interrupts: Interrupts, terminal: Terminal | None
-) -> Target:
+async def _authorized(found: FoundTarget, console: Console, terminal: Terminal | None) -> Target:
     """The target; one with a URL with what was granted for it, or with an offer to log in."""
     if not isinstance(found.target, Endpoint):
         return found.target
     from mcptrio.cli.client.credentials import authorized
     from mcptrio.cli.client.signing_in import sign_in
 
-    redirects = None if terminal is None else sign_in(console, terminal, interrupts, server=found.name)
+    redirects = None if terminal is None else sign_in(console, terminal, server=found.name)
     return await authorized(found.target, redirects)
 
 

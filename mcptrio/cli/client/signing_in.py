@@ -17,7 +17,6 @@ from attrs import frozen
 
 from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.cli.terminal.console import Console
-from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.errors import AuthorizationError
 from mcptrio.ground.quoting import printable
@@ -28,13 +27,7 @@ _YES: Final = frozenset({"", "y", "yes"})
 
 
 def sign_in(
-    console: Console,
-    terminal: Terminal | None,
-    interrupts: Interrupts,
-    *,
-    server: str,
-    port: int = 0,
-    browser: bool = True,
+    console: Console, terminal: Terminal | None, *, server: str, port: int = 0, browser: bool = True
 ) -> LoopbackRedirects:
     """How the person is sent away.
 
@@ -44,7 +37,7 @@ def sign_in(
         port: that the browser comes back to; 0 for any.
         browser: whether one may be offered.
     """
-    asks = _Asker(console, terminal, interrupts) if terminal is not None and browser else None
+    asks = _Asker(console, terminal) if terminal is not None and browser else None
     return LoopbackRedirects(
         show=partial(_show, console, server),
         consent=None if asks is None else asks.consent,
@@ -63,7 +56,6 @@ def _show(console: Console, server: str, url: str) -> None:
 class _Asker:
     _console: Console
     _terminal: Terminal
-    _interrupts: Interrupts
 
     async def consent(self, url: str) -> bool:
         """Whether a browser may be opened. Not asked to the end where the person has opened it meanwhile.
@@ -76,7 +68,7 @@ class _Asker:
             try:
                 answer = await self._terminal.read_line(self._console.paint("Open it in the browser? [Y/n] ", "bold"))
             except Interrupted:
-                self._interrupts.interrupt()
+                self._console.interrupts.interrupt()
             except EOFError:
                 pass
         if answer is None:

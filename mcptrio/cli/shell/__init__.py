@@ -110,7 +110,7 @@ class ClientShell:
         while not self._has_ended:
             line = ""
             # So that Ctrl-C in a question that comes while a line is typed does not end the shell.
-            with trio.CancelScope() as scope, self._cmd.interrupts.taking_back(scope):
+            with trio.CancelScope() as scope, self._cmd.console.interrupts.taking_back(scope):
                 try:
                     line = await terminal.read_line(
                         prompt,
@@ -145,7 +145,7 @@ class ClientShell:
     async def run(self, line: str) -> int:
         """Run one line; the exit code of its command."""
         code: int = ExitCode.INTERRUPTED
-        with trio.CancelScope() as scope, self._cmd.interrupts.taking_back(scope):
+        with trio.CancelScope() as scope, self._cmd.console.interrupts.taking_back(scope):
             try:
                 code = await self._run(line)
             except click.exceptions.Exit:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any, Protocol, TextIO
 
+from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.json_output import json_text
 from mcptrio.cli.terminal.layout import Style, TerminalStyle, terminal_width
 from mcptrio.ground.quoting import printable
@@ -56,6 +57,8 @@ class Console:
     def __init__(self, out: TextIOWrapper, err: TextIO) -> None:
         self._out = out
         self._err = err
+        self.interrupts = Interrupts()
+        """Ctrl-C of the person at this console."""
         self.is_out_terminal = out.isatty()
         self.is_err_terminal = err.isatty()
         self._err_look = TerminalStyle.of(err)

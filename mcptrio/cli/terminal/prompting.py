@@ -16,7 +16,6 @@ import trio
 
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.dialog_text import wrap, wrap_quoted
-from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.messages import show_message
 from mcptrio.cli.terminal.terminal import Interrupted, Terminal
 from mcptrio.cli.terminal.terminal_form import ask
@@ -38,15 +37,11 @@ _MAX_SHOWN_CHARS = 4_000
 
 
 class Person:
-    """
-    Args:
-        interrupts: told of a Ctrl-C during a question.
-    """
+    """A Ctrl-C during a question cancels the call that it belongs to as well."""
 
-    def __init__(self, console: Console, terminal: Terminal, interrupts: Interrupts) -> None:
+    def __init__(self, console: Console, terminal: Terminal) -> None:
         self._console = console
         self._terminal = terminal
-        self._interrupts = interrupts
 
     async def fill_in(self, form: Form) -> ElicitResult:
         """Ask a form, field by field; each line is checked when it is entered."""
@@ -54,7 +49,7 @@ class Person:
             try:
                 return await self._ask(form)
             except Interrupted:
-                self._interrupts.interrupt()
+                self._console.interrupts.interrupt()
                 return form.cancel()
 
     async def open_url(self, page: OpenURL) -> ElicitResult:
@@ -63,7 +58,7 @@ class Person:
             try:
                 answer = await self._ask(page)
             except Interrupted:
-                self._interrupts.interrupt()
+                self._console.interrupts.interrupt()
                 return page.cancel()
             if answer.action == "accept":
                 await self._open(page.url)
@@ -81,7 +76,7 @@ class Person:
             try:
                 text = await self._text()
             except Interrupted:
-                self._interrupts.interrupt()
+                self._console.interrupts.interrupt()
                 text = None
         if text is None:
             raise NotApproved("the user rejected the sampling request")

@@ -23,7 +23,6 @@ import trio
 
 from mcptrio.cli.terminal.console import Console, Nothing, readable
 from mcptrio.cli.terminal.input_lines import InputLines
-from mcptrio.cli.terminal.interrupts import Interrupts
 from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, KeyDecoder, TerminalKey
 from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
 from mcptrio.cli.terminal.text_width import columns
@@ -50,9 +49,8 @@ class Interrupted(Exception):
 class Terminal:
     """Made by :func:`open_terminal`."""
 
-    def __init__(self, console: Console, interrupts: Interrupts, reader: ByteReader, fd: int) -> None:
+    def __init__(self, console: Console, reader: ByteReader, fd: int) -> None:
         self._console = console
-        self._interrupts = interrupts
         self._reader = reader
         self._fd = fd
         self._has_keys = sys.platform != "win32" and console.has_bottom
@@ -185,17 +183,17 @@ class Terminal:
             self._console.steer(PASTES_OFF)
 
         termios.tcsetattr(self._fd, termios.TCSANOW, raw)
-        self._interrupts.restore = restore
+        self._console.interrupts.restore = restore
         self._console.steer(PASTES_ON)
         try:
             yield
         finally:
-            self._interrupts.restore = None
+            self._console.interrupts.restore = None
             restore()
 
 
 @asynccontextmanager
-async def open_terminal(console: Console, interrupts: Interrupts) -> AsyncIterator[Terminal | None]:
+async def open_terminal(console: Console) -> AsyncIterator[Terminal | None]:
     """The terminal of standard input, if there is one, and standard error is shown there too."""
     if sys.stdin is None or not sys.stdin.isatty() or not console.is_err_terminal:
         yield None
@@ -203,7 +201,7 @@ async def open_terminal(console: Console, interrupts: Interrupts) -> AsyncIterat
     fd = sys.stdin.fileno()
     reader = open_reader(os.dup(fd))
     try:
-        yield Terminal(console, interrupts, reader, fd)
+        yield Terminal(console, reader, fd)
     finally:
         reader.close()
 
