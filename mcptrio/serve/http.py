@@ -1,8 +1,8 @@
 """A server over HTTP, on sockets of its own.
 
 Called by the command line and by embedders.
-The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and
-:data:`HTTP_CLOSE_TIMEOUT`.
+The one rule: whatever happens, the end takes no longer than that of any other transport (:mod:`mcptrio.serve.opened`)
+and ``shutdown_delay``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING
 import trio
 from attrs import frozen
 
+from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import first_of, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, open_http_app
-from mcptrio.serve.opened import until_left
+from mcptrio.serve.opened import CLOSE_TIMEOUT, serve_transport, until_left
 from mcptrio.server import Server
 
 if TYPE_CHECKING:
     from mcptrio.http.server.app import HTTPApp
 
-__all__ = ["HTTP_CLOSE_TIMEOUT", "HTTPSockets", "over_http", "serve_http"]
-
-HTTP_CLOSE_TIMEOUT = 1.0
-"""Seconds the HTTP server gets after the requests have ended, for closing its connections."""
+__all__ = ["HTTPSockets", "over_http", "serve_http"]
 
 
 @frozen(kw_only=True)
@@ -102,43 +100,34 @@ async def serve_http(
     options = options or HTTPOptions()
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown
+    bind = list(sockets.bind) or [_bind(host, port)]
     closing = trio.Event()
-    delay = options.shutdown_delay
-    async with open_hidden_nursery() as stopping:
-        stopping.start_soon(_close_after, shutdown, server, closing, stopping.cancel_scope, delay, sockets.leaving)
-        async with (
-            open_http_app(server, options, host=host) as app,
-            server.open(),
-            trio.open_nursery() as nursery,
-        ):
+
+    async def serve(engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
+        async with trio.open_nursery() as nursery:
             await nursery.start(app.run)
             nursery.start_soon(_say_unready, app, shutdown)
             async with trio.open_nursery() as connections:
                 timeout = server.settings.timeouts.shutdown
-                bind = list(sockets.bind) or [_bind(host, port)]
-                urls = await _listen(connections, app, bind, sockets, closing, options, timeout)
+                urls = await _listen(connections, app, bind, sockets, stopping, options, timeout)
                 task_status.started([url + options.path for url in urls])
-                await closing.wait()
-                await server.supervisor.drain()
-                connections.cancel_scope.deadline = trio.current_time() + HTTP_CLOSE_TIMEOUT
             nursery.cancel_scope.cancel()
+
+    async with open_hidden_nursery() as nursery:
+        nursery.start_soon(_close_after, shutdown, server, closing, options.shutdown_delay, sockets.leaving)
+        async with open_http_app(server, options, host=host) as app:
+            await serve_transport(server, serve, shutdown=closing, task_status=task_status)
+        nursery.cancel_scope.cancel()
 
 
 async def _close_after(
-    shutdown: trio.Event,
-    server: Server,
-    closing: trio.Event,
-    scope: trio.CancelScope,
-    delay: float,
-    leaving: trio.Event | None,
+    shutdown: trio.Event, server: Server, closing: trio.Event, delay: float, leaving: trio.Event | None
 ) -> None:
     await shutdown.wait()
     # While a worker is replaced, another one accepts on the same socket, and no load balancer has to notice.
     if server.is_open and not (leaving is not None and leaving.is_set()):
         await trio.sleep(delay)
     closing.set()
-    if not server.is_open:
-        scope.cancel()
 
 
 async def _say_unready(app: HTTPApp, shutdown: trio.Event) -> None:
@@ -183,7 +172,7 @@ async def _listen(
         tls=sockets.tls,
         leaving=sockets.leaving,
         shutdown=closing,
-        shutdown_timeout=shutdown_timeout + HTTP_CLOSE_TIMEOUT,
+        shutdown_timeout=shutdown_timeout + CLOSE_TIMEOUT,
         access_log=options.access_log,
         pause=sockets.pause,
         proxies=Proxies.of(options.forwarded),

@@ -108,7 +108,9 @@ async def serve_transport(
 async def _started(serving: trio.Nursery, transport: Transport, server: Server, stopping: trio.Event) -> list[str]:
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
         await transport(server.supervisor, stopping=stopping, task_status=task_status)
-        serving.cancel_scope.cancel()
+        if not stopping.is_set():
+            serving.cancel_scope.cancel()
+        # Otherwise the requests whose client is not connected at the moment have their time to end.
 
     where: list[str] = await serving.start(run)
     return where

@@ -22,7 +22,8 @@ from mcptrio.connecting.targets import Command, Target
 from mcptrio.errors import ConfigError
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.serve.http import HTTP_CLOSE_TIMEOUT, serve_http
+from mcptrio.serve.http import serve_http
+from mcptrio.serve.opened import CLOSE_TIMEOUT
 from mcptrio.server import Server
 from mcptrio.testing.cases import Case
 from mcptrio.testing.clock import waiting_for_threads
@@ -152,7 +153,5 @@ async def _listening(server: Server) -> AsyncIterator[str]:
             yield url
         finally:
             shutdown.set()
-            with trio.move_on_after(
-                server.settings.timeouts.shutdown + HTTP_CLOSE_TIMEOUT + _EXTRA_TIMEOUT, shield=True
-            ):
+            with trio.move_on_after(server.settings.timeouts.shutdown + CLOSE_TIMEOUT + _EXTRA_TIMEOUT, shield=True):
                 await stopped.wait()
