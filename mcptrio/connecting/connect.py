@@ -252,7 +252,7 @@ def _command_opener(command: Command) -> LinkOpener:
 
 def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     """The ways to an endpoint, and its name: the URL without what may be secret."""
-    from mcptrio.http.client.endpoint import Endpoint as URL
+    from mcptrio.http.client.endpoint import HTTPEndpoint as URL
     from mcptrio.http.client.headers import ClientHeaders
 
     socket = endpoint.url.startswith(_URLS[2:])

@@ -22,7 +22,7 @@ __all__ = ["Proxies", "address_of"]
 
 UNIX: Final = "unix"
 """Among the trusted: whoever connects to a Unix socket, which the file system decides."""
-_HOPS: Final = 32
+_MAX_HOPS: Final = 32
 """Proxies one behind the other that are looked at; what is further away is not believed."""
 _SCHEMES: Final = {"http": {"http": "http", "https": "https"}, "ws": {"http": "ws", "https": "wss"}}
 _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*""")
@@ -73,7 +73,7 @@ class Proxies:
             return
         headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
         listed = [*_values(headers, b"x-forwarded-for")]
-        elements = [_element(each) for each in [*_values(headers, b"forwarded", quoted=True)][-_HOPS:]]
+        elements = [_element(each) for each in [*_values(headers, b"forwarded", quoted=True)][-_MAX_HOPS:]]
         said = {
             address
             for address in (
@@ -103,7 +103,7 @@ class Proxies:
     def _outside(self, hops: Sequence[str]) -> str | None:
         """The rightmost that is not trusted; the leftmost where all are; ``None`` where the last cannot be read."""
         found: str | None = None
-        for hop in reversed(hops[-_HOPS:]):
+        for hop in reversed(hops[-_MAX_HOPS:]):
             parsed = read_address(_without_port(hop))
             if parsed is None:
                 # "unknown", "_hidden", or nothing that a proxy writes: what is left of it is not believed either.

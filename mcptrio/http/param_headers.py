@@ -38,7 +38,7 @@ _SUFFIX: Final = "?="
 _LEGAL: Final = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 """An integer, or one written with a fraction (``42.0``); bounded, so that nobody makes us multiply huge numbers."""
-_SHOWN: Final = 80
+_MAX_QUOTED_CHARS: Final = 80
 """Characters of a peer's value that an error message repeats."""
 
 
@@ -152,4 +152,4 @@ def _mismatch(name: str, header: str | None, body: Any) -> HeaderMismatch:
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _MAX_QUOTED_CHARS else text[:_MAX_QUOTED_CHARS] + "…"

@@ -11,7 +11,7 @@ import h11
 from attrs import define, field
 from hypothesis import HealthCheck, example, given, settings
 
-from mcptrio.http.engine.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
+from mcptrio.http.engine.request_parser import Event, MalformedRequest, ParsedHead, RequestEnd, RequestParser, Upgraded
 from tests.fuzz.requests import SEEDS, cuts, pieces, requests
 
 __all__: list[str] = []
@@ -58,19 +58,19 @@ def read(parts: list[bytes]) -> Reading:
             continue
         for event in fed(parser, part):
             assert not reading.refused, "nothing comes after a refusal"
-            if isinstance(event, Head):
+            if isinstance(event, ParsedHead):
                 reading.messages.append(
                     Message(event.method.encode(), event.target, event.version, list(event.headers))
                 )
             elif isinstance(event, bytes):
                 assert not reading.messages[-1].complete
                 reading.messages[-1].body += event
-            elif isinstance(event, End):
+            elif isinstance(event, RequestEnd):
                 reading.messages[-1].complete = True
             elif isinstance(event, Upgraded):
                 reading.upgraded = event.data
             else:
-                assert isinstance(event, Refused)
+                assert isinstance(event, MalformedRequest)
                 assert 400 <= event.status < 600
                 reading.refused = event.why or "?"
     return reading

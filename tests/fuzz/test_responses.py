@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcptrio.errors import ConnectionClosed, RequestFailed
-from mcptrio.http.client.connection import ClientConnection
+from mcptrio.http.client.connection import HTTPClientConnection
 from mcptrio.http.client.responses import AnswerReader, finish, read_refusal
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.serving import MessageLimits
@@ -115,7 +115,7 @@ async def read(parts: list[bytes]) -> Reading:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
-            connection = ClientConnection(stream, stream)
+            connection = HTTPClientConnection(stream, stream)
             try:
                 response = await connection.ask("POST", "/mcp", [(b"host", b"a")], b"", release=lambda each: None)
                 if response.status == 200:
@@ -190,7 +190,7 @@ async def endless_outcome(first: bytes, more: bytes, most: int = 4000) -> str:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer)
-            connection = ClientConnection(stream, stream)
+            connection = HTTPClientConnection(stream, stream)
             try:
                 response = await connection.ask("POST", "/mcp", [(b"host", b"a")], b"", release=lambda each: None)
                 reader = AnswerReader(Request(7, "ping"), lambda each: None, batches=True, limits=LIMITS)

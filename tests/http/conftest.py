@@ -398,7 +398,7 @@ class Events:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A link that is left ends its session, however slow the machine is."""
-    monkeypatch.setattr(link, "GOODBYE", 20.0)
+    monkeypatch.setattr(link, "CLOSE_TIMEOUT", 20.0)
 
 
 @define

@@ -19,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from mcptrio.errors import ConfigError, ConnectionClosed, RequestFailed
 from mcptrio.http.client.dialing import Dialing, find_proxy
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import Response
 
@@ -316,6 +316,6 @@ async def test_proxy_of_another_kind(environment: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_proxy_of_the_environment(url: str, environment: dict[str, str], expected: str | None) -> None:
-    proxy = find_proxy(Endpoint.parse(url), environment)
+    proxy = find_proxy(HTTPEndpoint.parse(url), environment)
 
     assert (None if proxy is None else proxy.authority) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcptrio.http.client.endpoint import Endpoint, shown_url
+from mcptrio.http.client.endpoint import HTTPEndpoint, shown_url
 
 __all__: list[str] = []
 
@@ -23,7 +23,7 @@ __all__: list[str] = []
     ],
 )
 def test_parts(url: str, authority: str, port: int, target: str) -> None:
-    endpoint = Endpoint.parse(url)
+    endpoint = HTTPEndpoint.parse(url)
 
     assert (endpoint.authority, endpoint.port, endpoint.target) == (authority, port, target)
     assert endpoint.authorization is None
@@ -57,7 +57,7 @@ def test_parts(url: str, authority: str, port: int, target: str) -> None:
 )
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(ValueError, match=r"^url: expected"):
-        Endpoint.parse(url)
+        HTTPEndpoint.parse(url)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_what_is_no_url(url: str) -> None:
 )
 def test_error_gives_no_secret_away(url: str) -> None:
     with pytest.raises(ValueError, match=r"^url: expected") as caught:
-        Endpoint.parse(url)
+        HTTPEndpoint.parse(url)
     assert "secret" not in str(caught.value)
     assert "secret" not in shown_url(url)
 
 
 def test_credentials_are_apart() -> None:
-    endpoint = Endpoint.parse("https://me:p%3Aw@example.com/x?y")
+    endpoint = HTTPEndpoint.parse("https://me:p%3Aw@example.com/x?y")
 
     assert endpoint.authorization == "Basic bWU6cDp3"
     assert endpoint.url == "https://example.com/x?y"
@@ -98,7 +98,7 @@ def test_credentials_are_apart() -> None:
     ],
 )
 def test_reference_of_the_same_origin(reference: str, target: str) -> None:
-    assert Endpoint.parse("https://example.com/a/sse").join(reference).target == target
+    assert HTTPEndpoint.parse("https://example.com/a/sse").join(reference).target == target
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_reference_of_the_same_origin(reference: str, target: str) -> None:
 )
 def test_reference_of_another_origin(reference: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        Endpoint.parse("https://example.com/a/sse").join(reference)
+        HTTPEndpoint.parse("https://example.com/a/sse").join(reference)
 
 
 def test_shown_url_is_bounded() -> None:

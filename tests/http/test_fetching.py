@@ -14,7 +14,7 @@ import trio
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.errors import RequestFailed
 from mcptrio.http.client.address_policy import AddressPolicy
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.fetcher import Fetcher
 
 from .web import Handler, Seen, Web, Wire, serving
@@ -363,7 +363,7 @@ def test_around_a_server(server: str, loopback: bool) -> None:
     reach = AddressPolicy.around(server, origins=["https://as.corp/x"])
 
     assert reach.loopback is loopback
-    assert reach.origins == {Endpoint.parse(server).origin, "https://as.corp"}
+    assert reach.origins == {HTTPEndpoint.parse(server).origin, "https://as.corp"}
     assert not reach.private
 
 

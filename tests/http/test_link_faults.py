@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from mcptrio.errors import ConnectionClosed, RequestFailed
-from mcptrio.http.client.connection_pool import IDLE
+from mcptrio.http.client.connection_pool import MAX_IDLE_CONNECTIONS
 from mcptrio.http.client.dialing import Dialing
 from mcptrio.http.client.link import open_http_link
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
@@ -185,7 +185,7 @@ async def test_refusal_whose_body_never_ends(monkeypatch: pytest.MonkeyPatch) ->
         await wire.send(b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nwell, ")
         await wire.wait_closed()
 
-    monkeypatch.setattr("mcptrio.http.client.responses.EXPLAINED_WITHIN", 0.1)
+    monkeypatch.setattr("mcptrio.http.client.responses.ERROR_BODY_TIMEOUT", 0.1)
     error = await failure(drips)
 
     assert str(error) == "HTTP 500: well,"
@@ -408,7 +408,7 @@ async def test_many_at_once_keep_few_connections() -> None:
             for id in range(150):
                 nursery.start_soon(link.exchange, call(id=id), MODERN)
         assert web.connections == 150
-        await eventually(lambda: web.open <= IDLE)
+        await eventually(lambda: web.open <= MAX_IDLE_CONNECTIONS)
 
 
 async def test_idle_connection_that_the_server_closed_is_not_used() -> None:

@@ -175,7 +175,7 @@ async def test_server_that_keeps_us_waiting_for_the_end(monkeypatch: pytest.Monk
         else:
             await wire.reply(answer(seen), mcp_session_id=SESSION)
 
-    monkeypatch.setattr("mcptrio.http.client.link.GOODBYE", 0.1)
+    monkeypatch.setattr("mcptrio.http.client.link.CLOSE_TIMEOUT", 0.1)
     async with serving(handle) as web:
         with trio.CancelScope() as scope:
             async with open_http_link(web.url, print) as link:

@@ -94,7 +94,7 @@ async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPa
         ended = trio.Event()
 
     # However busy the machine is: how long the end may take is told by the next test.
-    monkeypatch.setattr("mcptrio.http.client.responses.LINGER", 30)
+    monkeypatch.setattr("mcptrio.http.client.responses.LINGER_TIMEOUT", 30)
     async with linked(handle) as (link, web, _):
         for id in range(20):
             assert await link.exchange(call(id=id), MODERN) == Response(id, {})
@@ -115,7 +115,7 @@ async def test_stream_that_does_not_end_after_the_answer(monkeypatch: pytest.Mon
         await wire.wait_closed()
         gone.set()
 
-    monkeypatch.setattr("mcptrio.http.client.responses.LINGER", 0.05)
+    monkeypatch.setattr("mcptrio.http.client.responses.LINGER_TIMEOUT", 0.05)
     async with linked(handle) as (link, _, _):
         assert await link.exchange(call(), MODERN) == Response(1, {})
         await gone.wait()
@@ -224,7 +224,7 @@ async def test_stream_is_resumed_across_three_breaks(clean: bool) -> None:
 
 
 async def test_wait_before_resuming_is_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcptrio.http.client.event_stream.PAUSE", 60.0)
+    monkeypatch.setattr("mcptrio.http.client.event_stream.DEFAULT_RETRY_SECONDS", 60.0)
     async with linked(breaking(clean=True, times=1, retry=400)) as (link, web, _):
         await link.exchange(call(), HANDSHAKE)
 
@@ -269,7 +269,7 @@ async def test_resuming_that_brings_nothing_is_given_up(monkeypatch: pytest.Monk
             await wire.event(id="1", retry=0)
         await wire.end()
 
-    monkeypatch.setattr("mcptrio.http.client.event_stream.PAUSE", 0.05)
+    monkeypatch.setattr("mcptrio.http.client.event_stream.DEFAULT_RETRY_SECONDS", 0.05)
     async with linked(handle) as (link, web, _):
         with pytest.raises(RequestFailed, match="6 attempts to resume it"):
             await link.exchange(call(), HANDSHAKE)
@@ -313,7 +313,7 @@ async def test_resumption_survives_a_server_that_is_away(monkeypatch: pytest.Mon
             await wire.event({"jsonrpc": "2.0", "id": 1, "result": {}})
             await wire.end()
 
-    monkeypatch.setattr("mcptrio.http.client.event_stream.PAUSE", 0.02)
+    monkeypatch.setattr("mcptrio.http.client.event_stream.DEFAULT_RETRY_SECONDS", 0.02)
     async with linked(handle) as (link, web, _):
         assert await link.exchange(call(), HANDSHAKE) == Response(1, {})
 
@@ -409,7 +409,7 @@ async def test_server_that_ends_every_stream_is_asked_ever_more_rarely(monkeypat
         await wire.end()
 
     # A quarter less or more than this.
-    monkeypatch.setattr("mcptrio.http.client.event_stream.PAUSE", 0.14)
+    monkeypatch.setattr("mcptrio.http.client.event_stream.DEFAULT_RETRY_SECONDS", 0.14)
     async with linked(with_session(handle)) as (link, web, _):
         await begin(link, settle=True)
         await eventually(lambda: len(web.of("GET")) == 4)

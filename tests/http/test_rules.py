@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from mcptrio.http.headers import Headers
 from mcptrio.http.server.rules import (
-    Answer,
+    AnswerMessage,
     Decision,
     Deliver,
-    End,
+    EndSession,
+    HTTPRefusal,
     Initialize,
     Listen,
-    Refusal,
     Resume,
-    judge_bodiless,
-    judge_head,
-    judge_post,
+    check_bodiless,
+    check_head,
+    check_post,
 )
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.jsonrpc import decode
@@ -40,7 +40,7 @@ def headers(values: dict[str, str]) -> Headers:
 def judge(body: Any, **sent: str) -> Decision:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     values = {k.replace("_", "-"): v for k, v in sent.items()}
-    return judge_post(headers(values), decode(data), lambda tool: {"region": ("region",)} if tool == "t" else {})
+    return check_post(headers(values), decode(data), lambda tool: {"region": ("region",)} if tool == "t" else {})
 
 
 def request(method: str = "tools/call", **params: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def request(method: str = "tools/call", **params: Any) -> dict[str, Any]:
 
 
 def refused(decision: Decision) -> tuple[int, int | None, Any]:
-    assert isinstance(decision, Refusal)
+    assert isinstance(decision, HTTPRefusal)
     assert decision.error is not None
     return decision.status, decision.error.code, decision.error.id
 
@@ -59,7 +59,7 @@ RIGHT = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name":
 def test_modern_request_is_answered_by_itself() -> None:
     decision = judge(request(name="t", arguments={}, _meta=META), **RIGHT, mcp_session_id="ignored")
 
-    assert isinstance(decision, Answer)
+    assert isinstance(decision, AnswerMessage)
     assert isinstance(decision.message, Request)
 
 
@@ -99,14 +99,14 @@ def test_unsupported_version_is_the_engines_to_refuse_before_parameters() -> Non
     meta = {**META, PROTOCOL_VERSION: "v999"}
     body = request(name="t", arguments={"region": "eu"}, _meta=meta)
 
-    assert isinstance(judge(body, **{**RIGHT, "mcp_protocol_version": "v999"}), Answer)
+    assert isinstance(judge(body, **{**RIGHT, "mcp_protocol_version": "v999"}), AnswerMessage)
 
 
 def test_modern_notification_needs_no_more_than_the_version() -> None:
     body = {"jsonrpc": "2.0", "method": "notifications/x"}
 
     decision = judge(body, mcp_protocol_version=MODERN)
-    assert decision == Answer(Notification("notifications/x"))
+    assert decision == AnswerMessage(Notification("notifications/x"))
 
 
 def test_handshake_messages_go_to_their_session() -> None:
@@ -137,14 +137,14 @@ def test_handshake_refusals(body: Any, sent: dict[str, str]) -> None:
 
 
 def test_get_and_delete() -> None:
-    assert judge_bodiless("GET", headers(SESSION)) == Listen("s")
-    assert judge_bodiless("GET", headers({**SESSION, "last-event-id": "e"})) == Resume("s", "e")
-    assert judge_bodiless("DELETE", headers(SESSION)) == End("s")
+    assert check_bodiless("GET", headers(SESSION)) == Listen("s")
+    assert check_bodiless("GET", headers({**SESSION, "last-event-id": "e"})) == Resume("s", "e")
+    assert check_bodiless("DELETE", headers(SESSION)) == EndSession("s")
     for method in ("GET", "DELETE"):
-        assert refused(judge_bodiless(method, headers({})))[0] == 400
-        assert refused(judge_bodiless(method, headers({**SESSION, "mcp-protocol-version": "x"})))[0] == 400
-        refusal = judge_bodiless(method, headers({**SESSION, "mcp-protocol-version": MODERN}))
-        assert isinstance(refusal, Refusal)
+        assert refused(check_bodiless(method, headers({})))[0] == 400
+        assert refused(check_bodiless(method, headers({**SESSION, "mcp-protocol-version": "x"})))[0] == 400
+        refusal = check_bodiless(method, headers({**SESSION, "mcp-protocol-version": MODERN}))
+        assert isinstance(refusal, HTTPRefusal)
         assert (refusal.status, refusal.headers) == (405, ((b"allow", b"POST"),))
 
 
@@ -174,7 +174,7 @@ POST = {"content-type": "application/json", "accept": "application/json, text/ev
     ],
 )
 def test_head(method: str, sent: dict[str, str], status: int | None) -> None:
-    refusal = judge_head(method, headers(sent), header_bytes=8192, body_bytes=100)
+    refusal = check_head(method, headers(sent), header_bytes=8192, body_bytes=100)
 
     assert (refusal.status if refusal else None) == status
 
@@ -197,6 +197,6 @@ JSON = st.recursive(
 def test_every_body_gets_a_decision(body: Any, sent: dict[str, str]) -> None:
     """Total: whatever comes, there is an answer, and refusals are 4xx."""
     decision = judge(body, **sent)
-    if isinstance(decision, Refusal):
+    if isinstance(decision, HTTPRefusal):
         assert 400 <= decision.status < 500
         assert decision.error is not None

@@ -200,7 +200,7 @@ async def test_slow_head_and_idle_connection_are_closed() -> None:
 
 async def test_refused_upload_still_reads_why(monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing a socket with unread data resets it, and with it the response on its way."""
-    monkeypatch.setattr(connection, "_LINGER", 30.0)
+    monkeypatch.setattr(connection, "_LINGER_TIMEOUT", 30.0)
     async with serving(App()) as port:
         request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n"
         stream = await trio.open_tcp_stream("127.0.0.1", port)

@@ -244,7 +244,7 @@ async def test_session_that_the_server_lost(status: int) -> None:
 
 async def test_post_that_is_answered_late_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some servers answer the POST when they have served the request; it can be cancelled all the same."""
-    monkeypatch.setattr("mcptrio.http.client.legacy_sse.ORDER", 0.05)
+    monkeypatch.setattr("mcptrio.http.client.legacy_sse.POST_ORDER_TIMEOUT", 0.05)
     old = Old(hold=trio.Event())
     async with opened(old.handle) as (channel, _):
         await channel.send([Request(1, "echo", {}), Notification("notifications/cancelled", {"requestId": 1})])
@@ -256,7 +256,7 @@ async def test_post_that_is_answered_late_holds_nobody_up(monkeypatch: pytest.Mo
 
 
 async def test_messages_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcptrio.http.client.legacy_sse.ORDER", 30)
+    monkeypatch.setattr("mcptrio.http.client.legacy_sse.POST_ORDER_TIMEOUT", 30)
 
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "POST":

@@ -17,8 +17,8 @@ import trio.testing
 from mcptrio import ConnectionClosed
 from mcptrio.http.client import websocket
 from mcptrio.http.client.dialing import Dialer
-from mcptrio.http.client.websocket import CLOSING, Pings, WebSocketChannel, open_websocket_channel
-from mcptrio.http.client.websocket_line import STALLED, Line
+from mcptrio.http.client.websocket import CLOSE_TIMEOUT, Pings, WebSocketChannel, open_websocket_channel
+from mcptrio.http.client.websocket_line import WRITE_TIMEOUT, Line
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.serving import MessageLimits
 from tests.http.raw_websocket import (
@@ -157,11 +157,11 @@ async def test_leaving_says_goodbye_even_when_cancelled() -> None:
             lasted[-1] += trio.current_time()
     assert codes == [1000] * 4
     # The server's answer is still read, so there is nothing to wait for.
-    assert max(lasted) < websocket.CLOSING - 1
+    assert max(lasted) < websocket.CLOSE_TIMEOUT - 1
 
 
 async def test_a_server_that_answers_no_close_is_waited_for_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket, "CLOSING", CLOSING)
+    monkeypatch.setattr(websocket, "CLOSE_TIMEOUT", CLOSE_TIMEOUT)
 
     async def ignore(accepted: Accepted) -> None:
         await accepted.open()
@@ -172,7 +172,7 @@ async def test_a_server_that_answers_no_close_is_waited_for_half_a_second(monkey
             async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws"):
                 began = trio.current_time()
         assert trio.current_time() - began > 0.4
-    assert CLOSING == 0.5
+    assert CLOSE_TIMEOUT == 0.5
 
 
 async def test_sending_after_the_end() -> None:
@@ -314,7 +314,7 @@ async def test_a_server_that_reads_nothing_is_given_up(autojump_clock: trio.test
     line, theirs = a_line()
 
     async def read_late() -> None:
-        await trio.sleep(STALLED - 1)
+        await trio.sleep(WRITE_TIMEOUT - 1)
         await theirs.receive_some(10)
 
     async with trio.open_nursery() as nursery:
@@ -324,7 +324,7 @@ async def test_a_server_that_reads_nothing_is_given_up(autojump_clock: trio.test
             await line.send_all(b"x" * 200_000)
 
     # Of a chunk that is not taken as a whole it cannot be told that something of it was.
-    assert trio.current_time() - began == STALLED
+    assert trio.current_time() - began == WRITE_TIMEOUT
     assert line.problem is not None
 
 
@@ -333,7 +333,7 @@ async def test_a_server_that_reads_slowly_is_not_given_up(autojump_clock: trio.t
 
     async def read_slowly() -> None:
         for _ in range(3):
-            await trio.sleep(STALLED - 1)
+            await trio.sleep(WRITE_TIMEOUT - 1)
             for _ in range(64):
                 assert len(await theirs.receive_some(1024)) == 1024
 
@@ -342,7 +342,7 @@ async def test_a_server_that_reads_slowly_is_not_given_up(autojump_clock: trio.t
         began = trio.current_time()
         await line.send_all(b"x" * 3 * 64 * 1024)
 
-    assert trio.current_time() - began > 2 * STALLED
+    assert trio.current_time() - began > 2 * WRITE_TIMEOUT
 
 
 async def test_nothing_follows_half_a_message() -> None:

@@ -26,7 +26,7 @@ from mcptrio.cli.client.client_settings import client_settings
 from mcptrio.cli.install.machine import Machine
 from mcptrio.connecting.targets import Endpoint
 from mcptrio.errors import AuthorizationError, ConfigError
-from mcptrio.http.client.endpoint import Endpoint as URL
+from mcptrio.http.client.endpoint import HTTPEndpoint as URL
 from mcptrio.stores.tokens_file import FileTokenStore
 from mcptrio.stores.tokens_keyring import KeyringTokenStore
 

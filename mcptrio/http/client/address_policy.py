@@ -20,20 +20,20 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.errors import RequestFailed
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.public_addresses import AddressKind, address_kind, parse_address
 
 __all__ = ["AddressPolicy", "check_proxied", "check_url", "resolve"]
 
 _LOCALHOST: Final = "localhost"
-_MOST: Final = 16
+_MAX_ADDRESSES: Final = 16
 """Addresses of a name that are judged; who has more is refused."""
 
 
 def _origins(urls: Sequence[str] | frozenset[str]) -> frozenset[str]:
     if isinstance(urls, str):
         raise TypeError("origins: expected a list of URLs, got a text")
-    return frozenset(Endpoint.parse(url).origin for url in urls)
+    return frozenset(HTTPEndpoint.parse(url).origin for url in urls)
 
 
 @frozen(kw_only=True)
@@ -62,11 +62,11 @@ class AddressPolicy:
         Raises:
             ValueError: one of them is no http or https URL.
         """
-        host = Endpoint.parse(url).host
+        host = HTTPEndpoint.parse(url).host
         return cls(loopback=_is_loopback(host), private=private, origins=frozenset({url, *origins}))
 
 
-def check_url(reach: AddressPolicy, endpoint: Endpoint) -> None:
+def check_url(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     """Judge what is written in a URL.
 
     Raises:
@@ -78,7 +78,7 @@ def check_url(reach: AddressPolicy, endpoint: Endpoint) -> None:
         raise _refused(f"expected an https URL, got {endpoint.name!r}")
 
 
-async def resolve(reach: AddressPolicy, endpoint: Endpoint) -> list[str]:
+async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
     """The addresses of an endpoint, all of which may be connected to.
 
     Raises:
@@ -91,14 +91,14 @@ async def resolve(reach: AddressPolicy, endpoint: Endpoint) -> list[str]:
         reason = error.strerror if isinstance(error, OSError) else None
         raise _refused(f"cannot connect to {endpoint.authority}: {reason or 'there is no such name'}") from error
     addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
-    if not 0 < len(addresses) <= _MOST:
-        raise _refused(f"{endpoint.authority}: expected 1 to {_MOST} addresses, got {len(addresses)}")
+    if not 0 < len(addresses) <= _MAX_ADDRESSES:
+        raise _refused(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
     for address in addresses:
         _judge(reach, endpoint, address)
     return addresses
 
 
-async def check_proxied(reach: AddressPolicy, endpoint: Endpoint) -> None:
+async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     """Judge the addresses of a host that a proxy will connect to, as far as they are known here.
 
     Behind a proxy names often do not resolve; what they mean is then the proxy's to say.
@@ -114,7 +114,7 @@ async def check_proxied(reach: AddressPolicy, endpoint: Endpoint) -> None:
         _judge(reach, endpoint, str(address[4][0]))
 
 
-def _judge(reach: AddressPolicy, endpoint: Endpoint, address: str) -> None:
+def _judge(reach: AddressPolicy, endpoint: HTTPEndpoint, address: str) -> None:
     if endpoint.origin in reach.origins:
         return
     kind = address_kind(parse_address(address))

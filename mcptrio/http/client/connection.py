@@ -19,17 +19,17 @@ import trio
 from mcptrio.errors import ConnectionClosed, RequestFailed
 from mcptrio.http.headers import Headers
 
-__all__ = ["ClientConnection", "HTTPResponse"]
+__all__ = ["HTTPClientConnection", "HTTPResponse"]
 
-_CHUNK: Final = 64 * 1024
-_HEAD: Final = 64 * 1024
+_MAX_READ_BYTES: Final = 64 * 1024
+_MAX_HEAD_BYTES: Final = 64 * 1024
 """Bytes of a response's head, of a chunk's and of the trailers; what comes with one read may pass."""
-_INTERIM: Final = 100
+_MAX_INTERIM_RESPONSES: Final = 100
 """Responses before the one that counts: 100 Continue, 103 Early Hints; a few are usual."""
 _CLOSED_HERE: Final = "the client has closed the connection"
 
 
-class ClientConnection:
+class HTTPClientConnection:
     """
     Args:
         stream: what HTTP is spoken on.
@@ -39,7 +39,7 @@ class ClientConnection:
     def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
         self._stream = stream
         self._socket = bottom.socket
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self.idle_since = 0.0
         """Trio's time of the end of the last response."""
 
@@ -50,7 +50,7 @@ class ClientConnection:
         headers: list[tuple[bytes, bytes]],
         body: bytes,
         *,
-        release: Callable[[ClientConnection], None],
+        release: Callable[[HTTPClientConnection], None],
     ) -> HTTPResponse:
         """Send a request and wait for the head of its response.
 
@@ -124,10 +124,10 @@ class ClientConnection:
         self._socket.close()
 
     async def _head(self) -> h11.Response:
-        for _ in range(_INTERIM + 1):
+        for _ in range(_MAX_INTERIM_RESPONSES + 1):
             if isinstance(event := await self._next(), h11.Response):
                 return event
-        raise RequestFailed(f"more than {_INTERIM} informational responses came, and no answer")
+        raise RequestFailed(f"more than {_MAX_INTERIM_RESPONSES} informational responses came, and no answer")
 
     async def _next(self) -> h11.Event | type[h11.PAUSED]:
         while True:
@@ -138,7 +138,7 @@ class ClientConnection:
             if event is not h11.NEED_DATA:
                 return event  # type: ignore[return-value]  # h11's sentinels are classes
             try:
-                data = await self._stream.receive_some(_CHUNK)
+                data = await self._stream.receive_some(_MAX_READ_BYTES)
             except trio.BrokenResourceError as error:
                 raise _failed("the connection broke before the answer was complete", error) from error
             except trio.ClosedResourceError as error:
@@ -159,12 +159,12 @@ class HTTPResponse:
     __slots__ = ("_connection", "_ended", "_release", "headers", "secrets", "status")
 
     def __init__(
-        self, connection: ClientConnection, head: h11.Response, release: Callable[[ClientConnection], None]
+        self, connection: HTTPClientConnection, head: h11.Response, release: Callable[[HTTPClientConnection], None]
     ) -> None:
         self.status = head.status_code
         self.secrets: Sequence[str] = ()
         self.headers = Headers(head.headers)
-        self._connection: ClientConnection | None = connection
+        self._connection: HTTPClientConnection | None = connection
         self._release = release
         self._ended = False
 

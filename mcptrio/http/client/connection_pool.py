@@ -2,7 +2,7 @@
 
 Owned by a link or channel, which makes it before its nursery and closes it after.
 The one rule: nobody waits for a connection. Each request has one of its own, so streams that live for hours starve no
-call; how many there are is bounded by who calls, and idle ones by :data:`IDLE`.
+call; how many there are is bounded by who calls, and idle ones by :data:`MAX_IDLE_CONNECTIONS`.
 
 Source: RFC 9112 sections 9.3 and 9.4.
 """
@@ -14,32 +14,32 @@ from typing import Final, TypeAlias
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.http.client.connection import ClientConnection, HTTPResponse
+from mcptrio.http.client.connection import HTTPClientConnection, HTTPResponse
 from mcptrio.http.client.dialing import Dialer, Dialing
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 
-__all__ = ["Connections", "RawHeaders"]
+__all__ = ["ConnectionPool", "RawHeaders"]
 
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
-IDLE: Final = 32
+MAX_IDLE_CONNECTIONS: Final = 32
 """Idle connections that are kept; the oldest goes first."""
-IDLE_SECONDS: Final = 4.0
+IDLE_TIMEOUT: Final = 4.0
 """How long an idle one is good. Uvicorn, Hypercorn and Node close theirs after 5 seconds; a request that crosses the
 close on the wire is lost, and whether it was served nobody knows."""
 
 
-class Connections:
+class ConnectionPool:
     """
     Raises:
         ConfigError: the environment names a proxy that cannot be used.
     """
 
-    def __init__(self, endpoint: Endpoint, dialing: Dialing) -> None:
+    def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing) -> None:
         self._dialer = Dialer(endpoint, dialing)
-        self._idle: list[ClientConnection] = []
+        self._idle: list[HTTPClientConnection] = []
         """The one used last comes last, and is used next."""
-        self._busy: set[ClientConnection] = set()
+        self._busy: set[HTTPClientConnection] = set()
         self._dialing: set[trio.CancelScope] = set()
         self._reason: str | None = None
         proxy = self._dialer.forwarded
@@ -92,9 +92,9 @@ class Connections:
         while self._idle:
             self._idle.pop().close()
 
-    def _take(self) -> ClientConnection | None:
+    def _take(self) -> HTTPClientConnection | None:
         """An idle connection that is still good."""
-        oldest = trio.current_time() - IDLE_SECONDS
+        oldest = trio.current_time() - IDLE_TIMEOUT
         while self._idle:
             connection = self._idle.pop()
             if connection.idle_since >= oldest and connection.is_open():
@@ -102,13 +102,13 @@ class Connections:
             connection.close()
         return None
 
-    async def _dial(self) -> ClientConnection:
+    async def _dial(self) -> HTTPClientConnection:
         if self._reason is not None:
             raise ConnectionClosed(self._reason)
         with trio.CancelScope() as scope:
             self._dialing.add(scope)
             try:
-                connection = ClientConnection(*await self._dialer.dial())
+                connection = HTTPClientConnection(*await self._dialer.dial())
             finally:
                 self._dialing.discard(scope)
             if not scope.cancel_called:
@@ -116,7 +116,7 @@ class Connections:
             connection.close()
         raise ConnectionClosed("the client has closed the connection")
 
-    def _release(self, connection: ClientConnection) -> None:
+    def _release(self, connection: HTTPClientConnection) -> None:
         self._busy.discard(connection)
         if self._reason is not None or not connection.renew():
             connection.close()
@@ -124,7 +124,7 @@ class Connections:
         now = trio.current_time()
         connection.idle_since = now
         self._idle.append(connection)
-        while len(self._idle) > IDLE or self._idle[0].idle_since < now - IDLE_SECONDS:
+        while len(self._idle) > MAX_IDLE_CONNECTIONS or self._idle[0].idle_since < now - IDLE_TIMEOUT:
             self._idle.pop(0).close()
 
 

@@ -26,16 +26,16 @@ from attrs import frozen
 
 from mcptrio.errors import ConfigError, RequestFailed
 from mcptrio.http.client.address_policy import AddressPolicy, check_proxied, resolve
-from mcptrio.http.client.endpoint import Endpoint, shown_url
+from mcptrio.http.client.endpoint import HTTPEndpoint, shown_url
 from mcptrio.http.client.tls import system_trust
 
 __all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
 
 _LOOPBACK: Final = "localhost"
-_CHUNK: Final = 16 * 1024
-_HEAD: Final = 64 * 1024
+_MAX_READ_BYTES: Final = 16 * 1024
+_MAX_HEAD_BYTES: Final = 64 * 1024
 """Bytes of a proxy's answer."""
-_NEXT: Final = 2.0
+_NEXT_ADDRESS_INTERVAL: Final = 2.0
 """Seconds until another address of the same host is tried, where addresses were judged beforehand: the usual reason is
 IPv6 that leads nowhere. Where they were not, Trio tries them side by side."""
 _PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
@@ -69,7 +69,7 @@ class Dialer:
         ConfigError: the environment names a proxy that cannot be used.
     """
 
-    def __init__(self, endpoint: Endpoint, dialing: Dialing, *, tunnels: bool = False) -> None:
+    def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing, *, tunnels: bool = False) -> None:
         self._endpoint = endpoint
         self._dialing = dialing
         self._tunnels = tunnels or endpoint.scheme == "https"
@@ -77,7 +77,7 @@ class Dialer:
         self._proxy = find_proxy(endpoint, os.environ) if dialing.trust_env else None
 
     @property
-    def forwarded(self) -> Endpoint | None:
+    def forwarded(self) -> HTTPEndpoint | None:
         """The proxy that wants to see whole requests; with TLS it sees only a tunnel."""
         return None if self._tunnels else self._proxy
 
@@ -100,7 +100,7 @@ class Dialer:
             return stream, bottom
         raise _failed(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
 
-    async def _connect(self, peer: Endpoint) -> trio.SocketStream:
+    async def _connect(self, peer: HTTPEndpoint) -> trio.SocketStream:
         reach = self._dialing.reach
         hosts = [peer.host]
         if reach is not None and self._proxy is not None:
@@ -129,7 +129,7 @@ class Dialer:
             stream = await self._secure(stream, self._endpoint)
         return stream
 
-    async def _secure(self, stream: trio.abc.Stream, peer: Endpoint) -> trio.abc.Stream:
+    async def _secure(self, stream: trio.abc.Stream, peer: HTTPEndpoint) -> trio.abc.Stream:
         if self._tls is None:
             self._tls = system_trust(trust_env=self._dialing.trust_env)
         # https_compatible: most servers close without TLS's own goodbye; HTTP says itself where a message ends.
@@ -141,7 +141,7 @@ class Dialer:
         return secured
 
 
-def find_proxy(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint | None:
+def find_proxy(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> HTTPEndpoint | None:
     """The proxy that an environment names for an endpoint.
 
     Raises:
@@ -151,7 +151,7 @@ def find_proxy(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint |
     if not url or _is_local(endpoint.host) or _is_exempt(endpoint, environment):
         return None
     try:
-        return Endpoint.parse(url if "://" in url else f"http://{url}")
+        return HTTPEndpoint.parse(url if "://" in url else f"http://{url}")
     except ValueError as error:
         raise ConfigError(f"{variable}: expected an http or https URL, got {shown_url(url)}") from error
 
@@ -173,7 +173,7 @@ def _is_local(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-def _is_exempt(endpoint: Endpoint, environment: Mapping[str, str]) -> bool:
+def _is_exempt(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> bool:
     """Whether ``NO_PROXY`` names it: a domain with all below it, an address, a network, each with or without port."""
     address = _address(endpoint.host)
     for entry in _no_proxy(environment):
@@ -222,7 +222,7 @@ async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
     """
     *firsts, last = hosts
     for host in firsts:
-        with trio.move_on_after(_NEXT):
+        with trio.move_on_after(_NEXT_ADDRESS_INTERVAL):
             try:
                 return await trio.open_tcp_stream(host, port)
             except OSError:
@@ -230,7 +230,7 @@ async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
     return await trio.open_tcp_stream(last, port)
 
 
-async def _tunnel(stream: trio.abc.Stream, proxy: Endpoint, endpoint: Endpoint) -> None:
+async def _tunnel(stream: trio.abc.Stream, proxy: HTTPEndpoint, endpoint: HTTPEndpoint) -> None:
     """Have a proxy connect us through.
 
     Raises:
@@ -241,13 +241,13 @@ async def _tunnel(stream: trio.abc.Stream, proxy: Endpoint, endpoint: Endpoint) 
     headers = [("Host", there)]
     if proxy.authorization is not None:
         headers.append(("Proxy-Authorization", proxy.authorization))
-    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_HEAD)
+    connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
     request = h11.Request(method="CONNECT", target=there, headers=headers)
     try:
         await stream.send_all((connection.send(request) or b"") + (connection.send(h11.EndOfMessage()) or b""))
         while not isinstance(event := connection.next_event(), h11.Response):
             if event is h11.NEED_DATA:
-                connection.receive_data(bytes(await stream.receive_some(_CHUNK)))
+                connection.receive_data(bytes(await stream.receive_some(_MAX_READ_BYTES)))
     except (trio.BrokenResourceError, h11.RemoteProtocolError) as error:
         raise _failed(f"the proxy {proxy.authority} gave no answer that can be read: {_reason(error)}") from error
     if not 200 <= event.status_code < 300:

@@ -1,8 +1,8 @@
 """The URL of an HTTP server, taken apart once.
 
 Made by the links and channels of a client; the dialer reads where to connect to, the connections what to ask for.
-The one rule: what may be secret, the userinfo and the query, never gets into :attr:`Endpoint.name`, which is what logs
-and errors say.
+The one rule: what may be secret, the userinfo and the query, never gets into :attr:`HTTPEndpoint.name`, which is what
+logs and errors say.
 
 Source: RFC 3986; RFC 9110 sections 4.2 and 7.2; RFC 7617 section 2; RFC 6454 section 4.
 """
@@ -16,22 +16,22 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from attrs import field, frozen
 
-__all__ = ["Endpoint", "shown_url"]
+__all__ = ["HTTPEndpoint", "shown_url"]
 
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _HTTP: Final = ("http", "https")
-_LONGEST: Final = 8192
+_MAX_URL_CHARS: Final = 8192
 """Characters of a URL."""
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
 """``urlsplit`` drops some of these without a word, so that others would read another URL than we do."""
 _AS_IS: Final = "/%:@!$&'()*+,;=~?"
 """What a path or query may hold beside letters, digits and ``-._``; everything else is percent-encoded."""
-_SHOWN: Final = 200
+_MAX_QUOTED_CHARS: Final = 200
 """Characters of a URL that errors repeat."""
 
 
 @frozen(kw_only=True)
-class Endpoint:
+class HTTPEndpoint:
     """Where requests go. Made by :meth:`parse`."""
 
     scheme: str
@@ -45,7 +45,7 @@ class Endpoint:
     """The value of ``Authorization`` that the URL's userinfo stands for."""
 
     @classmethod
-    def parse(cls, url: str, schemes: tuple[str, str] = _HTTP) -> Endpoint:
+    def parse(cls, url: str, schemes: tuple[str, str] = _HTTP) -> HTTPEndpoint:
         """
         Args:
             schemes: one of which is expected: ``("ws", "wss")`` for a WebSocket.
@@ -54,8 +54,8 @@ class Endpoint:
             ValueError: not a URL of such a scheme with a host; the message does not repeat credentials or the query.
         """
         expected = " or ".join(f"{scheme}://host/path" for scheme in schemes)
-        if len(url) > _LONGEST:
-            raise ValueError(f"url: expected at most {_LONGEST} characters, got {len(url)}")
+        if len(url) > _MAX_URL_CHARS:
+            raise ValueError(f"url: expected at most {_MAX_URL_CHARS} characters, got {len(url)}")
         if _UNSAFE.search(url):
             raise ValueError("url: expected no spaces, backslashes or control characters in it")
         try:
@@ -95,7 +95,7 @@ class Endpoint:
         """For logs and errors: the URL without credentials and query."""
         return self.origin + self.target.partition("?")[0]
 
-    def join(self, reference: str) -> Endpoint:
+    def join(self, reference: str) -> HTTPEndpoint:
         """The endpoint that a URI of the server means, which may be relative.
 
         Raises:
@@ -103,28 +103,28 @@ class Endpoint:
         """
         if _UNSAFE.search(reference):
             raise ValueError("expected a URI, got one with spaces, backslashes or control characters in it")
-        other = Endpoint.parse(urljoin(self.url, reference))
+        other = HTTPEndpoint.parse(urljoin(self.url, reference))
         if other.origin != self.origin:
-            raise ValueError(f"expected a URI of {self.origin}, got one of {other.origin[:_SHOWN]}")
+            raise ValueError(f"expected a URI of {self.origin}, got one of {other.origin[:_MAX_QUOTED_CHARS]}")
         return other
 
 
 def shown_url(url: str) -> str:
     """Any text that should be a URL, for an error: bounded, on one line, without userinfo, query and fragment."""
     try:
-        return _shown(Endpoint.parse(url).name)
+        return _shown(HTTPEndpoint.parse(url).name)
     except ValueError:
         return _mangled(url)
 
 
 def _mangled(url: str) -> str:
     """What is no URL, without anything that might have been meant as a secret."""
-    text = re.split(r"[?#]", url[: 4 * _SHOWN], maxsplit=1)[0]
+    text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
     return _shown(text.rpartition("@")[2])
 
 
 def _shown(text: str) -> str:
-    return repr(text[:_SHOWN] + "…" if len(text) > _SHOWN else text)
+    return repr(text[:_MAX_QUOTED_CHARS] + "…" if len(text) > _MAX_QUOTED_CHARS else text)
 
 
 def _ascii_host(host: str) -> str:

@@ -21,16 +21,16 @@ from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
 from mcptrio.protocol.sse import SSEDecoder
 
-__all__ = ["LONGEST", "Bookmark", "EventStream"]
+__all__ = ["MAX_RETRY_SECONDS", "Bookmark", "EventStream"]
 
-LONGEST_ID: Final = 4096
+MAX_ID_CHARS: Final = 4096
 """Characters of an event id; a longer one, or one with control characters, cannot be sent back in a header."""
 
-PAUSE: Final = 1.0
+DEFAULT_RETRY_SECONDS: Final = 1.0
 """Seconds before coming back where the server has not said how long to wait."""
-SHORTEST: Final = 0.1
+MIN_RETRY_SECONDS: Final = 0.1
 """Seconds of a pause, whatever the server says."""
-LONGEST: Final = 30.0
+MAX_RETRY_SECONDS: Final = 30.0
 """Seconds of a pause, whatever the server says, and however often it was in vain."""
 
 
@@ -49,11 +49,11 @@ class Bookmark:
         """Seconds until the next attempt: what the server said, or twice as long after each one in vain."""
         if self.retry_ms is None:
             # Spread, so that the clients of a server that restarts do not all come back in the same moment.
-            wanted = spread(PAUSE)
+            wanted = spread(DEFAULT_RETRY_SECONDS)
         else:
             wanted = self.retry_ms / 1000
-        backoff = spread(PAUSE * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
-        return min(max(wanted, backoff, SHORTEST), LONGEST)
+        backoff = spread(DEFAULT_RETRY_SECONDS * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
+        return min(max(wanted, backoff, MIN_RETRY_SECONDS), MAX_RETRY_SECONDS)
 
 
 class EventStream:
@@ -90,7 +90,7 @@ class EventStream:
         except RemoteProtocolError as error:
             raise RequestFailed(str(error), status=self._response.status) from error
         if id := self._decoder.last_event_id:
-            sendable = len(id) <= LONGEST_ID and id.isprintable() and id == id.strip()
+            sendable = len(id) <= MAX_ID_CHARS and id.isprintable() and id == id.strip()
             self._bookmark.last_event_id = id if sendable else ""
         if self._decoder.retry is not None:
             self._bookmark.retry_ms = self._decoder.retry

@@ -18,14 +18,14 @@ from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.errors import RequestFailed
 from mcptrio.http.client.address_policy import AddressPolicy, check_url
 from mcptrio.http.client.connection import HTTPResponse
-from mcptrio.http.client.connection_pool import Connections
+from mcptrio.http.client.connection_pool import ConnectionPool
 from mcptrio.http.client.dialing import Dialing
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 
 __all__ = ["Fetcher"]
 
-_BYTES: Final = 256 * 1024
-_SECONDS: Final = 10.0
+_MAX_BODY_BYTES: Final = 256 * 1024
+_FETCH_TIMEOUT: Final = 10.0
 _AGENT: Final = (b"User-Agent", b"mcptrio")
 """Without one, some firewalls take a client for an attack."""
 
@@ -46,8 +46,8 @@ class Fetcher:
         *,
         tls: ssl.SSLContext | None = None,
         trust_env: bool = True,
-        max_bytes: int = _BYTES,
-        seconds: float = _SECONDS,
+        max_bytes: int = _MAX_BODY_BYTES,
+        seconds: float = _FETCH_TIMEOUT,
     ) -> None:
         self._reach = reach
         self._dialing = Dialing(connect_timeout=seconds, trust_env=trust_env, tls=tls, reach=reach)
@@ -62,7 +62,7 @@ class Fetcher:
             ConfigError: the environment names a proxy that cannot be used.
         """
         try:
-            endpoint = Endpoint.parse(request.url)
+            endpoint = HTTPEndpoint.parse(request.url)
         except ValueError as error:
             raise RequestFailed(str(error), delivered=False) from error
         check_url(self._reach, endpoint)
@@ -70,8 +70,8 @@ class Fetcher:
             return await self._fetch(endpoint, request)
         raise RequestFailed(f"expected an answer of {endpoint.name} within {self._seconds:g} seconds, got none")
 
-    async def _fetch(self, endpoint: Endpoint, request: FetchRequest) -> FetchResponse:
-        connections = Connections(endpoint, self._dialing)
+    async def _fetch(self, endpoint: HTTPEndpoint, request: FetchRequest) -> FetchResponse:
+        connections = ConnectionPool(endpoint, self._dialing)
         try:
             headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()]
             response = await connections.ask(request.method, endpoint.target, [_AGENT, *headers], request.body)
@@ -83,7 +83,7 @@ class Fetcher:
         finally:
             connections.close("the answer was read")
 
-    async def _body(self, endpoint: Endpoint, response: HTTPResponse) -> bytes:
+    async def _body(self, endpoint: HTTPEndpoint, response: HTTPResponse) -> bytes:
         if (coding := response.headers.get("content-encoding", "identity").lower()) != "identity":
             # None was asked for, and a small body can become a huge one.
             raise RequestFailed(

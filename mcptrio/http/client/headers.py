@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mcptrio.http.client.connection_pool import RawHeaders
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.headers import EVENT_STREAM, JSON
 from mcptrio.http.param_headers import NAMES, encode_value, follow
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
@@ -56,9 +56,9 @@ _OURS_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
 _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
 """What the protocol sends beside ``Mcp-`` headers."""
-_SHORTEST: Final = 6
+_MIN_SECRET_CHARS: Final = 6
 """Characters; a shorter value stands in too many texts by chance."""
-_LARGEST: Final = 2**64
+_MAX_INTEGER: Final = 2**64
 """Integers beyond are written as null, so no header repeats them."""
 
 
@@ -74,7 +74,7 @@ def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
             continue
         text = value.decode("latin-1")
         found |= {text, text.partition(" ")[2]}
-    return tuple(sorted((each for each in found if len(each) >= _SHORTEST), key=len, reverse=True))
+    return tuple(sorted((each for each in found if len(each) >= _MIN_SECRET_CHARS), key=len, reverse=True))
 
 
 class ClientHeaders:
@@ -87,7 +87,7 @@ class ClientHeaders:
         ValueError: one of them is no header, or is not the user's to say; or there are two sources of credentials.
     """
 
-    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
+    def __init__(self, endpoint: HTTPEndpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
         self._every = _every(endpoint, headers)
         sources = (authorized, endpoint.authorization is not None, any(name.lower() == _AUTH for name in headers))
         if sum(sources) > 1:
@@ -142,7 +142,7 @@ class ClientHeaders:
         return [*self._every, *_of_session(revision, session)]
 
 
-def _every(endpoint: Endpoint, headers: Mapping[str, str]) -> RawHeaders:
+def _every(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
     every = {"user-agent": (b"User-Agent", b"mcptrio")}
     for name, value in headers.items():
         lowered = name.lower()
@@ -182,7 +182,7 @@ def _mirroring(message: Request | Notification, mirrored: Mapping[str, tuple[str
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         # Anything but a scalar does not fit the schema, which the server says better than a header can.
-        if isinstance(value, str) or (isinstance(value, int) and abs(value) < _LARGEST):
+        if isinstance(value, str) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
             headers.append((f"Mcp-Param-{header}".encode(), _encoded(value)))
     return headers
 

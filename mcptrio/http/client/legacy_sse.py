@@ -3,7 +3,7 @@
 Opened by the client for a server that knows nothing younger: a GET gives a stream, whose first event says where to POST
 to; every message of the server comes on that stream.
 The one rule: messages go only to the origin the stream came from, and in their order as far as the server lets them:
-the next POST begins when the one before has been taken in, or has not within :data:`ORDER` seconds.
+the next POST begins when the one before has been taken in, or has not within :data:`POST_ORDER_TIMEOUT` seconds.
 
 A message that is refused breaks nothing else: a request is answered in the server's place, of anything else a warning
 is logged. The channel ends with its stream, or when the server has forgotten it.
@@ -32,7 +32,7 @@ from mcptrio.errors import (
 )
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialing
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import ClientHeaders
 from mcptrio.http.client.requests import LEFT, HTTPRequests
 from mcptrio.http.client.responses import finish, read_refusal
@@ -46,13 +46,13 @@ __all__ = ["SSEChannel", "open_sse_channel"]
 
 _log = logging.getLogger("mcptrio.http.client")
 
-ORDER: Final = 1.0
+POST_ORDER_TIMEOUT: Final = 1.0
 """Seconds for which a POST holds up the next one. Some servers answer it only when the request has been served, and
 what would cancel the request must not have to wait for that."""
-POSTS: Final = 64
+MAX_POSTS: Final = 64
 """POSTs under way; the next one waits."""
 
-_ARRIVED: Final = 16
+_MAX_ARRIVED_READS: Final = 16
 """Reads whose messages wait to be received; the server then waits until there is room."""
 _GONE: Final = (404, 410)
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -71,8 +71,8 @@ class SSEChannel:
         self._headers = headers.of_plain_post()
         self._stream = stream
         self._nursery = nursery
-        self._room = trio.Semaphore(POSTS)
-        self._arriving, self._arrived = trio.open_memory_channel[list[Incoming]](_ARRIVED)
+        self._room = trio.Semaphore(MAX_POSTS)
+        self._arriving, self._arrived = trio.open_memory_channel[list[Incoming]](_MAX_ARRIVED_READS)
         self._ended = False
         self._broken: str | None = None
         """Why it ended, if not because the server closed its stream in an orderly way."""
@@ -98,7 +98,7 @@ class SSEChannel:
                 raise ConnectionClosed(self._broken or "the server has closed its stream")
             answered = trio.Event()
             self._nursery.start_soon(self._post, item, answered)
-            with trio.move_on_after(ORDER):
+            with trio.move_on_after(POST_ORDER_TIMEOUT):
                 await answered.wait()
 
     async def aclose(self) -> None:
@@ -174,7 +174,7 @@ class _Stream:
         """What came with the event that was waited for."""
         self.target = ""
 
-    async def begin(self, endpoint: Endpoint) -> None:
+    async def begin(self, endpoint: HTTPEndpoint) -> None:
         """Wait for the event that says where to POST to.
 
         Raises:
@@ -240,7 +240,7 @@ async def open_sse_channel(
         ValueError: the URL or a header is none, or there are two sources of credentials.
         ConfigError: the environment names a proxy that cannot be used.
     """
-    endpoint = Endpoint.parse(url)
+    endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)
     requests = HTTPRequests(endpoint, dialing, auth)
     try:

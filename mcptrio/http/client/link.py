@@ -27,10 +27,10 @@ from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFailed, SessionLost
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialing
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.event_stream import Bookmark
 from mcptrio.http.client.headers import INITIALIZE, ClientHeaders
-from mcptrio.http.client.listening import Listening
+from mcptrio.http.client.listening import GETStream
 from mcptrio.http.client.requests import LEFT, HTTPRequests
 from mcptrio.http.client.responses import Answer, AnswerReader, finish, read_refusal
 from mcptrio.http.client.resumption import resume
@@ -43,9 +43,9 @@ __all__ = ["HTTPLink", "open_http_link"]
 
 _log = logging.getLogger("mcptrio.http.client")
 
-GOODBYE: Final = 2.0
+CLOSE_TIMEOUT: Final = 2.0
 """Seconds for ending the session when the link is left."""
-FIRST_HEARD: Final = 1.0
+STREAM_OPEN_TIMEOUT: Final = 1.0
 """Seconds the first requests of a session wait for the answer to the GET of the stream of unasked messages; some
 servers send no headers before the first event."""
 
@@ -171,7 +171,7 @@ class HTTPLink:
         Many servers ask on the stream of unasked messages, and lose what they ask before it is there.
         """
         heard = self._heard
-        with trio.move_on_after(FIRST_HEARD):
+        with trio.move_on_after(STREAM_OPEN_TIMEOUT):
             await heard.wait()
         heard.set()
 
@@ -188,7 +188,7 @@ class HTTPLink:
         raise SessionLost(_FORGOTTEN)
 
     async def aclose(self) -> None:
-        """Break off what is under way, end the session, close everything. Bounded by :data:`GOODBYE`."""
+        """Break off what is under way, end the session, close everything. Bounded by :data:`CLOSE_TIMEOUT`."""
         self._closed.set()
         self._ended.set()
         self._listening.cancel()
@@ -301,7 +301,7 @@ class HTTPLink:
             return
         session.lost = True
         headers = self._headers.of_delete(self._revision, session=session.id)
-        with trio.move_on_after(GOODBYE):
+        with trio.move_on_after(CLOSE_TIMEOUT):
             try:
                 await self._requests.part("DELETE", headers)
             except (RequestFailed, ConnectionClosed, AuthorizationError) as error:
@@ -321,7 +321,7 @@ class HTTPLink:
                 self._lose(session)
 
         with scope:
-            await Listening(get, self._receive, self._limits, lost=lost).run()
+            await GETStream(get, self._receive, self._limits, lost=lost).run()
 
 
 @asynccontextmanager
@@ -336,7 +336,7 @@ async def open_http_link(
 ) -> AsyncIterator[HTTPLink]:
     """A link to a server. Connects when the first message is sent, not before.
 
-    On leaving, requests under way get ConnectionClosed, and the session is ended, within :data:`GOODBYE` seconds.
+    On leaving, requests under way get ConnectionClosed, and the session is ended, within :data:`CLOSE_TIMEOUT` seconds.
 
     Args:
         url: ``http`` or ``https``. Credentials in it become Basic authorization, and are shown nowhere.
@@ -349,7 +349,7 @@ async def open_http_link(
         ValueError: the URL or a header is none, or there are two sources of credentials.
         ConfigError: the environment names a proxy that cannot be used.
     """
-    endpoint = Endpoint.parse(url)
+    endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)
     requests = HTTPRequests(endpoint, dialing, auth)
     async with trio.open_nursery() as nursery:

@@ -18,17 +18,17 @@ import trio
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.http.client.connection import HTTPResponse
-from mcptrio.http.client.event_stream import LONGEST, Bookmark, EventStream
+from mcptrio.http.client.event_stream import MAX_RETRY_SECONDS, Bookmark, EventStream
 from mcptrio.http.client.responses import read_retry_after
 from mcptrio.http.headers import EVENT_STREAM
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Batch, Incoming, Notification, Request
 
-__all__ = ["LIVED", "Get", "Listening", "is_temporary"]
+__all__ = ["MIN_STREAM_SECONDS", "GETStream", "Get", "is_temporary"]
 
 _log = logging.getLogger("mcptrio.http.client")
 
-LIVED: Final = 5.0
+MIN_STREAM_SECONDS: Final = 5.0
 """Seconds after which a stream that ends without a message was a good one all the same."""
 _FOR_NOW: Final = frozenset({408, 409, 425, 429})
 """Refusals that do not say the server has no such stream. 409: it has not noticed yet that the last one is gone."""
@@ -37,7 +37,7 @@ Get: TypeAlias = Callable[[Bookmark], Awaitable[HTTPResponse]]
 """Sends a GET that goes on at a bookmark."""
 
 
-class Listening:
+class GETStream:
     """
     Args:
         get: opens the stream.
@@ -69,9 +69,9 @@ class Listening:
                     brought = False if error.status is None or is_temporary(error.status) else None
                 if brought is None:
                     return
-                lived = trio.current_time() - began >= LIVED
+                lived = trio.current_time() - began >= MIN_STREAM_SECONDS
                 self._bookmark.failures = 0 if brought or lived else self._bookmark.failures + 1
-                await trio.sleep(max(self._bookmark.pause(), min(self._retry_after, LONGEST)))
+                await trio.sleep(max(self._bookmark.pause(), min(self._retry_after, MAX_RETRY_SECONDS)))
                 self._retry_after = 0.0
         except AuthorizationError as error:
             _log.warning("the server's notifications are no longer received: %s", error)

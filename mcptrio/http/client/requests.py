@@ -12,15 +12,15 @@ from typing import Final
 from mcptrio.abc import ClientAuth
 from mcptrio.errors import ConnectionClosed
 from mcptrio.http.client.connection import HTTPResponse
-from mcptrio.http.client.connection_pool import Connections, RawHeaders
+from mcptrio.http.client.connection_pool import ConnectionPool, RawHeaders
 from mcptrio.http.client.dialing import Dialing
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import secrets_in
 from mcptrio.http.client.responses import read_refusal
 
-__all__ = ["AGAIN", "LEFT", "HTTPRequests"]
+__all__ = ["LEFT", "MAX_RETRIES", "HTTPRequests"]
 
-AGAIN: Final = 4
+MAX_RETRIES: Final = 4
 """How often, at most: what counts more finely is the credentials' own."""
 _AUTHORIZATION: Final = b"authorization"
 LEFT: Final = "the client has closed the connection"
@@ -32,9 +32,9 @@ class HTTPRequests:
         ConfigError: the environment names a proxy that cannot be used.
     """
 
-    def __init__(self, endpoint: Endpoint, dialing: Dialing, auth: ClientAuth | None) -> None:
+    def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing, auth: ClientAuth | None) -> None:
         self._endpoint = endpoint
-        self._connections = Connections(endpoint, dialing)
+        self._connections = ConnectionPool(endpoint, dialing)
         self._auth = auth
         self._stopped = False
 
@@ -53,7 +53,7 @@ class HTTPRequests:
         """
         target = self._endpoint.target if target is None else target
         credentials = await self._credentials(method, target)
-        for _ in range(AGAIN):
+        for _ in range(MAX_RETRIES):
             response = await self._ask_once(method, target, [*headers, *credentials], body)
             if self._auth is None or response.status not in (401, 403):
                 return response

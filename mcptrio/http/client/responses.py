@@ -38,19 +38,19 @@ from mcptrio.protocol.messages import (
     Response,
 )
 
-__all__ = ["EXPLAINED", "Answer", "AnswerReader", "finish", "read_refusal", "read_retry_after", "refusal"]
+__all__ = ["MAX_ERROR_BODY_BYTES", "Answer", "AnswerReader", "finish", "read_refusal", "read_retry_after", "refusal"]
 
 _log = logging.getLogger("mcptrio.http.client")
 
 Answer: TypeAlias = Response | ErrorResponse
 
-EXPLAINED: Final = 64 * 1024
+MAX_ERROR_BODY_BYTES: Final = 64 * 1024
 """Bytes of the body of a refusal that are read."""
-EXPLAINED_WITHIN: Final = 5.0
+ERROR_BODY_TIMEOUT: Final = 5.0
 """Seconds in which they have to come; the status is known without them."""
-LINGER: Final = 1.0
+LINGER_TIMEOUT: Final = 1.0
 """Seconds a response may take to end after what was wanted of it."""
-_SHOWN: Final = 200
+_MAX_QUOTED_CHARS: Final = 200
 """Characters of a server's text that an error repeats."""
 
 
@@ -176,8 +176,8 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
     """
     body = bytearray()
     try:
-        with trio.move_on_after(EXPLAINED_WITHIN):
-            while len(body) < EXPLAINED and (data := await response.read()):
+        with trio.move_on_after(ERROR_BODY_TIMEOUT):
+            while len(body) < MAX_ERROR_BODY_BYTES and (data := await response.read()):
                 body += data
     except RequestFailed:
         pass  # it broke off; the status says enough
@@ -229,7 +229,7 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 async def finish(response: HTTPResponse) -> None:
     """Read the rest of a response, of which nothing more is wanted, so that its connection can be used again."""
     try:
-        with trio.move_on_after(LINGER):
+        with trio.move_on_after(LINGER_TIMEOUT):
             while await response.read():
                 pass
     except (RequestFailed, ConnectionClosed):
@@ -272,6 +272,6 @@ def _unreadable(message: str) -> RequestFailed:
 
 def _one_line(text: str) -> str:
     """Somebody else's text for an error: bounded, on one line, nothing in it that steers a terminal."""
-    words = " ".join(text[: 4 * _SHOWN].split())
+    words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
-    return line[:_SHOWN] + "…" if len(line) > _SHOWN else line
+    return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line

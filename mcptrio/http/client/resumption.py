@@ -16,13 +16,13 @@ import trio
 
 from mcptrio.errors import ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.http.client.connection import HTTPResponse
-from mcptrio.http.client.listening import LIVED, Get, is_temporary
+from mcptrio.http.client.listening import MIN_STREAM_SECONDS, Get, is_temporary
 from mcptrio.http.client.requests import LEFT
 from mcptrio.http.client.responses import Answer, AnswerReader, read_refusal
 
 __all__ = ["resume"]
 
-ATTEMPTS: Final = 6
+MAX_ATTEMPTS: Final = 6
 """How often in a row a stream is asked for without anything coming of it: half a minute, in which a server starts."""
 
 
@@ -49,7 +49,7 @@ async def resume(
         ConnectionClosed: the link was left.
     """
     bookmark = reader.bookmark
-    while bookmark.last_event_id and bookmark.failures < ATTEMPTS:
+    while bookmark.last_event_id and bookmark.failures < MAX_ATTEMPTS:
         with trio.move_on_after(bookmark.pause()):
             await closed.wait()
             raise ConnectionClosed(LEFT)
@@ -73,8 +73,8 @@ async def resume(
         if not isinstance(answer, str):
             return answer
         why = answer
-        moved = bookmark.last_event_id != place or trio.current_time() - began >= LIVED
+        moved = bookmark.last_event_id != place or trio.current_time() - began >= MIN_STREAM_SECONDS
         bookmark.failures = 0 if moved else bookmark.failures + 1
     if bookmark.last_event_id:
-        raise RequestFailed(f"{why} before the answer, which {ATTEMPTS} attempts to resume it did not bring")
+        raise RequestFailed(f"{why} before the answer, which {MAX_ATTEMPTS} attempts to resume it did not bring")
     raise RequestFailed(f"{why} before the answer")

@@ -31,9 +31,9 @@ from mcptrio.abc import ClientAuth
 from mcptrio.errors import AuthorizationError, ConnectionClosed, RequestFailed
 from mcptrio.http.client.connection_pool import RawHeaders
 from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialer, Dialing
-from mcptrio.http.client.endpoint import Endpoint
+from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import ClientHeaders
-from mcptrio.http.client.requests import AGAIN
+from mcptrio.http.client.requests import MAX_RETRIES
 from mcptrio.http.client.websocket_line import Line
 from mcptrio.http.headers import Headers
 from mcptrio.http.subprotocol import SUBPROTOCOL, CloseCode, describe, is_orderly
@@ -44,11 +44,11 @@ from mcptrio.protocol.messages import Incoming, Message
 __all__ = ["DEFAULT_PINGS", "Pings", "WebSocketChannel", "open_websocket_channel"]
 
 SCHEMES: Final = ("ws", "wss")
-CLOSING: Final = 0.5
+CLOSE_TIMEOUT: Final = 0.5
 """Seconds the server has to answer our close frame."""
 
-_CHUNK: Final = 64 * 1024
-_LEFT: Final = "the client has closed the connection"
+_MAX_READ_BYTES: Final = 64 * 1024
+_CLIENT_DISCONNECTED: Final = "the client has closed the connection"
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -111,10 +111,10 @@ class WebSocketChannel:
         raise ConnectionClosed(await self._why() or "the server has closed the connection")
 
     async def aclose(self) -> None:
-        """Say goodbye, and wait for the server's, at most :data:`CLOSING` seconds; then close the socket."""
+        """Say goodbye, and wait for the server's, at most :data:`CLOSE_TIMEOUT` seconds; then close the socket."""
         if self._broken is None:
-            self._broken = _LEFT
-        with trio.move_on_after(CLOSING, shield=True):
+            self._broken = _CLIENT_DISCONNECTED
+        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
             with suppress(ProtocolError):  # it may have ended meanwhile
                 await self._connection.aclose(*self._goodbye)
         self._line.close()
@@ -122,7 +122,7 @@ class WebSocketChannel:
         await trio.lowlevel.checkpoint()
 
     async def run(
-        self, endpoint: Endpoint, headers: RawHeaders, pings: Pings, *, task_status: trio.TaskStatus[None]
+        self, endpoint: HTTPEndpoint, headers: RawHeaders, pings: Pings, *, task_status: trio.TaskStatus[None]
     ) -> None:
         """Shake hands, then live until closed; run by :func:`open_websocket_channel`.
 
@@ -155,7 +155,7 @@ class WebSocketChannel:
             self._broken = f"the server broke the WebSocket protocol: {problem}"
 
     async def _shake_hands(
-        self, nursery: trio.Nursery, endpoint: Endpoint, headers: RawHeaders
+        self, nursery: trio.Nursery, endpoint: HTTPEndpoint, headers: RawHeaders
     ) -> trio_websocket.WebSocketConnection:
         """The reader runs in the nursery, and raises there what is wrong with the answer."""
         async with trio.open_nursery() as waiting:
@@ -176,7 +176,7 @@ class WebSocketChannel:
                 extra_headers=headers,
                 # In characters, of which there are never more than bytes.
                 max_message_size=self._limits.bytes,
-                receive_buffer_size=_CHUNK,
+                receive_buffer_size=_MAX_READ_BYTES,
             )
             self._line.opened = True
             waiting.cancel_scope.cancel()
@@ -206,7 +206,7 @@ class WebSocketChannel:
         closed = self._connection.closed
         if closed is None or closed.code == CloseCode.BROKEN:
             # The reader has ended, and what it tripped over is about to be known.
-            with trio.move_on_after(CLOSING):
+            with trio.move_on_after(CLOSE_TIMEOUT):
                 self._life.cancel()
                 await self._over.wait()
         if self._broken is not None:
@@ -259,7 +259,7 @@ async def open_websocket_channel(
         ValueError: the URL or a header is none, or there are two sources of credentials.
         ConfigError: the environment names a proxy that cannot be used.
     """
-    endpoint = Endpoint.parse(url, SCHEMES)
+    endpoint = HTTPEndpoint.parse(url, SCHEMES)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)
     # A WebSocket is reached as HTTP is, but that a proxy has to let it through unseen.
     below = evolve(endpoint, scheme="https" if endpoint.scheme == "wss" else "http")
@@ -282,7 +282,7 @@ async def open_websocket_channel(
 
         try:
             opened = await connect()
-            for _ in range(AGAIN):
+            for _ in range(MAX_RETRIES):
                 if not isinstance(opened, _Refused) or auth is None or not await _challenged(auth, below.url, opened):
                     break
                 opened = await connect()

@@ -19,16 +19,16 @@ import h11
 import trio
 
 from mcptrio.errors import RequestFailed
-from mcptrio.http.client.responses import EXPLAINED, refusal
+from mcptrio.http.client.responses import MAX_ERROR_BODY_BYTES, refusal
 from mcptrio.http.headers import Headers
 
-__all__ = ["STALLED", "Line"]
+__all__ = ["WRITE_TIMEOUT", "Line"]
 
-STALLED: Final = 30.0
+WRITE_TIMEOUT: Final = 30.0
 """Seconds in which a server has read nothing of what we write; then it is gone."""
 
-_CHUNK: Final = 64 * 1024
-_LAST_WORDS: Final = 0.5
+_MAX_READ_BYTES: Final = 64 * 1024
+_CLOSE_REASON_TIMEOUT: Final = 0.5
 """Seconds for reading why the server has closed, when it turns out that nothing can be written any more."""
 
 
@@ -60,17 +60,17 @@ class Line(trio.abc.Stream):
             raise trio.BrokenResourceError("a message was cut off")
         rest = memoryview(data)
         self._torn = True
-        with suppress(trio.BrokenResourceError), trio.move_on_after(STALLED) as patience:
+        with suppress(trio.BrokenResourceError), trio.move_on_after(WRITE_TIMEOUT) as patience:
             while rest:
-                await self._stream.send_all(rest[:_CHUNK])
-                rest = rest[_CHUNK:]
-                patience.deadline = trio.current_time() + STALLED
+                await self._stream.send_all(rest[:_MAX_READ_BYTES])
+                rest = rest[_MAX_READ_BYTES:]
+                patience.deadline = trio.current_time() + WRITE_TIMEOUT
             self._torn = False
         if self._torn:
             if patience.cancelled_caught:
-                self.problem = f"the server has read nothing for {STALLED:g} s"
+                self.problem = f"the server has read nothing for {WRITE_TIMEOUT:g} s"
             else:
-                with trio.move_on_after(_LAST_WORDS):
+                with trio.move_on_after(_CLOSE_REASON_TIMEOUT):
                     await self.ended.wait()
             raise trio.BrokenResourceError(self.problem or "the connection broke")
 
@@ -87,9 +87,11 @@ class Line(trio.abc.Stream):
         self.heard = trio.current_time()
         if not self.opened:
             self._head += data
-            if len(self._head) > EXPLAINED:
+            if len(self._head) > MAX_ERROR_BODY_BYTES:
                 self.ended.set()
-                raise trio.BrokenResourceError(f"the answer to the handshake has more than {EXPLAINED} bytes")
+                raise trio.BrokenResourceError(
+                    f"the answer to the handshake has more than {MAX_ERROR_BODY_BYTES} bytes"
+                )
         return data
 
     async def aclose(self) -> None:
@@ -105,7 +107,7 @@ class Line(trio.abc.Stream):
         """Why there is no WebSocket, by what came instead, and the headers of that."""
         if not self._head:
             return RequestFailed("the server closed the connection without an answer"), Headers(())
-        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=EXPLAINED)
+        http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_ERROR_BODY_BYTES)
         upgrade = [("Host", "there"), ("Connection", "upgrade"), ("Upgrade", "websocket")]
         http.send(h11.Request(method="GET", target="/", headers=upgrade))
         http.send(h11.EndOfMessage())

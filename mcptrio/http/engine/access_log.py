@@ -1,7 +1,8 @@
 """One line for each request, written when there is time.
 
 Kept by the server; a request only leaves its figures here.
-The one rule: nobody waits for the log. Of more requests than :data:`KEPT` between two writings the rest is counted.
+The one rule: nobody waits for the log. Of more requests than :data:`MAX_PENDING_LINES` between two writings the
+rest is counted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ACCESS: Final = logging.getLogger("mcptrio.http.access")
 """At level INFO: ``127.0.0.1:51234 "POST /mcp" 200 1.4 ms tools/call add``; without queries and headers, which may hold
 secrets."""
 
-KEPT: Final = 10_000
+MAX_PENDING_LINES: Final = 10_000
 
 
 class AccessLog:
@@ -41,7 +42,7 @@ class AccessLog:
             began: trio time.
             note: appended to the line.
         """
-        if len(self._lines) < KEPT:
+        if len(self._lines) < MAX_PENDING_LINES:
             seconds = trio.current_time() - began
             self._lines.append((time(), shown_client(client), method, path, status, seconds, note))
         else:

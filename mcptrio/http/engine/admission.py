@@ -16,11 +16,11 @@ from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.transports.descriptor_limit import max_connections
 
 if TYPE_CHECKING:
-    from mcptrio.http.engine.connection import Connection
+    from mcptrio.http.engine.connection import HTTPConnection
 
 __all__ = ["Admission"]
 
-_MERIT: Final = 5.0
+_USED_BONUS_SECONDS: Final = 5.0
 """Seconds by which a connection that has had a request may wait longer than one that has not. A flood of silent
 connections then closes its own."""
 
@@ -36,14 +36,14 @@ class Admission:
         self._limit = max_connections(limits.connections)
         self._share = max(1, int(self._limit * limits.address_share))
         self._proxies = proxies
-        self._open: dict[Connection, str | None] = {}
+        self._open: dict[HTTPConnection, str | None] = {}
         """Each connection that has a place, and its owner."""
         self._held: Counter[str] = Counter()
-        self._unused: OrderedDict[Connection, float] = OrderedDict()
+        self._unused: OrderedDict[HTTPConnection, float] = OrderedDict()
         """Connections that have not had a request yet, and since when; the oldest first."""
-        self._idle: OrderedDict[Connection, float] = OrderedDict()
+        self._idle: OrderedDict[HTTPConnection, float] = OrderedDict()
         """Connections that have had one and wait for the next."""
-        self._closing: set[Connection] = set()
+        self._closing: set[HTTPConnection] = set()
         """Connections that have lost their place and still have their descriptor."""
 
     def owner_of(self, client: Any) -> str | None:
@@ -69,19 +69,19 @@ class Admission:
         """
         return bool(self._closing) or self._evict()
 
-    def enter(self, connection: Connection, owner: str | None) -> None:
+    def enter(self, connection: HTTPConnection, owner: str | None) -> None:
         """Take a place for a connection, which is idle."""
         self._open[connection] = owner
         if owner is not None:
             self._held[owner] += 1
         self._unused[connection] = monotonic()
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: HTTPConnection) -> None:
         """A connection has ended: give its place back, if that has not happened."""
         self._closing.discard(connection)
         self._release(connection)
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: HTTPConnection) -> None:
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         if connection not in self._open:
@@ -92,19 +92,19 @@ class Admission:
             if not self._held[owner]:
                 del self._held[owner]
 
-    def idle(self, connection: Connection) -> None:
+    def idle(self, connection: HTTPConnection) -> None:
         """A connection waits for a request from now on."""
         if connection in self._open:
             self._idle[connection] = monotonic()
 
-    def busy(self, connection: Connection) -> None:
+    def busy(self, connection: HTTPConnection) -> None:
         """A connection has a request."""
         if self._idle.pop(connection, None) is None:
             self._unused.pop(connection, None)
 
     def _evict(self, owner: str | None = None) -> bool:
         unused, idle = self._oldest(self._unused, owner), self._oldest(self._idle, owner)
-        if unused is not None and (idle is None or self._unused[unused] < self._idle[idle] + _MERIT):
+        if unused is not None and (idle is None or self._unused[unused] < self._idle[idle] + _USED_BONUS_SECONDS):
             idle = unused
         if idle is None:
             return False
@@ -114,5 +114,5 @@ class Admission:
         idle.end_if_idle()
         return True
 
-    def _oldest(self, waiting: OrderedDict[Connection, float], owner: str | None) -> Connection | None:
+    def _oldest(self, waiting: OrderedDict[HTTPConnection, float], owner: str | None) -> HTTPConnection | None:
         return next((each for each in waiting if owner is None or self._open[each] == owner), None)

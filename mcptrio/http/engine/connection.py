@@ -2,17 +2,17 @@
 
 Made by the server. Two tasks: this one reads for as long as the connection lives, so that the client leaving is noticed
 while the application works; a worker of the server runs the application.
-The one rule: :meth:`Connection.run` ends when the client, the application, a deadline or the server wants it, and has
-closed the socket when it returns.
+The one rule: :meth:`HTTPConnection.run` ends when the client, the application, a deadline or the server wants it, and
+has closed the socket when it returns.
 
 =============  =====================================  ====================  ========================================
-``State``      until                                  deadline              then
+``ConnectionState``      until                                  deadline              then
 =============  =====================================  ====================  ========================================
 ``SECURING``   TLS is agreed on                       ``tls_timeout``       read no more
 ``WAITING``    the first byte of a head               ``keepalive_timeout`` read no more
 ``HEAD``       the end of the head                    ``header_timeout``    answer 408, linger
 ``SERVING``    the last response that is owed is out  none                  --
-``LINGERING``  the client closes                      :data:`_LINGER`       read no more
+``LINGERING``  the client closes                      :data:`_LINGER_TIMEOUT`       read no more
 ``CLOSED``     --                                     --                    --
 =============  =====================================  ====================  ========================================
 
@@ -33,28 +33,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from mcptrio.http.engine.exchange import BUFFER, Exchange, Reading
-from mcptrio.http.engine.request_parser import End, Event, Head, Refused, RequestParser, Upgraded
-from mcptrio.http.engine.wire import GOODBYE, Wire
+from mcptrio.http.engine.exchange import MAX_BUFFERED_BYTES, EngineExchange, ReadingState
+from mcptrio.http.engine.request_parser import Event, MalformedRequest, ParsedHead, RequestEnd, RequestParser, Upgraded
+from mcptrio.http.engine.wire import CLOSE_TIMEOUT, Wire
 
 if TYPE_CHECKING:
     from mcptrio.http.engine.limits import ConnectionLimits
-    from mcptrio.http.engine.server import HTTP2Handler, Owner, Served
+    from mcptrio.http.engine.server import HTTP2Handler, HTTPEngine, ServedRequest
     from mcptrio.http.engine.websocket import WebSocketExchange
 
-__all__ = ["Connection"]
+__all__ = ["HTTPConnection"]
 
-_LINGER: Final = 0.5
+_LINGER_TIMEOUT: Final = 0.5
 """Seconds of reading away what a client still sends, so that it reads the last response before the socket is closed."""
 _NOT_TLS: Final = b"this port speaks HTTPS\n"
-_PIPELINED: Final = 16
+_MAX_PIPELINED_REQUESTS: Final = 16
 """Requests that wait behind the one that is served; then no more are read."""
 
 
-State = Enum("State", "SECURING WAITING HEAD SERVING LINGERING CLOSED")
+ConnectionState = Enum("ConnectionState", "SECURING WAITING HEAD SERVING LINGERING CLOSED")
 
 
-class Connection:
+class HTTPConnection:
     __slots__ = (
         "_answered",
         "_body_until",
@@ -76,7 +76,7 @@ class Connection:
         "server",
     )
 
-    def __init__(self, owner: Owner, wire: Wire, client: Any, server: Any) -> None:
+    def __init__(self, owner: HTTPEngine, wire: Wire, client: Any, server: Any) -> None:
         self.client = client
         self.server = server
         self.extensions: dict[str, Any] = {}
@@ -84,15 +84,15 @@ class Connection:
         self._wire = wire
         self._parser = RequestParser(owner.limits.header_bytes)
         self._reading = trio.CancelScope()
-        self._pending: list[Exchange | WebSocketExchange] = []
-        self._current: Exchange | WebSocketExchange | None = None
-        self._filling: Exchange | WebSocketExchange | None = None
+        self._pending: list[EngineExchange | WebSocketExchange] = []
+        self._current: EngineExchange | WebSocketExchange | None = None
+        self._filling: EngineExchange | WebSocketExchange | None = None
         """The one whose request is being received."""
         self._websocket: WebSocketExchange | None = None
-        self._refused: Refused | None = None
+        self._refused: MalformedRequest | None = None
         self._room: trio.Event | None = None
         self._answered: trio.Event | None = None
-        self._state = State.SECURING
+        self._state = ConnectionState.SECURING
         self._until: float | None = inf
         """The deadline of the state; ``None`` until the server's next look sets it. To ask for the time after each
         request would cost as much as the rest of the change."""
@@ -105,17 +105,17 @@ class Connection:
         try:
             with self._reading:
                 if tls is not None:
-                    self._enter(State.SECURING, owner.limits.tls_timeout)
+                    self._enter(ConnectionState.SECURING, owner.limits.tls_timeout)
                     await self._shake_hands(tls)
                     http2 = owner.http2 if tls.selected_alpn_protocol() == "h2" else None
-                self._enter(State.WAITING, owner.limits.keepalive_timeout)
+                self._enter(ConnectionState.WAITING, owner.limits.keepalive_timeout)
                 if http2 is None:
                     await self._read()
             if http2 is not None and not self._reading.cancel_called:
                 self._reading = trio.CancelScope()
                 await http2(self)
             self._leave()
-            while self._current is not None and self._state is not State.CLOSED:
+            while self._current is not None and self._state is not ConnectionState.CLOSED:
                 # The client may have closed its half only: what the application still answers is sent.
                 self._answered = trio.Event()
                 await self._answered.wait()
@@ -187,7 +187,7 @@ class Connection:
             self._room.set()
             self._room = None
 
-    def finish(self, exchange: Exchange | WebSocketExchange) -> None:
+    def finish(self, exchange: EngineExchange | WebSocketExchange) -> None:
         """Log an exchange that has ended, however it has. Not for one that is logged already."""
         exchange.is_logged = True
         self.log_request(exchange.head.method, exchange.head.path, exchange.status, exchange.began, exchange.note)
@@ -207,10 +207,10 @@ class Connection:
 
     async def close(self) -> None:
         """Close in order, at once. The application may go on for a while."""
-        with trio.move_on_after(GOODBYE, shield=True):
+        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
             await self._wire.close()
 
-    async def call(self, request: Served) -> None:
+    async def call(self, request: ServedRequest) -> None:
         """Run the application for one request. The server logs and contains its exceptions."""
         await self._owner.call(request, self.client)
 
@@ -220,14 +220,14 @@ class Connection:
 
     def mark_busy(self) -> None:
         """A request is being served: no deadline, and the place is not given to another connection."""
-        if self._state is not State.CLOSED:
-            self._state, self._until = State.SERVING, inf
+        if self._state is not ConnectionState.CLOSED:
+            self._state, self._until = ConnectionState.SERVING, inf
         self._owner.admission.busy(self)
 
     def mark_idle(self) -> None:
         """No request is being served."""
-        if self._state is not State.CLOSED:
-            self._state, self._until = State.HEAD if self._parser.began else State.WAITING, None
+        if self._state is not ConnectionState.CLOSED:
+            self._state, self._until = ConnectionState.HEAD if self._parser.began else ConnectionState.WAITING, None
         self._owner.admission.idle(self)
 
     def end(self) -> None:
@@ -236,16 +236,16 @@ class Connection:
 
     def cut(self) -> None:
         """Close at once."""
-        self._state = State.CLOSED
+        self._state = ConnectionState.CLOSED
         self._wire.cut()
         self._reading.cancel()
 
     # What a worker needs
 
-    def next(self, done: Exchange | WebSocketExchange) -> Exchange | WebSocketExchange | None:
+    def next(self, done: EngineExchange | WebSocketExchange) -> EngineExchange | WebSocketExchange | None:
         """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
-        is_closed = self._state is State.CLOSED
-        if isinstance(done, Exchange) and done.is_kept_open and not (done.is_complete or is_closed):
+        is_closed = self._state is ConnectionState.CLOSED
+        if isinstance(done, EngineExchange) and done.is_kept_open and not (done.is_complete or is_closed):
             if not done.closes:
                 # The next request is far away.
                 self._parser.rest()
@@ -274,7 +274,7 @@ class Connection:
             self.resume()
         return None
 
-    def close_kept(self, done: Exchange) -> None:
+    def close_kept(self, done: EngineExchange) -> None:
         """A response that went on without its worker has ended."""
         if done is self._current:
             following = self.next(done)
@@ -290,10 +290,10 @@ class Connection:
         elif now >= self._body_until:
             self._give_body_up()
         elif self._until is None:
-            limits = self._owner.limits
-            self._until = now + (limits.header_timeout if self._state is State.HEAD else limits.keepalive_timeout)
+            limits, has_begun = self._owner.limits, self._state is ConnectionState.HEAD
+            self._until = now + (limits.header_timeout if has_begun else limits.keepalive_timeout)
         elif now >= self._until:
-            if self._state is State.HEAD:
+            if self._state is ConnectionState.HEAD:
                 self._refuse(408)
             else:
                 self._reading.cancel()
@@ -302,17 +302,17 @@ class Connection:
 
     def end_if_idle(self) -> None:
         """The server drains, or needs the place: close now unless a request is being served."""
-        if self._state is not State.SERVING:
+        if self._state is not ConnectionState.SERVING:
             self._reading.cancel()
 
     # Private
 
     @property
     def _is_lingering(self) -> bool:
-        return self._state is State.LINGERING
+        return self._state is ConnectionState.LINGERING
 
-    def _enter(self, state: State, seconds: float) -> None:
-        if self._state is not State.CLOSED:
+    def _enter(self, state: ConnectionState, seconds: float) -> None:
+        if self._state is not ConnectionState.CLOSED:
             self._state, self._until = state, trio.current_time() + seconds
 
     async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
@@ -360,9 +360,9 @@ class Connection:
                 self._owner.start(self._current, self)
             elif self._refused is not None:
                 self._refuse(self._refused.status)
-            elif self._parser.began and self._state is State.WAITING:
-                self._enter(State.HEAD, self._owner.limits.header_timeout)
-        if self._filling is not None or len(self._pending) > _PIPELINED:
+            elif self._parser.began and self._state is ConnectionState.WAITING:
+                self._enter(ConnectionState.HEAD, self._owner.limits.header_timeout)
+        if self._filling is not None or len(self._pending) > _MAX_PIPELINED_REQUESTS:
             await self._wait_for_room()
 
     async def _wait_for_room(self) -> None:
@@ -370,53 +370,54 @@ class Connection:
         filling = self._filling
         self._body_until = inf
         while not self._is_lingering and (
-            len(self._pending) > _PIPELINED or (isinstance(filling, Exchange) and filling.buffered > BUFFER)
+            len(self._pending) > _MAX_PIPELINED_REQUESTS
+            or (isinstance(filling, EngineExchange) and filling.buffered > MAX_BUFFERED_BYTES)
         ):
             self._room = trio.Event()
             await self._room.wait()
-        if isinstance(filling, Exchange):
+        if isinstance(filling, EngineExchange):
             # From here on it is the client that is waited for.
             self._body_until = trio.current_time() + self._owner.limits.body_timeout
 
     def _give_body_up(self) -> None:
         filling = self._filling
-        if isinstance(filling, Exchange) and filling.reading is Reading.HELD:
+        if isinstance(filling, EngineExchange) and filling.reading is ReadingState.HELD:
             # The application has not asked for the body, so the client may wait.
             self._body_until = trio.current_time() + self._owner.limits.body_timeout
-        elif isinstance(filling, Exchange):
+        elif isinstance(filling, EngineExchange):
             self._body_until = inf
             filling.closes = True
             filling.refusal = 408
             filling.leave()
 
     def _take(self, event: object) -> None:
-        if isinstance(event, Head):
+        if isinstance(event, ParsedHead):
             if event.is_websocket:
                 # Most servers never see one, and wsproto brings all of h11 along.
                 from mcptrio.http.engine.websocket import WebSocketExchange
 
                 self._filling = WebSocketExchange(self, event)
             else:
-                self._filling = Exchange(self, event)
+                self._filling = EngineExchange(self, event)
             self._pending.append(self._filling)
         elif isinstance(event, bytes):
-            assert isinstance(self._filling, Exchange)
+            assert isinstance(self._filling, EngineExchange)
             self._filling.feed(event)
-        elif isinstance(event, End):
+        elif isinstance(event, RequestEnd):
             assert self._filling is not None
             self._filling.end()
-            if isinstance(self._filling, Exchange):
+            if isinstance(self._filling, EngineExchange):
                 self._filling = None
                 self._body_until = inf
         elif isinstance(event, Upgraded):
             assert self._filling is not None
-            assert not isinstance(self._filling, Exchange)
+            assert not isinstance(self._filling, EngineExchange)
             self._websocket = self._filling
             self._websocket.early = event.data
-        elif isinstance(event, Refused):
+        elif isinstance(event, MalformedRequest):
             self._refused = event
             self._owner.log_refusal(self.client, event)
-            if isinstance(self._filling, Exchange):
+            if isinstance(self._filling, EngineExchange):
                 # Its body will never be complete.
                 self._filling.closes = True
                 self._filling.refusal = event.status
@@ -434,7 +435,7 @@ class Connection:
     def _say_goodbye(self, *, is_uploading: bool) -> None:
         """The last response is out. Reading on for a moment keeps the system from resetting the connection, by which
         the client could lose that response."""
-        self._enter(State.LINGERING, _LINGER)
+        self._enter(ConnectionState.LINGERING, _LINGER_TIMEOUT)
         if self._wire.tls is not None and not is_uploading:
             self._reading.cancel()
             return

@@ -1,13 +1,13 @@
 """One request and its response, as ASGI has them, and as :class:`mcptrio.http.exchange.HTTPExchange`.
 
-Made by the connection for each head. The application calls :meth:`Exchange.receive` and :meth:`Exchange.send`; one that
-knows us finds this object in the scope's extensions, and calls the rest.
+Made by the connection for each head. The application calls :meth:`EngineExchange.receive` and
+:meth:`EngineExchange.send`; one that knows us finds this object in the scope's extensions, and calls the rest.
 The one rule: what is written is one well-formed response, or the connection ends.
 
 The two directions are independent. Each has a state, and no event moves it back:
 
 ===========  =====================================================================================================
-``Reading``
+``ReadingState``
 ===========  =====================================================================================================
 ``HELD``     The client waits for 100 Continue. Reading asks for the body (to ``BODY``); a response makes that
              pointless (to ``BODY``), since 100 Continue inside of it would break it.
@@ -17,16 +17,16 @@ The two directions are independent. Each has a state, and no event moves it back
 ===========  =====================================================================================================
 
 ===========  =====================================================================================================
-``Writing``
+``WritingState``
 ===========  =====================================================================================================
-``IDLE``     Nothing is said, so :meth:`Exchange.refuse` may answer.
+``IDLE``     Nothing is said, so :meth:`EngineExchange.refuse` may answer.
 ``HEAD``     The head is known and goes out with what follows, so ``refuse`` may still replace it.
 ``BODY``     The head is out. If the application ends here, the connection is cut.
 ``DONE``     The last byte is out, or is being written. The connection may go on with the next request.
 ===========  =====================================================================================================
 
 Two more facts are no state of either. The client has left (``gone``): after half a connection is closed, the other half
-goes on. The application has returned and the response goes on until :meth:`Exchange.close` (``is_kept_open``).
+goes on. The application has returned and the response goes on until :meth:`EngineExchange.close` (``is_kept_open``).
 
 Source: ASGI 3.0, HTTP message format; RFC 9110 sections 8.6, 10.1.1, 15; RFC 9112 sections 6 and 7.
 """
@@ -41,17 +41,17 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.http.engine.request_parser import Head
+from mcptrio.http.engine.request_parser import ParsedHead
 from mcptrio.http.exchange import EXTENSION, RawHeaders
 
 if TYPE_CHECKING:
-    from mcptrio.http.engine.connection import Connection
+    from mcptrio.http.engine.connection import HTTPConnection
 
-__all__ = ["BUFFER", "Exchange", "Reading", "Writing", "status_line"]
+__all__ = ["MAX_BUFFERED_BYTES", "EngineExchange", "ReadingState", "WritingState", "status_line"]
 
-BUFFER: Final = 64 * 1024
+MAX_BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that wait for the application; then no more are read."""
-_BREATH: Final = 256 * 1024
+_MAX_BATCH_BYTES: Final = 256 * 1024
 """Bytes of a streamed response after which others get a turn, though the client takes all that is sent."""
 
 _BODILESS: Final = frozenset({204, 304})
@@ -59,11 +59,11 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES: Final = {each.value: b"HTTP/1.1 %d %b\r\n" % (each, each.phrase.encode()) for each in HTTPStatus}
 
 
-Reading = Enum("Reading", "HELD BODY WHOLE TAKEN")
-Writing = Enum("Writing", "IDLE HEAD BODY DONE")
+ReadingState = Enum("ReadingState", "HELD BODY WHOLE TAKEN")
+WritingState = Enum("WritingState", "IDLE HEAD BODY DONE")
 
 
-class Exchange:
+class EngineExchange:
     __slots__ = (
         "_body",
         "_chunked",
@@ -90,10 +90,10 @@ class Exchange:
 
     can_stay_open = True
 
-    def __init__(self, connection: Connection, head: Head) -> None:
+    def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
-        self.reading = Reading.HELD if head.expects_continue else Reading.BODY
-        self.writing = Writing.IDLE
+        self.reading = ReadingState.HELD if head.expects_continue else ReadingState.BODY
+        self.writing = WritingState.IDLE
         self.buffered = 0
         """Bytes of the body that the application has not taken."""
         self.closes = not head.keep_alive
@@ -119,7 +119,7 @@ class Exchange:
         self._leave: Callable[[], None] | None = None
         """Called when the client leaves."""
         self._headers: RawHeaders = ()
-        """Of the response, in ``Writing.HEAD``."""
+        """Of the response, in ``WritingState.HEAD``."""
         self._chunked = False
         self._left: int | None = None
         """Bytes of the response that its Content-Length still promises."""
@@ -130,23 +130,23 @@ class Exchange:
     def feed(self, body: bytes) -> None:
         self._body.append(body)
         self.buffered += len(body)
-        self.reading = Reading.BODY  # the client did not wait
+        self.reading = ReadingState.BODY  # the client did not wait
         self._wake()
 
     def end(self) -> None:
         """The request is complete."""
-        self.reading = Reading.WHOLE
+        self.reading = ReadingState.WHOLE
         self._wake()
 
     @property
     def is_uploading(self) -> bool:
         """Whether the client still sends the request."""
-        return self.reading is Reading.BODY or self.reading is Reading.HELD
+        return self.reading is ReadingState.BODY or self.reading is ReadingState.HELD
 
     @property
     def is_complete(self) -> bool:
         """Whether the response has been written."""
-        return self.writing is Writing.DONE
+        return self.writing is WritingState.DONE
 
     def leave(self) -> None:
         """The client has left."""
@@ -154,16 +154,16 @@ class Exchange:
             self.gone = True
             self._wake()
             leave, self._leave = self._leave, None
-            if leave is not None and self.writing is not Writing.DONE:
+            if leave is not None and self.writing is not WritingState.DONE:
                 leave()
 
     # What an application that knows us may use
 
     def body_now(self) -> bytes | None:
-        return self._take() if self.reading is Reading.WHOLE else None
+        return self._take() if self.reading is ReadingState.WHOLE else None
 
     async def read(self) -> bytes:
-        if self.reading is Reading.TAKEN:
+        if self.reading is ReadingState.TAKEN:
             return b""
         if not await self._wait_for_body():
             raise ConnectionClosed("the client has left")
@@ -181,12 +181,12 @@ class Exchange:
         await self.finish(body)
 
     def begin(self, status: int, headers: RawHeaders) -> None:
-        if self.writing is not Writing.IDLE:
+        if self.writing is not WritingState.IDLE:
             raise RuntimeError("the response has started already")
-        self.writing = Writing.HEAD
+        self.writing = WritingState.HEAD
         self.status, self._headers = status, headers
-        if self.reading is Reading.HELD:
-            self.reading = Reading.BODY
+        if self.reading is ReadingState.HELD:
+            self.reading = ReadingState.BODY
 
     async def write(self, data: bytes) -> None:
         if not await self._emit(self._encode(data, more=True)):
@@ -205,7 +205,7 @@ class Exchange:
     async def finish(self, data: bytes = b"") -> None:
         """The last part of the response, and the end of this exchange for the client and the access log."""
         encoded = self._encode(data, more=False)
-        self.writing = Writing.DONE
+        self.writing = WritingState.DONE
         await self._emit(encoded)
         # Who is told of the client's leaving holds this request, and would be held by it until a collection.
         self._leave = None
@@ -228,9 +228,9 @@ class Exchange:
     async def refuse(self, status: int) -> None:
         """A response without a body, where the application has not begun one; the connection ends with it."""
         self.closes = True
-        if self.writing is Writing.HEAD:
-            self.writing, self._left, self._chunked = Writing.IDLE, None, False
-        if self.writing is Writing.IDLE:
+        if self.writing is WritingState.HEAD:
+            self.writing, self._left, self._chunked = WritingState.IDLE, None, False
+        if self.writing is WritingState.IDLE:
             await self.respond(status, ())
 
     # ASGI
@@ -260,7 +260,7 @@ class Exchange:
         if not await self._wait_for_body():
             return {"type": "http.disconnect"}
         body = self._take()
-        return {"type": "http.request", "body": body, "more_body": self.reading is not Reading.TAKEN}
+        return {"type": "http.request", "body": body, "more_body": self.reading is not ReadingState.TAKEN}
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
         """A checkpoint only where it has to wait, or has not waited for long.
@@ -284,17 +284,17 @@ class Exchange:
         """What has arrived of the body."""
         body, self._body = self._body, []
         self.buffered = 0
-        if self.reading is Reading.WHOLE:
-            self.reading = Reading.TAKEN
+        if self.reading is ReadingState.WHOLE:
+            self.reading = ReadingState.TAKEN
         self._connection.resume()
         return body[0] if len(body) == 1 else b"".join(body)
 
     async def _wait_for_body(self) -> bool:
         """Wait for more of the request. Returns whether there is more; ``False`` when nothing of it will come."""
-        while not self._body and self.reading is not Reading.WHOLE:
-            if self.gone or self.writing is Writing.DONE:
+        while not self._body and self.reading is not ReadingState.WHOLE:
+            if self.gone or self.writing is WritingState.DONE:
                 return False
-            if self.reading is Reading.HELD:
+            if self.reading is ReadingState.HELD:
                 await self._ask_for_body()
                 continue
             if self._news is None:
@@ -303,7 +303,7 @@ class Exchange:
         return True
 
     async def _ask_for_body(self) -> None:
-        self.reading = Reading.BODY
+        self.reading = ReadingState.BODY
         self._interim = trio.Event()
         try:
             await self._connection.write(_CONTINUE)
@@ -321,9 +321,9 @@ class Exchange:
         if self._interim is not None:
             await self._interim.wait()
         is_sent = not data or await self._connection.write(data)
-        if self.writing is not Writing.DONE:
+        if self.writing is not WritingState.DONE:
             self._unbroken += len(data) + 1024
-            if self._unbroken > _BREATH:
+            if self._unbroken > _MAX_BATCH_BYTES:
                 self._unbroken = 0
                 await trio.lowlevel.checkpoint()
             else:
@@ -332,14 +332,14 @@ class Exchange:
 
     def _encode(self, body: bytes, *, more: bool) -> bytes:
         """A part of the response, after its head if that is not out yet."""
-        if self.writing is Writing.IDLE or self.writing is Writing.DONE:
+        if self.writing is WritingState.IDLE or self.writing is WritingState.DONE:
             raise RuntimeError("a part of a response is not expected here")
         head = b""
-        if self.writing is Writing.HEAD:
+        if self.writing is WritingState.HEAD:
             head = self._encode_head(None if more else len(body))
         data = head + self._encode_body(body, more)
         if head:
-            self.writing, self._headers = Writing.BODY, ()
+            self.writing, self._headers = WritingState.BODY, ()
         return data
 
     def _encode_head(self, length: int | None) -> bytes:

@@ -16,11 +16,11 @@ from urllib.parse import unquote_to_bytes
 import httptools
 from attrs import define, frozen
 
-__all__ = ["END", "Body", "End", "Event", "Head", "Refused", "RequestParser", "Upgraded"]
+__all__ = ["END", "Body", "Event", "MalformedRequest", "ParsedHead", "RequestEnd", "RequestParser", "Upgraded"]
 
 
 @define(eq=False, slots=True)
-class Head:
+class ParsedHead:
     """A request line and its headers."""
 
     method: str
@@ -42,11 +42,11 @@ Body: TypeAlias = bytes
 
 
 @frozen
-class End:
+class RequestEnd:
     """The end of a request."""
 
 
-END: Final = End()
+END: Final = RequestEnd()
 
 
 @frozen
@@ -57,7 +57,7 @@ class Upgraded:
 
 
 @frozen
-class Refused:
+class MalformedRequest:
     """What came cannot be served, and nothing that comes after it can be understood.
 
     Args:
@@ -73,10 +73,10 @@ _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{
 _FOREIGN: Final = re.compile(rb" +(?:RTSP|ICE)/")
 """What follows the target in a request line of the protocols that llhttp reads too."""
 
-_PIECE: Final = 2048
+_MAX_PIECE_BYTES: Final = 2048
 """Bytes of heads that are read at a time: about 0.3 ms."""
 
-Event: TypeAlias = Head | Body | End | Upgraded | Refused
+Event: TypeAlias = ParsedHead | Body | RequestEnd | Upgraded | MalformedRequest
 
 
 class RequestParser:
@@ -107,7 +107,7 @@ class RequestParser:
         self._parser: httptools.HttpRequestParser | None = None
         """Made when it is needed; a third of what a waiting connection costs."""
         self._events: list[Event] = []
-        self._refused: Refused | None = None
+        self._refused: MalformedRequest | None = None
         self._over = False
         self._in_head = True
         self._overhead = 0
@@ -133,8 +133,8 @@ class RequestParser:
         """
         if self.unread:
             data, self.unread = self.unread + data, b""
-        if len(data) > _PIECE and self._in_head:
-            data, self.unread = data[:_PIECE], data[_PIECE:]
+        if len(data) > _MAX_PIECE_BYTES and self._in_head:
+            data, self.unread = data[:_MAX_PIECE_BYTES], data[_MAX_PIECE_BYTES:]
         if data and not self._over:
             self.unread = self._read(data) + self.unread
         if self._over:
@@ -198,7 +198,7 @@ class RequestParser:
         method = parser.get_method().decode("ascii")
         path, _, query = self._read_target(method).partition(b"?")
         self._events.append(
-            Head(
+            ParsedHead(
                 method,
                 self._target,
                 path.decode("ascii") if b"%" not in path else unquote_to_bytes(path).decode("utf-8", "replace"),
@@ -242,13 +242,15 @@ class RequestParser:
         except httptools.HttpParserError as error:
             self._refuse(self._refused or _refusal(error))
         if self._overhead > self._limit and not self._over:
-            self._refuse(Refused(431 if self._in_head else 400, f"more than {self._limit} bytes besides a body"))
+            self._refuse(
+                MalformedRequest(431 if self._in_head else 400, f"more than {self._limit} bytes besides a body")
+            )
         if not self.began:
             self._line = b""
         else:
             line = line[: len(line) - len(data) + end]
             if foreign and self._is_foreign(line) and not self._over:
-                self._refuse(Refused(505, "another protocol than HTTP"))
+                self._refuse(MalformedRequest(505, "another protocol than HTTP"))
             self._line = line[line.rfind(b"\n") + 1 :]
         return data[end:]
 
@@ -261,10 +263,10 @@ class RequestParser:
         return bool(self._target) and asked.endswith(self._target) and method.endswith(self._parser.get_method())
 
     def _stop(self, status: int, why: str) -> None:
-        self._refused = Refused(status, why)
+        self._refused = MalformedRequest(status, why)
         raise ValueError(why)
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: MalformedRequest) -> None:
         self._over = True
         self._events.append(refused)
 
@@ -297,7 +299,7 @@ class RequestParser:
         Others are ignored, as a server may (RFC 9110 section 7.8): some clients offer HTTP/2 with each first request,
         and send a body along. It is read again without the offer.
         """
-        head = next(event for event in reversed(self._events) if isinstance(event, Head))
+        head = next(event for event in reversed(self._events) if isinstance(event, ParsedHead))
         if head.is_websocket:
             self._over = True
             self._events.append(Upgraded(rest + self.unread))
@@ -324,7 +326,7 @@ def _foreign_end(line: bytes, fed: int) -> int:
     return next((end - fed for end in ends if end > fed), 0)
 
 
-def _refusal(error: httptools.HttpParserError) -> Refused:
+def _refusal(error: httptools.HttpParserError) -> MalformedRequest:
     if isinstance(error, httptools.HttpParserInvalidMethodError):
-        return Refused(501, "an unknown method")
-    return Refused(505 if "version" in str(error) or "PRI" in str(error) else 400, str(error)[:80])
+        return MalformedRequest(501, "an unknown method")
+    return MalformedRequest(505 if "version" in str(error) or "PRI" in str(error) else 400, str(error)[:80])

@@ -28,11 +28,11 @@ from mcptrio.ground.waiter import Waiter
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.access_log import AccessLog, shown_client
 from mcptrio.http.engine.admission import Admission
-from mcptrio.http.engine.connection import Connection
-from mcptrio.http.engine.exchange import Exchange, status_line
+from mcptrio.http.engine.connection import HTTPConnection
+from mcptrio.http.engine.exchange import EngineExchange, status_line
 from mcptrio.http.engine.lifespan import open_lifespan
 from mcptrio.http.engine.limits import LOG, ConnectionLimits
-from mcptrio.http.engine.request_parser import Refused
+from mcptrio.http.engine.request_parser import MalformedRequest
 from mcptrio.http.engine.tls import tls_extension
 from mcptrio.http.engine.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.accepting import Accepted, Accepting
@@ -42,12 +42,12 @@ from mcptrio.transports.sparing_log import SparingLog
 if TYPE_CHECKING:
     from mcptrio.http.engine.websocket import WebSocketExchange
 
-__all__ = ["ConnectionLimits", "HTTP2Handler", "Owner", "Served", "run_engine", "serve_asgi"]
+__all__ = ["ConnectionLimits", "HTTP2Handler", "HTTPEngine", "ServedRequest", "run_engine", "serve_asgi"]
 
 
-_IDLE: Final = 256
+_MAX_IDLE_WORKERS: Final = 256
 """Workers that stay when there is nothing to do; more are done for."""
-_LOOK: Final = 1.0
+_POLL_INTERVAL: Final = 1.0
 """Seconds between two looks at the deadlines; less where a limit is shorter."""
 
 
@@ -116,7 +116,7 @@ async def run_engine(
     """
     leaving = trio.Event() if leaving is None else leaving
     shutdown = trio.Event() if shutdown is None else shutdown
-    owner = Owner(app, limits or ConnectionLimits(), tls, access_log=access_log)
+    owner = HTTPEngine(app, limits or ConnectionLimits(), tls, access_log=access_log)
     owner.pause = pause
     owner.http2 = http2
     owner.admission = Admission(owner.limits, proxies or Proxies())
@@ -134,11 +134,11 @@ async def run_engine(
             each.close()
 
 
-HTTP2Handler: TypeAlias = Callable[[Connection], Awaitable[None]]
+HTTP2Handler: TypeAlias = Callable[[HTTPConnection], Awaitable[None]]
 """Serves a connection until it ends. It raises nothing that the connection could have caused."""
 
 
-class Served(Protocol):
+class ServedRequest(Protocol):
     """A request as the server runs the application for it."""
 
     gone: bool
@@ -187,7 +187,7 @@ class _Ends:
             nursery.start_soon(watch, self.shutdown)
 
 
-class Owner:
+class HTTPEngine:
     """The server as its connections see it."""
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, tls: ssl.SSLContext | None, *, access_log: bool) -> None:
@@ -204,10 +204,10 @@ class Owner:
         """Whether it is to end with the one it is at."""
         self._app = app
         self._tls = tls
-        self._connections: set[Connection] = set()
+        self._connections: set[HTTPConnection] = set()
         self._empty = trio.Event()
         self._context: Context = copy_context()
-        self._idle: list[Waiter[tuple[Exchange | WebSocketExchange, Connection]]] = []
+        self._idle: list[Waiter[tuple[EngineExchange | WebSocketExchange, HTTPConnection]]] = []
         self._nursery: trio.Nursery
         self._dated: tuple[int, bytes] = (0, b"")
 
@@ -274,21 +274,21 @@ class Owner:
                 reason = f"{reason}: {error.verify_message}"
             self._log(logging.INFO, client, "TLS handshake with %s failed: %s", shown_client(client), reason)
 
-    def log_refusal(self, client: object, refused: Refused) -> None:
+    def log_refusal(self, client: object, refused: MalformedRequest) -> None:
         LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run a task of a connection; what it raises is logged."""
         self._nursery.start_soon(self._contained, function, args)
 
-    def start(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
+    def start(self, exchange: EngineExchange | WebSocketExchange, connection: HTTPConnection) -> None:
         """Have a request served."""
         while self._idle:
             if self._idle.pop().set((exchange, connection)):
                 return
         self._nursery.start_soon(self._work, exchange, connection)
 
-    async def call(self, request: Served, client: Any) -> None:
+    async def call(self, request: ServedRequest, client: Any) -> None:
         """Run the application for one request. It has been answered, or the client has left, when this returns."""
         try:
             await self._app(request.scope(), request.receive, request.send)
@@ -324,18 +324,18 @@ class Owner:
         if self.pause is not None and (seconds := self.pause(len(self._connections))):
             await trio.sleep(seconds)
 
-    async def _work(self, exchange: Exchange | WebSocketExchange, connection: Connection) -> None:
+    async def _work(self, exchange: EngineExchange | WebSocketExchange, connection: HTTPConnection) -> None:
         while True:
-            following: Exchange | WebSocketExchange | None = exchange
+            following: EngineExchange | WebSocketExchange | None = exchange
             while following is not None:
                 await ContextRunner(self._context.copy(), self.call(following, connection.client))
                 following = connection.next(following)
                 if following is not None:
                     # Requests that came together may each be served without a pause, and other clients wait.
                     await trio.lowlevel.checkpoint()
-            if len(self._idle) >= _IDLE:
+            if len(self._idle) >= _MAX_IDLE_WORKERS:
                 return
-            waiter: Waiter[tuple[Exchange | WebSocketExchange, Connection]] = Waiter()
+            waiter: Waiter[tuple[EngineExchange | WebSocketExchange, HTTPConnection]] = Waiter()
             self._idle.append(waiter)
             exchange, connection = await waiter.wait()
 
@@ -346,7 +346,7 @@ class Owner:
             *(limits.header_timeout, limits.body_timeout, limits.keepalive_timeout, limits.write_timeout),
             *(limits.tls_timeout, limits.ping_interval),
         )
-        pause = min(_LOOK, shortest / 4)
+        pause = min(_POLL_INTERVAL, shortest / 4)
         while True:
             await trio.sleep(pause)
             now = trio.current_time()
@@ -392,7 +392,7 @@ class Owner:
                 wire.half_close()
             wire.cut()
             return
-        connection = Connection(self, wire, client, _address(address))
+        connection = HTTPConnection(self, wire, client, _address(address))
         self._connections.add(connection)
         self.admission.enter(connection, owner)
         try:

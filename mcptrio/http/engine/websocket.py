@@ -24,16 +24,16 @@ from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
 from mcptrio.http.engine.exchange import status_line
-from mcptrio.http.engine.request_parser import Head
+from mcptrio.http.engine.request_parser import ParsedHead
 
 if TYPE_CHECKING:
-    from mcptrio.http.engine.connection import Connection
+    from mcptrio.http.engine.connection import HTTPConnection
 
 __all__ = ["WebSocketExchange"]
 
-_QUEUED: Final = 64
+_MAX_QUEUED_MESSAGES: Final = 64
 """Messages that wait for the application, or as many bytes as one may have; then no more are read."""
-_UNWRITTEN: Final = 64 * 1024
+_MAX_UNWRITTEN_BYTES: Final = 64 * 1024
 """Bytes of answers to pings that wait while the application writes; then no more are read."""
 _ABNORMAL: Final = 1006
 
@@ -44,7 +44,7 @@ class WebSocketExchange:
         early: what came right behind the request.
     """
 
-    def __init__(self, connection: Connection, head: Head) -> None:
+    def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
         self.is_complete = False
         """Whether it has ended in order: with a response, or a close frame."""
@@ -92,7 +92,7 @@ class WebSocketExchange:
             self._heard, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
         most = self._connection.limits.message_bytes
-        while (len(self._inbox) >= _QUEUED or self._queued > most) and not self.is_complete:
+        while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
             await self._news.wait()
         self._is_read = True
         self._heard = trio.current_time()
@@ -287,7 +287,7 @@ class WebSocketExchange:
         self._unwritten += data
         if self._written is None:
             await self._flush()
-        while self._written is not None and len(self._unwritten) > _UNWRITTEN:
+        while self._written is not None and len(self._unwritten) > _MAX_UNWRITTEN_BYTES:
             await self._written.wait()
 
     async def _flush(self) -> None:

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 import trio
 
-__all__ = ["GOODBYE", "PlainWire", "TLSWire", "Wire"]
+__all__ = ["CLOSE_TIMEOUT", "PlainWire", "TLSWire", "Wire"]
 
-CHUNK: Final = 64 * 1024
+MAX_READ_BYTES: Final = 64 * 1024
 """Bytes that one read takes; what is parsed at once and may be queued is bounded by it."""
-GOODBYE: Final = 1.0
+CLOSE_TIMEOUT: Final = 1.0
 """Seconds for telling the peer that TLS ends."""
 
 
@@ -59,7 +59,7 @@ class Wire(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close in order. Whoever calls this does so under a shield, for at most :data:`GOODBYE` seconds."""
+        """Close in order. Whoever calls this does so under a shield, for at most :data:`CLOSE_TIMEOUT` seconds."""
         ...
 
 
@@ -84,7 +84,7 @@ class PlainWire:
             while self._sock.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._sock)
                 try:
-                    return self._sock.recv(CHUNK)
+                    return self._sock.recv(MAX_READ_BYTES)
                 except BlockingIOError:
                     continue
         except (OSError, trio.ClosedResourceError):
@@ -146,7 +146,7 @@ class TLSWire:
 
     async def receive(self) -> bytes:
         try:
-            return bytes(await self.tls.receive_some(CHUNK))
+            return bytes(await self.tls.receive_some(MAX_READ_BYTES))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
 

@@ -1,7 +1,7 @@
 """One HTTP/2 connection, which the engine accepted and whose TLS handshake chose ``h2``.
 
-The engine's :class:`~mcptrio.http.engine.connection.Connection` reads, writes, has the deadlines and closes the socket.
-Hypercorn's :class:`H2Protocol` turns frames into requests. This module adds what stock Hypercorn lacks:
+The engine's :class:`~mcptrio.http.engine.connection.HTTPConnection` reads, writes, has the deadlines and closes the
+socket. Hypercorn's :class:`H2Protocol` turns frames into requests. This module adds what stock Hypercorn lacks:
 
 - an exception that one connection causes ends that connection only, and is logged;
 - DATA that arrives after an early answer is discarded, and a response that fails is reset, instead of the connection;
@@ -30,7 +30,7 @@ from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState, TaskGroup
 
-from mcptrio.http.engine.connection import Connection
+from mcptrio.http.engine.connection import HTTPConnection
 from mcptrio.http.engine.limits import LOG, ConnectionLimits
 from mcptrio.http.hypercorn.requests import Requests
 
@@ -44,7 +44,7 @@ _NO_APP: Any = None
 """The engine runs the application."""
 
 
-async def serve_http2(connection: Connection) -> None:
+async def serve_http2(connection: HTTPConnection) -> None:
     """Serve a connection until the client, a deadline or the server ends it, and its requests have ended."""
     try:
         async with trio.open_nursery() as nursery:
@@ -65,7 +65,7 @@ def _config(limits: ConnectionLimits) -> Config:
 
 
 class _HTTP2:
-    def __init__(self, connection: Connection, nursery: trio.Nursery) -> None:
+    def __init__(self, connection: HTTPConnection, nursery: trio.Nursery) -> None:
         self._connection = connection
         self._writing = trio.Lock()
         self._is_closed = False

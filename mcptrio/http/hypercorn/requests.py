@@ -12,11 +12,11 @@ from typing import Any
 
 import trio
 
-from mcptrio.http.engine.connection import Connection
+from mcptrio.http.engine.connection import HTTPConnection
 
 __all__ = ["Requests"]
 
-_QUEUED = 10
+_MAX_QUEUED_PARTS = 10
 """Parts of a body that wait for the application; then nothing more is read from the connection."""
 
 _Event = MutableMapping[str, Any]
@@ -32,7 +32,7 @@ class Requests:
     """
 
     def __init__(
-        self, connection: Connection, nursery: trio.Nursery, concurrent: int, look: Callable[[], None]
+        self, connection: HTTPConnection, nursery: trio.Nursery, concurrent: int, look: Callable[[], None]
     ) -> None:
         self._connection = connection
         self._nursery = nursery
@@ -65,11 +65,11 @@ class Requests:
 
 
 class _Request:
-    """One request, as :class:`mcptrio.http.engine.server.Served` has it."""
+    """One request, as :class:`mcptrio.http.engine.server.ServedRequest` has it."""
 
     is_kept_open = False
 
-    def __init__(self, connection: Connection, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(self, connection: HTTPConnection, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         self.is_complete = False
         self.gone = False
         self.refusal = 0
@@ -94,7 +94,7 @@ class _Request:
         if event["type"].endswith(".disconnect"):
             self._leave()
             return
-        while len(self._inbox) >= _QUEUED and not self.gone:
+        while len(self._inbox) >= _MAX_QUEUED_PARTS and not self.gone:
             self._room = trio.Event()
             await self._room.wait()
         self._is_whole = not event.get("more_body", False)

@@ -40,10 +40,10 @@ from mcptrio.http.exchange import EXTENSION, HTTPExchange
 from mcptrio.http.headers import Headers
 from mcptrio.http.server.asgi import ASGIExchange, Receive, Scope, Send
 from mcptrio.http.server.cors import answer_preflight, every_origin, is_preflight, one_origin
-from mcptrio.http.server.decoder import Decoder
+from mcptrio.http.server.decoder import MessageDecoder
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.front_page import show_front_page, wants_front_page
-from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.legacy_sse import LegacyPaths, LegacySSE
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.origins import HostPolicy, OriginPolicy
@@ -52,15 +52,15 @@ from mcptrio.http.server.reauthorization import Stays
 from mcptrio.http.server.request_auth import refusal_of, request_head
 from mcptrio.http.server.rules import (
     STREAMABLE,
-    Answer,
+    AnswerMessage,
     Decision,
+    HTTPRefusal,
     Initialize,
-    Refusal,
-    judge_bodiless,
-    judge_head,
-    judge_page,
-    judge_post,
-    judge_upgrade,
+    check_bodiless,
+    check_head,
+    check_page,
+    check_post,
+    check_upgrade,
 )
 from mcptrio.http.server.sessions import Sessions
 from mcptrio.http.server.stateful import serve_session
@@ -70,7 +70,7 @@ from mcptrio.protocol.messages import Incoming, Request
 
 __all__ = ["HTTPApp"]
 
-_HOSTS: Final = 100
+_MAX_HOSTS: Final = 100
 """Values of ``Host`` whose verdict is remembered."""
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
@@ -120,10 +120,10 @@ class HTTPApp:
     ) -> None:
         self._engine = engine
         self._limits = limits or HTTPLimits()
-        self._silence = Silence(engine, {self._limits.keepalive_interval, self._limits.stream_delay})
-        self._sessions = Sessions(engine, sessions, events, bus, self._limits, self._silence)
+        self._keepalives = Keepalives(engine, {self._limits.keepalive_interval, self._limits.stream_delay})
+        self._sessions = Sessions(engine, sessions, events, bus, self._limits, self._keepalives)
         self._websocket = None if websocket is None else websocket.rstrip("/")
-        self._is_host_served = lru_cache(_HOSTS)((hosts or HostPolicy()).allows)
+        self._is_host_served = lru_cache(_MAX_HOSTS)((hosts or HostPolicy()).allows)
         self._origins = origins or OriginPolicy()
         self._guard = guard
         self._stays = Stays(engine, guard) if guard is not None else None
@@ -132,7 +132,7 @@ class HTTPApp:
         rated = bounds.address_rate > 0
         self._rates = OwnerRates(bounds.address_rate, bounds.address_burst, bounds.addresses) if rated else None
         self._session_rates = OwnerRates(bounds.session_rate, bounds.session_burst, bounds.addresses)
-        self._decoder = Decoder(bounds.message, bounds.parse_share, bounds.addresses)
+        self._decoder = MessageDecoder(bounds.message, bounds.parse_share, bounds.addresses)
         self._front = _Path(_Kind.PAGE, partial(show_front_page, path))
         self._open = Shares(self._limits.streams)
         self._routed = Shares(self._limits.streams)
@@ -166,7 +166,7 @@ class HTTPApp:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._silence.run)
+            nursery.start_soon(self._keepalives.run)
             if self._stays is not None:
                 nursery.start_soon(self._stays.run)
             await self._sessions.run(task_status=task_status)
@@ -261,7 +261,7 @@ class HTTPApp:
 
     async def _serve(self, path: _Path, exchange: Exchange, scope: Scope) -> None:
         """Check a request in the order of the table, and have it answered."""
-        refusal = self._judge(path, exchange, scope)
+        refusal = self._check(path, exchange, scope)
         if refusal is not None:
             await exchange.refuse(refusal)
             return
@@ -281,25 +281,25 @@ class HTTPApp:
             else:
                 _give_back(places, exchange, held)
 
-    def _judge(self, path: _Path, exchange: Exchange, scope: Scope) -> Refusal | None:
+    def _check(self, path: _Path, exchange: Exchange, scope: Scope) -> HTTPRefusal | None:
         """What is checked before the request has a place. ``None`` lets it pass."""
         headers, limits, method = exchange.headers, self._limits, scope.get("method", "GET")
         if self._rates is not None and (wait := self._rates.wait(exchange.owner)) is not None:
-            return Refusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
+            return HTTPRefusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
         if path.kind is _Kind.NOWHERE:
-            return Refusal(404)
+            return HTTPRefusal(404)
         if not (path.any_host or self._is_host_served(headers.get("host"))):
-            return Refusal.because(421, "Host: not served here")
+            return HTTPRefusal.because(421, "Host: not served here")
         if path.kind is _Kind.PLUGIN:
             return None
         if path.kind is not _Kind.ENGINE:
-            return judge_page(method, path.methods)
+            return check_page(method, path.methods)
         origin = headers.get("origin")
         if origin is not None and not self._origins.allows(origin):
-            return Refusal.because(403, "Origin: not allowed")
+            return HTTPRefusal.because(403, "Origin: not allowed")
         if scope["type"] == "websocket":
-            return judge_upgrade(headers, scope.get("subprotocols") or (), header_bytes=limits.header_bytes)
-        return judge_head(
+            return check_upgrade(headers, scope.get("subprotocols") or (), header_bytes=limits.header_bytes)
+        return check_head(
             method,
             headers,
             methods=path.methods,
@@ -307,16 +307,16 @@ class HTTPApp:
             body_bytes=limits.message.bytes,
         )
 
-    def _one_too_many(self) -> Refusal:
+    def _one_too_many(self) -> HTTPRefusal:
         limit = self._limits.streams
-        return Refusal.overloaded(
+        return HTTPRefusal.overloaded(
             Overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client")
         )
 
     async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, held: Share) -> None:
         """Ask the guard, read the body, and have the engine answer."""
         principal = await self._authorize(path, exchange, scope)
-        if isinstance(principal, Refusal):
+        if isinstance(principal, HTTPRefusal):
             await exchange.refuse(principal)
             return
         # Users behind one proxy have one address; from here on each counts for itself.
@@ -326,7 +326,7 @@ class HTTPApp:
         exchange.owner = held.owner
         try:
             body = b"" if scope["type"] == "websocket" else await exchange.body()
-            if isinstance(body, Refusal):
+            if isinstance(body, HTTPRefusal):
                 await exchange.refuse(body)
             else:
                 await path.serve(exchange, scope, body, principal)
@@ -335,7 +335,7 @@ class HTTPApp:
         except ConnectionClosed:
             pass  # the client has left
 
-    async def _authorize(self, path: _Path, exchange: Exchange, scope: Scope) -> Principal | Refusal | None:
+    async def _authorize(self, path: _Path, exchange: Exchange, scope: Scope) -> Principal | HTTPRefusal | None:
         """On whose behalf the request is made, as the guard says; ``None`` without a guard, or for nobody."""
         if self._guard is None:
             return None
@@ -345,7 +345,7 @@ class HTTPApp:
         except AuthorizationError as error:
             return refusal_of(error)
         except Overloaded as error:
-            return Refusal.overloaded(error)
+            return HTTPRefusal.overloaded(error)
         if self._stays is not None and principal is not None:
             exchange.stay = self._stays.of(head, principal)
         return principal
@@ -356,16 +356,18 @@ class HTTPApp:
         if method == "POST":
             incoming = self._decoder.decode(body, exchange.owner)
             exchange.describe(incoming)
-            decision = judge_post(exchange.headers, incoming, self._engine.mirrored_parameters)
+            decision = check_post(exchange.headers, incoming, self._engine.mirrored_parameters)
         else:
             incoming = None
-            decision = judge_bodiless(method, exchange.headers)
-        if isinstance(decision, Refusal):
+            decision = check_bodiless(method, exchange.headers)
+        if isinstance(decision, HTTPRefusal):
             await exchange.refuse(decision)
-        elif incoming is not None and (lacking := self._lacking(exchange, scope, incoming, principal)) is not None:
+        elif (
+            incoming is not None and (lacking := self._missing_scopes(exchange, scope, incoming, principal)) is not None
+        ):
             await exchange.refuse(lacking)
-        elif isinstance(decision, Answer):
-            await answer(self._engine, exchange, decision.message, principal, self._silence)
+        elif isinstance(decision, AnswerMessage):
+            await answer(self._engine, exchange, decision.message, principal, self._keepalives)
         elif isinstance(decision, Initialize) and (wait := self._session_rates.wait(exchange.owner)) is not None:
             refused = RateLimited("too many new sessions from this client", retry_after=wait)
             await exchange.overloaded(refused, decision.request.id)
@@ -386,9 +388,9 @@ class HTTPApp:
         ready = found.ready and not self._engine.draining and not self._leaving
         await exchange.respond(200 if ready else 503, orjson.dumps({"ready": ready, "plugins": dict(found.plugins)}))
 
-    def _lacking(
+    def _missing_scopes(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None
-    ) -> Refusal | None:
+    ) -> HTTPRefusal | None:
         """The challenge for scopes that the requests need and the principal lacks: only now can it be a status."""
         if self._guard is None or principal is None:
             return None

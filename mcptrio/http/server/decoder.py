@@ -18,15 +18,15 @@ from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
 
-__all__ = ["Decoder"]
+__all__ = ["MessageDecoder"]
 
-_LARGE: Final = 4096
+_MAX_UNCOUNTED_BYTES: Final = 4096
 """Bytes. A message up to this size is decoded in less than 0.5 ms, and is not counted."""
-_WINDOW: Final = 60.0
+_WINDOW_SECONDS: Final = 60.0
 """Seconds. What a client did not use of its share in this time it may use at once."""
 
 
-class Decoder:
+class MessageDecoder:
     """
     Args:
         limits: of one message.
@@ -37,7 +37,7 @@ class Decoder:
 
     def __init__(self, limits: MessageLimits, share: float, most: int) -> None:
         self.limits = limits
-        self._seconds = OwnerRates(share, share * _WINDOW, most)
+        self._seconds = OwnerRates(share, share * _WINDOW_SECONDS, most)
 
     def decode(self, data: bytes, owner: Hashable) -> Incoming:
         """The message; see :func:`mcptrio.protocol.jsonrpc.decode`.
@@ -45,13 +45,13 @@ class Decoder:
         Raises:
             RateLimited: the message is large, and the client has used its share.
         """
-        if len(data) > _LARGE and (wait := self.wait(owner)):
+        if len(data) > _MAX_UNCOUNTED_BYTES and (wait := self.wait(owner)):
             raise RateLimited("too many large messages from this client", retry_after=wait)
         return self.decode_now(data, owner)
 
     def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
         """The message, for a caller that waits by itself before the next one."""
-        if len(data) <= _LARGE:
+        if len(data) <= _MAX_UNCOUNTED_BYTES:
             return decode(data, self.limits, owner=owner)
         begun = trio.current_time()
         incoming = decode(data, self.limits, owner=owner)

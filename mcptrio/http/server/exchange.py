@@ -20,14 +20,14 @@ from mcptrio.http.exchange import HTTPExchange, RawHeaders
 from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.reauthorization import Stay
-from mcptrio.http.server.rules import Refusal
+from mcptrio.http.server.rules import HTTPRefusal
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
 
 __all__ = ["COMMENT", "Exchange"]
 
-_NOTED: Final = 100
+_MAX_NOTE_CHARS: Final = 100
 """Characters of a name that the access log shows."""
 COMMENT: Final = sse.comment()
 _NO_HEADERS: Final = Headers(())
@@ -83,11 +83,11 @@ class Exchange:
         """Name the MCP method, and the tool or prompt, in the access log of our own server."""
         if isinstance(incoming, Request | Notification):
             name = (incoming.params or {}).get("name")
-            self._http.note = incoming.method[:_NOTED]
+            self._http.note = incoming.method[:_MAX_NOTE_CHARS]
             if isinstance(name, str):
-                self._http.note += f" {name[:_NOTED]}"
+                self._http.note += f" {name[:_MAX_NOTE_CHARS]}"
 
-    async def body(self) -> bytes | Refusal:
+    async def body(self) -> bytes | HTTPRefusal:
         """The whole body, or why it was not taken.
 
         Raises:
@@ -104,10 +104,10 @@ class Exchange:
                     parts.append(part)
             if scope.cancelled_caught:
                 within = self.limits.body_timeout
-                return Refusal.because(408, f"expected the body within {within:g} s, got {size} bytes")
+                return HTTPRefusal.because(408, f"expected the body within {within:g} s, got {size} bytes")
             whole = b"".join(parts)
         if len(whole) > limit:
-            return Refusal.because(413, f"body of at least {len(whole)} bytes: the limit is {limit} bytes")
+            return HTTPRefusal.because(413, f"body of at least {len(whole)} bytes: the limit is {limit} bytes")
         return whole
 
     async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
@@ -146,11 +146,11 @@ class Exchange:
         else:
             await self.respond(status, data)
 
-    async def refuse(self, refusal: Refusal) -> None:
+    async def refuse(self, refusal: HTTPRefusal) -> None:
         await self.respond(refusal.status, encode(refusal.error) if refusal.error else b"", refusal.headers)
 
     async def overloaded(self, error: Overloaded, id: str | int | None = None) -> None:
-        await self.refuse(Refusal.overloaded(error, id))
+        await self.refuse(HTTPRefusal.overloaded(error, id))
 
     # Streams of events
 

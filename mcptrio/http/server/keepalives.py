@@ -13,27 +13,27 @@ from typing import Protocol
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.http.server.stream_writer import Writers
+from mcptrio.http.server.stream_writer import StreamWriter
 
-__all__ = ["Silence"]
+__all__ = ["Keepalives"]
 
 
-class Silent(Protocol):
-    def break_silence(self) -> None:
+class KeepaliveTarget(Protocol):
+    def send_keepalive(self) -> None:
         """Show the client that somebody is working. Not async."""
         ...
 
 
-class Silence:
+class Keepalives:
     """
     Args:
         seconds: how long a silence may be; one for each kind.
     """
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
-        self.writers = Writers(engine)
+        self.writers = StreamWriter(engine)
         """Of the streams that those have become."""
-        self._silent: dict[float, dict[Silent, float]] = {each: {} for each in seconds}
+        self._silent: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
         """By how long it may last, since when it does; the oldest first, since everybody begins now."""
 
     async def run(self) -> None:
@@ -48,19 +48,19 @@ class Silence:
                 for seconds, silent in self._silent.items():
                     _look(silent, trio.current_time() - seconds)
 
-    def begin(self, exchange: Silent, seconds: float) -> None:
+    def begin(self, exchange: KeepaliveTarget, seconds: float) -> None:
         """It has said nothing yet; after so many seconds, of which there has to be a kind, it shall."""
         self._silent[seconds][exchange] = trio.current_time()
 
-    def end(self, exchange: Silent, seconds: float) -> None:
+    def end(self, exchange: KeepaliveTarget, seconds: float) -> None:
         """It has said something, or is over."""
         self._silent[seconds].pop(exchange, None)
 
 
-def _look(silent: dict[Silent, float], before: float) -> None:
+def _look(silent: dict[KeepaliveTarget, float], before: float) -> None:
     while silent:
         exchange, since = next(iter(silent.items()))
         if since > before:
             return
         del silent[exchange]
-        exchange.break_silence()
+        exchange.send_keepalive()

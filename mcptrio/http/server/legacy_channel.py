@@ -24,7 +24,7 @@ from mcptrio.protocol.messages import Incoming, Message
 
 __all__ = ["LegacyChannel"]
 
-_LEFT: Final = "the client has left"
+_CLIENT_DISCONNECTED: Final = "the client has left"
 
 
 class LegacyChannel:
@@ -101,7 +101,7 @@ class LegacyChannel:
 
     def leave(self) -> None:
         """The client has closed the stream, which breaks the channel like a pipe."""
-        self._break(_LEFT)
+        self._break(_CLIENT_DISCONNECTED)
 
     async def keep_alive(self) -> None:
         """A comment after each ``keepalive_interval`` seconds of silence, until the client does not read."""

@@ -23,20 +23,20 @@ from attrs import frozen
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.http.server.asgi import Scope
-from mcptrio.http.server.decoder import Decoder
+from mcptrio.http.server.decoder import MessageDecoder
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.legacy_channel import LegacyChannel
 from mcptrio.http.server.limits import HTTPLimits
-from mcptrio.http.server.rules import Refusal
+from mcptrio.http.server.rules import HTTPRefusal
 from mcptrio.protocol.messages import Malformed
 
 __all__ = ["LegacyPaths", "LegacySSE"]
 
 _ID: Final = "session_id"
 _ID_BYTES: Final = 32
-_GOODBYE: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0
 """Seconds from the client's leaving to the end of the session, whatever it is doing."""
-_PARAMETERS: Final = 16
+_MAX_PARAMETERS: Final = 16
 """Of a POST's query: ours, and what a proxy may have added."""
 
 
@@ -60,7 +60,7 @@ class LegacySSE:
         json_limits: of the message of a POST.
     """
 
-    def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, decoder: Decoder) -> None:
+    def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, decoder: MessageDecoder) -> None:
         self._engine = engine
         self._paths = paths
         self._decoder = decoder
@@ -88,7 +88,7 @@ class LegacySSE:
                 def leave() -> None:
                     """Everything in flight is told so; what does not heed it is cancelled."""
                     channel.leave()
-                    nursery.cancel_scope.deadline = trio.current_time() + _GOODBYE
+                    nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
 
                 nursery.start_soon(channel.keep_alive)
                 exchange.stays(nursery.cancel_scope.cancel)
@@ -115,7 +115,7 @@ class LegacySSE:
             return
         incoming = self._decoder.decode(body, exchange.owner)
         if isinstance(incoming, Malformed):
-            await exchange.refuse(Refusal(400, incoming.reply))
+            await exchange.refuse(HTTPRefusal(400, incoming.reply))
             return
         try:
             await channel.deliver(incoming)
@@ -133,13 +133,13 @@ class LegacySSE:
         return f"/{quote(path.lstrip('/'))}?{_ID}={id}"
 
 
-_UNKNOWN: Final = Refusal.because(404, "no such session; begin anew with a GET of the stream")
+_UNKNOWN: Final = HTTPRefusal.because(404, "no such session; begin anew with a GET of the stream")
 
 
 def _id_in(scope: Scope) -> str:
     """The session a query names; of none, or of several, nothing."""
     try:
-        ids = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_PARAMETERS).get(_ID, [])
+        ids = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_MAX_PARAMETERS).get(_ID, [])
     except ValueError:
         return ""
     return ids[0] if len(ids) == 1 else ""

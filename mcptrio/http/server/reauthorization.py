@@ -24,11 +24,11 @@ from mcptrio.errors import AuthorizationError, Overloaded
 
 __all__ = ["Stay", "Stays"]
 
-_LOOKS: Final = 20
+_MAX_CONCURRENT_CHECKS: Final = 20
 """Credentials that are looked at at the same time."""
-_SPARE: Final = 100
+_MAX_ENDED_ITEMS: Final = 100
 """Ended exchanges that may be queued, beside as many as there are open ones."""
-_UNSURE: Final = 60.0
+_UNSURE_TIMEOUT: Final = 60.0
 """Seconds for which a connection stays open while the guard cannot say whether its credentials are still good."""
 
 _log = logging.getLogger("mcptrio.http.guard")
@@ -89,7 +89,7 @@ class Stays:
         """Entries of the queue whose exchange has ended."""
         self._numbers = count()
         self._sooner = trio.Event()
-        self._turns = trio.CapacityLimiter(_LOOKS)
+        self._turns = trio.CapacityLimiter(_MAX_CONCURRENT_CHECKS)
 
     def of(self, request: RequestHead, principal: Principal) -> Stay:
         """An exchange that was admitted, and may stay open."""
@@ -108,7 +108,7 @@ class Stays:
     def forget_ended(self) -> None:
         """One more queued exchange has ended. A client that opens and closes streams must not fill the queue."""
         self._ended_count += 1
-        if self._ended_count > _SPARE + len(self._due) // 2:
+        if self._ended_count > _MAX_ENDED_ITEMS + len(self._due) // 2:
             self._due = [each for each in self._due if each[2].is_open]
             heapify(self._due)
             self._ended_count = 0
@@ -147,8 +147,8 @@ class Stays:
             now = trio.current_time()
             if stay.unsure_since is None:
                 stay.unsure_since = now
-            if now - stay.unsure_since < _UNSURE:
-                self.keep(stay, min(error.retry_after, _UNSURE))
+            if now - stay.unsure_since < _UNSURE_TIMEOUT:
+                self.keep(stay, min(error.retry_after, _UNSURE_TIMEOUT))
             else:
                 _log.warning("%s: a connection ends: %s", stay.request.address or "a client", error)
         else:

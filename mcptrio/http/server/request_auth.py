@@ -15,7 +15,7 @@ from mcptrio.errors import AuthorizationError, InsufficientScope, InvalidRequest
 from mcptrio.http.client_address import address_of
 from mcptrio.http.headers import Headers
 from mcptrio.http.server.asgi import Scope
-from mcptrio.http.server.rules import Refusal
+from mcptrio.http.server.rules import HTTPRefusal
 from mcptrio.protocol.messages import ErrorResponse
 
 __all__ = ["is_same_person", "refusal_of", "request_head"]
@@ -40,7 +40,7 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
     )
 
 
-def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset()) -> Refusal:
+def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset()) -> HTTPRefusal:
     """Return the response that a guard wants.
 
     Args:
@@ -50,7 +50,7 @@ def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset(
     if error.challenge:
         headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
     body = InsufficientScope(str(error), scopes=scopes) if scopes else InvalidRequest(str(error))
-    return Refusal(error.status, ErrorResponse.of(None, body), tuple(headers))
+    return HTTPRefusal(error.status, ErrorResponse.of(None, body), tuple(headers))
 
 
 def is_same_person(one: Principal | None, other: Principal | None) -> bool:

@@ -1,7 +1,7 @@
 """What is to be done with an HTTP request, decided without doing it.
 
-Called by the ASGI entry: :func:`judge_head` before the body is read, then :func:`judge_post` with the decoded body or
-:func:`judge_bodiless` for GET and DELETE; :func:`judge_upgrade` for a WebSocket; :func:`judge_page` for pages beside
+Called by the ASGI entry: :func:`check_head` before the body is read, then :func:`check_post` with the decoded body or
+:func:`check_bodiless` for GET and DELETE; :func:`check_upgrade` for a WebSocket; :func:`check_page` for pages beside
 the endpoint. No clock, no I/O, no engine.
 The one rule: the first rung that fails decides, and the rungs stand in this order: head, parse, envelope, headers
 against body, mirrored parameters. Version, method and client capability come between the last two and belong to the
@@ -39,19 +39,19 @@ __all__ = [
     "SESSION_ID",
     "STREAMABLE",
     "VERSION",
-    "Answer",
+    "AnswerMessage",
     "Decision",
     "Deliver",
-    "End",
+    "EndSession",
+    "HTTPRefusal",
     "Initialize",
     "Listen",
-    "Refusal",
     "Resume",
-    "judge_bodiless",
-    "judge_head",
-    "judge_page",
-    "judge_post",
-    "judge_upgrade",
+    "check_bodiless",
+    "check_head",
+    "check_page",
+    "check_post",
+    "check_upgrade",
     "status_of",
 ]
 
@@ -73,7 +73,7 @@ _STATUSES: Final[Mapping[int, int]] = {
 
 
 @frozen
-class Refusal:
+class HTTPRefusal:
     """Answer with this status at once."""
 
     status: int
@@ -81,12 +81,12 @@ class Refusal:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     @classmethod
-    def because(cls, status: int, message: str, *headers: tuple[bytes, bytes]) -> Refusal:
+    def because(cls, status: int, message: str, *headers: tuple[bytes, bytes]) -> HTTPRefusal:
         """A refusal whose body is an error without an id; its code is one that no client takes for an era's mark."""
         return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers)
 
     @classmethod
-    def overloaded(cls, error: Overloaded, id: RequestId | None = None) -> Refusal:
+    def overloaded(cls, error: Overloaded, id: RequestId | None = None) -> HTTPRefusal:
         """503, or 429 where the client asks too often, with the seconds after which to try again."""
         status = 429 if isinstance(error, RateLimited) else 503
         after = b"%d" % max(1, ceil(error.retry_after))
@@ -94,7 +94,7 @@ class Refusal:
 
 
 @frozen
-class Answer:
+class AnswerMessage:
     """A self-contained message of a per-request revision."""
 
     message: Request | Notification
@@ -131,13 +131,13 @@ class Resume:
 
 
 @frozen
-class End:
+class EndSession:
     """End the session."""
 
     session: str
 
 
-Decision: TypeAlias = Refusal | Answer | Initialize | Deliver | Listen | Resume | End
+Decision: TypeAlias = HTTPRefusal | AnswerMessage | Initialize | Deliver | Listen | Resume | EndSession
 
 
 def status_of(error: ErrorResponse) -> int:
@@ -145,61 +145,63 @@ def status_of(error: ErrorResponse) -> int:
     return _STATUSES.get(error.code, 200)
 
 
-def judge_head(
+def check_head(
     method: str, headers: Headers, *, methods: tuple[str, ...] = STREAMABLE, header_bytes: int, body_bytes: int
-) -> Refusal | None:
+) -> HTTPRefusal | None:
     """What can be refused before the body is read; ``None`` lets it pass.
 
     Args:
         methods: those of the path.
     """
-    refusal = _judge_headers(headers, header_bytes)
+    refusal = _check_headers(headers, header_bytes)
     if refusal is not None:
         return refusal
     length = headers.get("content-length")
     if method not in methods:
         allowed = ", ".join(methods)
-        return Refusal.because(405, f"expected {allowed}, got {method[:20]}", (b"allow", allowed.encode("ascii")))
+        return HTTPRefusal.because(405, f"expected {allowed}, got {method[:20]}", (b"allow", allowed.encode("ascii")))
     accept = headers.get("accept")
     if method == "POST":
         if length is not None and not (length.isascii() and length.isdigit() and len(length) < 19):
-            return Refusal.because(400, "Content-Length: expected an integer")
+            return HTTPRefusal.because(400, "Content-Length: expected an integer")
         if length is not None and int(length) > body_bytes:
-            return Refusal.because(413, f"body of {length} bytes: the limit is {body_bytes} bytes")
+            return HTTPRefusal.because(413, f"body of {length} bytes: the limit is {body_bytes} bytes")
         if (coding := headers.get("content-encoding", "identity").strip().lower()) != "identity":
             # RFC 9110 section 12.5.3: this is how a client learns which codings it may use.
             told = f"Content-Encoding: expected none, got {coding[:20]}"
-            return Refusal.because(415, told, (b"accept-encoding", b"identity"))
+            return HTTPRefusal.because(415, told, (b"accept-encoding", b"identity"))
         if not is_json(headers.get("content-type")):
-            return Refusal.because(415, f"Content-Type: expected {JSON}, in UTF-8")
+            return HTTPRefusal.because(415, f"Content-Type: expected {JSON}, in UTF-8")
         if not accepts(accept, JSON) and not accepts(accept, EVENT_STREAM):
-            return Refusal.because(406, f"Accept: expected {JSON} and {EVENT_STREAM}")
+            return HTTPRefusal.because(406, f"Accept: expected {JSON} and {EVENT_STREAM}")
     elif method == "GET" and not (accept and accepts(accept, EVENT_STREAM)):
-        return Refusal.because(406, f"Accept: expected {EVENT_STREAM}")
+        return HTTPRefusal.because(406, f"Accept: expected {EVENT_STREAM}")
     return None
 
 
-def judge_page(method: str, methods: tuple[str, ...]) -> Refusal | None:
+def check_page(method: str, methods: tuple[str, ...]) -> HTTPRefusal | None:
     """What is answered to a method that a page does not have, and to ``OPTIONS``."""
     if method in methods:
         return None
-    return Refusal(204 if method == "OPTIONS" else 405, None, ((b"allow", ", ".join((*methods, "OPTIONS")).encode()),))
+    return HTTPRefusal(
+        204 if method == "OPTIONS" else 405, None, ((b"allow", ", ".join((*methods, "OPTIONS")).encode()),)
+    )
 
 
-def judge_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes: int) -> Refusal | None:
+def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes: int) -> HTTPRefusal | None:
     """Why a WebSocket may not be opened; ``None`` lets it pass.
 
     Args:
         subprotocols: that the client offers.
     """
-    refusal = _judge_headers(headers, header_bytes)
+    refusal = _check_headers(headers, header_bytes)
     if refusal is None and SUBPROTOCOL not in subprotocols:
         got = ", ".join(subprotocols)[:80] or "none"
-        return Refusal.because(400, f"Sec-WebSocket-Protocol: expected {SUBPROTOCOL}, got {got}")
+        return HTTPRefusal.because(400, f"Sec-WebSocket-Protocol: expected {SUBPROTOCOL}, got {got}")
     return refusal
 
 
-def judge_post(
+def check_post(
     headers: Headers, incoming: Incoming, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> Decision:
     """What a POST asks for.
@@ -208,51 +210,53 @@ def judge_post(
         mirrored: the engine's ``mirrored_parameters``.
     """
     if isinstance(incoming, Malformed):
-        return Refusal(400, incoming.reply)
+        return HTTPRefusal(400, incoming.reply)
     modern = headers.get(VERSION) in MODERN_VERSIONS
     if isinstance(incoming, Request):
         if modern or Envelope.present(incoming.params):
-            return _judge_request(headers, incoming, mirrored)
+            return _check_request(headers, incoming, mirrored)
         if incoming.method == "initialize":
             if SESSION_ID in headers:
                 return _invalid("initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id)
             return Initialize(incoming)
     elif isinstance(incoming, Notification):
         if modern or Envelope.present(incoming.params):
-            return Answer(incoming)
+            return AnswerMessage(incoming)
     elif modern or (isinstance(incoming, Batch) and _holds_modern(incoming)):
         kind = "a batch" if isinstance(incoming, Batch) else "a response"
         return _invalid(f"expected one request or notification, got {kind}")
-    return _judge_session(headers, incoming)
+    return _check_session(headers, incoming)
 
 
-def judge_bodiless(method: str, headers: Headers) -> Decision:
+def check_bodiless(method: str, headers: Headers) -> Decision:
     """What a GET or DELETE asks for."""
     if headers.get(VERSION) in MODERN_VERSIONS:
-        return Refusal.because(405, f"{method}: this revision has only POST", (b"allow", b"POST"))
+        return HTTPRefusal.because(405, f"{method}: this revision has only POST", (b"allow", b"POST"))
     session = _session(headers)
-    if isinstance(session, Refusal):
+    if isinstance(session, HTTPRefusal):
         return session
     if method == "DELETE":
-        return End(session)
+        return EndSession(session)
     event_id = headers.get(_LAST_EVENT_ID)
     return Resume(session, event_id) if event_id else Listen(session)
 
 
-def _judge_headers(headers: Headers, header_bytes: int) -> Refusal | None:
+def _check_headers(headers: Headers, header_bytes: int) -> HTTPRefusal | None:
     if headers.size > header_bytes:
-        return Refusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
+        return HTTPRefusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
     try:
         headers.check_singular()
     except InvalidRequest as error:
-        return Refusal(400, ErrorResponse.of(None, error))
+        return HTTPRefusal(400, ErrorResponse.of(None, error))
     if "transfer-encoding" in headers and "content-length" in headers:
         # RFC 9112 section 6.3: "ought to be handled as an error"; it is how requests are smuggled.
-        return Refusal.because(400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close"))
+        return HTTPRefusal.because(
+            400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close")
+        )
     return None
 
 
-def _judge_request(
+def _check_request(
     headers: Headers, request: Request, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> Decision:
     try:
@@ -267,17 +271,17 @@ def _judge_request(
             if isinstance(tool, str):
                 check_parameters(headers, params.get("arguments"), mirrored(tool))
     except (InvalidParams, HeaderMismatch) as error:
-        return Refusal(400, ErrorResponse.of(request.id, error))
-    return Answer(request)
+        return HTTPRefusal(400, ErrorResponse.of(request.id, error))
+    return AnswerMessage(request)
 
 
-def _judge_session(headers: Headers, incoming: Message | Batch) -> Decision:
+def _check_session(headers: Headers, incoming: Message | Batch) -> Decision:
     id = incoming.id if isinstance(incoming, Request) else None
     session = _session(headers, id)
-    return session if isinstance(session, Refusal) else Deliver(session, incoming)
+    return session if isinstance(session, HTTPRefusal) else Deliver(session, incoming)
 
 
-def _session(headers: Headers, id: RequestId | None = None) -> str | Refusal:
+def _session(headers: Headers, id: RequestId | None = None) -> str | HTTPRefusal:
     version = headers.get(VERSION)
     if version is not None and version not in HANDSHAKE_VERSIONS:
         served = ", ".join([*HANDSHAKE_VERSIONS, *MODERN_VERSIONS])
@@ -297,6 +301,6 @@ def _version_mismatch(header: str | None, body: str) -> str:
     return f"header mismatch: MCP-Protocol-Version is expected to be {body[:40]!r} as in the body, got {got}"
 
 
-def _invalid(message: str, id: RequestId | None = None) -> Refusal:
+def _invalid(message: str, id: RequestId | None = None) -> HTTPRefusal:
     error: MCPError = InvalidRequest(message)
-    return Refusal(400, ErrorResponse.of(id, error))
+    return HTTPRefusal(400, ErrorResponse.of(id, error))

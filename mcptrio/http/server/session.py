@@ -20,21 +20,21 @@ from attrs import frozen
 
 from mcptrio.abc import EventStore, Outlet, PeerSession, Principal, SessionRecord, SessionStore
 from mcptrio.errors import ConnectionClosed, StoreFailed
-from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.replicas import Replicas
-from mcptrio.http.server.streams import Stream, Wakes
+from mcptrio.http.server.streams import SessionStream, StreamSignals
 from mcptrio.outbox import Item
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Batch, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPTraits
 
-__all__ = ["NOWHERE", "POST", "STANDING", "Session", "Shared"]
+__all__ = ["GET_STREAM_PREFIX", "NOWHERE", "POST_STREAM_PREFIX", "HTTPSession", "Shared"]
 
-STANDING: Final = "g"
+GET_STREAM_PREFIX: Final = "g"
 """How the ids of sessions' own streams begin."""
-POST: Final = "p"
+POST_STREAM_PREFIX: Final = "p"
 """How the ids of the streams of requests begin."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
@@ -48,7 +48,7 @@ class Shared:
     events: EventStore
     replicas: Replicas
     limits: HTTPLimits
-    silence: Silence
+    keepalives: Keepalives
     start_soon: Callable[..., None]
     """Starts a task in the application's nursery."""
 
@@ -72,19 +72,19 @@ class _Nowhere:
 NOWHERE: Final = _Nowhere()
 
 
-class Session:
+class HTTPSession:
     """The local part of one session."""
 
     def __init__(self, shared: Shared, peer: PeerSession, saved: SessionRecord | None) -> None:
         self.peer = peer
         self.id = peer.id
-        self.standing: Stream | None = None
+        self.get_stream: SessionStream | None = None
         """What belongs to no request; exists since the first GET here."""
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, SessionStream] = {}
         """Those whose pump runs here."""
-        self.waiting: set[Stream] = set()
+        self.waiting: set[SessionStream] = set()
         """Those whose exchange still waits for the first message; no event of them exists."""
-        self.wakes = Wakes()
+        self.wakes = StreamSignals()
         self.exchanges = 0
         """HTTP exchanges that are being served with it."""
         self.used = trio.current_time()
@@ -92,12 +92,12 @@ class Session:
         """When the store last learned that it is used."""
         self.ended = False
         self.scope = trio.CancelScope()
-        self.silence = shared.silence
+        self.keepalives = shared.keepalives
         self._shared = shared
         self._saved = saved
-        self._views: WeakValueDictionary[str, Stream] = WeakValueDictionary()
+        self._views: WeakValueDictionary[str, SessionStream] = WeakValueDictionary()
         """Streams of other replicas that are read here."""
-        self._attached: Stream | None = None
+        self._attached: SessionStream | None = None
         """The session's own stream, while the engine sends to it."""
         self._newest = ""
         """The newest stream of the session's own on any replica: when it was opened, and its id."""
@@ -115,14 +115,16 @@ class Session:
             not (self.peer.busy or self.exchanges or self.streams or self.waiting) and self.peer.record is self._saved
         )
 
-    def open_stream(self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None) -> Stream:
+    def open_stream(
+        self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None
+    ) -> SessionStream:
         """A stream of this session; it is kept in no list until :meth:`start`.
 
         Args:
             asked: what it answers, with so many responses.
         """
         traits = self.traits
-        return Stream(
+        return SessionStream(
             f"{kind}{secrets.token_urlsafe(6)}",
             self.id,
             self._shared.events,
@@ -130,11 +132,11 @@ class Session:
             self._announce,
             asked=asked,
             expected=expected,
-            primes=traits is not None and traits.priming,
+            sends_priming_event=traits is not None and traits.priming,
             window=self._shared.limits.window,
         )
 
-    def find_stream(self, id: str) -> Stream:
+    def find_stream(self, id: str) -> SessionStream:
         """The stream with this id: ours, or what we can see of another replica's."""
         stream = self.streams.get(id) or self._views.get(id)
         if stream is None:
@@ -143,22 +145,22 @@ class Session:
             self._views[id] = stream
         return stream
 
-    async def resume(self, id: str) -> Stream:
+    async def resume(self, id: str) -> SessionStream:
         """The stream with this id, which the client reads here from now on and nowhere else."""
         await self._shared.replicas.tell(self.id, {"resumed": id})
         return self.find_stream(id)
 
-    def start(self, stream: Stream, items: Sequence[Item] = ()) -> None:
+    def start(self, stream: SessionStream, items: Sequence[Item] = ()) -> None:
         """Pump the stream into the store, in the application's nursery, so that it outlives the exchange."""
         self.streams[stream.id] = stream
         self._shared.start_soon(self._pump, stream, items)
 
-    async def listen(self) -> Stream:
+    async def listen(self) -> SessionStream:
         """The session's own stream, attached to the engine here and detached on every other replica."""
-        if self.standing is None:
-            self.standing = self.open_stream(STANDING)
-            self.start(self.standing)
-        stream = self.standing
+        if self.get_stream is None:
+            self.get_stream = self.open_stream(GET_STREAM_PREFIX)
+            self.start(self.get_stream)
+        stream = self.get_stream
         if self._attached is not stream:
             self.peer.attach(stream)
             self._attached = stream
@@ -170,11 +172,11 @@ class Session:
 
     async def stop_listening(self) -> None:
         """End the session's own stream, which has no reader; that of another replica goes on."""
-        stream = self.standing
+        stream = self.get_stream
         if stream is not None:
             self._detach()
             stream.close()
-            self.standing = None
+            self.get_stream = None
             if self._newest.endswith(f" {stream.id}"):
                 await self._shared.replicas.tell(self.id, {"vacant": stream.id})
 
@@ -246,7 +248,7 @@ class Session:
                 # Its readers stay: it is attached again when the newer one has gone.
                 self._detach()
         elif "vacant" in news:
-            if self.standing is not None and self.standing.readers:
+            if self.get_stream is not None and self.get_stream.readers:
                 self._shared.start_soon(self.listen)
         elif "resumed" in news:
             stream = self.streams.get(news["resumed"]) or self._views.get(news["resumed"])
@@ -255,16 +257,16 @@ class Session:
         elif "end" in news:
             self.end(news["end"])
 
-    async def _pump(self, stream: Stream, items: Sequence[Item]) -> None:
+    async def _pump(self, stream: SessionStream, items: Sequence[Item]) -> None:
         try:
             await stream.pump(items, ended=lambda: self.ended or self.peer.ended)
         except StoreFailed as error:
             _log.error("a stream of a session ends early: %s", error)
         finally:
             del self.streams[stream.id]
-            if self.standing is stream:
+            if self.get_stream is stream:
                 self._detach()
-                self.standing = None
+                self.get_stream = None
         await stream.settle()
 
     def _detach(self) -> None:

@@ -19,18 +19,18 @@ import trio
 
 from mcptrio.abc import Bus, Engine, EventStore, PeerSession, Principal, SessionRecord, SessionStore
 from mcptrio.errors import Overloaded
-from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.replicas import Replicas
 from mcptrio.http.server.request_auth import is_same_person
-from mcptrio.http.server.session import Session, Shared
+from mcptrio.http.server.session import HTTPSession, Shared
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["Sessions"]
 
-_SWEEP: Final = 5.0
+_EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two looks at what has been idle for too long."""
-_TOUCH: Final = 60.0
+_TOUCH_INTERVAL: Final = 60.0
 """Seconds after which the store is told again that a session is busy. Stores forget sessions after much longer."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
@@ -50,7 +50,7 @@ class Sessions:
         events: EventStore,
         bus: Bus | None,
         limits: HTTPLimits,
-        silence: Silence,
+        keepalives: Keepalives,
     ) -> None:
         self.events = events
         self._store = store
@@ -62,10 +62,10 @@ class Sessions:
             events=events,
             replicas=self._replicas,
             limits=limits,
-            silence=silence,
+            keepalives=keepalives,
             start_soon=self._start_soon,
         )
-        self._here: OrderedDict[str, Session] = OrderedDict()
+        self._here: OrderedDict[str, HTTPSession] = OrderedDict()
         """The least recently used first."""
         self._expired: dict[str, None] = {}
         """Expired sessions whose events are to be dropped."""
@@ -79,7 +79,7 @@ class Sessions:
                 nursery.start_soon(self._engine.contained, self._listen, "hearing of other processes' events")
                 task_status.started()
                 while True:
-                    await trio.sleep(_SWEEP)
+                    await trio.sleep(_EXPIRY_INTERVAL)
                     await self._engine.contained(self._sweep, "looking for idle sessions")
         finally:
             self._nursery = None
@@ -87,16 +87,16 @@ class Sessions:
                 session.end("the server stops")
             self._here.clear()
 
-    def open(self, principal: Principal | None) -> Session:
+    def open(self, principal: Principal | None) -> HTTPSession:
         """A session that waits for ``initialize``. Nobody finds it until :meth:`keep`.
 
         Raises:
             Overloaded: the engine has too many.
         """
         self._check_running()
-        return Session(self._shared, self._open_peer(principal, None), None)
+        return HTTPSession(self._shared, self._open_peer(principal, None), None)
 
-    async def keep(self, session: Session) -> None:
+    async def keep(self, session: HTTPSession) -> None:
         """Store a session whose ``initialize`` has succeeded.
 
         Raises:
@@ -106,7 +106,7 @@ class Sessions:
         await session.save()
         self._enter(session)
 
-    async def find(self, id: str, principal: Principal | None) -> Session | None:
+    async def find(self, id: str, principal: Principal | None) -> HTTPSession | None:
         """The session, if there is one and it belongs to this principal.
 
         Raises:
@@ -129,13 +129,13 @@ class Sessions:
         if session is not None and session.peer.ended:
             session.end("its local part has ended")
         if session is None or session.ended:
-            session = Session(self._shared, self._open_peer(principal, record), record)
+            session = HTTPSession(self._shared, self._open_peer(principal, record), record)
             self._enter(session)
         self._here.move_to_end(id)
         session.used = session.touched = trio.current_time()
         return session
 
-    async def end(self, session: Session) -> None:
+    async def end(self, session: HTTPSession) -> None:
         """The client has ended the session: forget it everywhere."""
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
@@ -157,7 +157,7 @@ class Sessions:
         self._release(idle, "another session needs its place")
         return self._engine.open_session(principal=principal, record=record)
 
-    def _release(self, session: Session, reason: str) -> None:
+    def _release(self, session: HTTPSession, reason: str) -> None:
         """Let go of a local part; the store keeps the session."""
         session.end(reason)
         if self._here.get(session.id) is session:
@@ -180,17 +180,17 @@ class Sessions:
 
         await self.events.listen(wake)
 
-    def _enter(self, session: Session) -> None:
+    def _enter(self, session: HTTPSession) -> None:
         self._here[session.id] = session
         if self._replicas.exist:
             self._start_soon(self._follow, session)
 
-    async def _follow(self, session: Session) -> None:
+    async def _follow(self, session: HTTPSession) -> None:
         await session.follow()
         if self._here.get(session.id) is session:
             del self._here[session.id]
 
-    async def _forget(self, session: Session, reason: str) -> None:
+    async def _forget(self, session: HTTPSession, reason: str) -> None:
         self._release(session, reason)
         await self.events.drop(session.id)
 
@@ -198,16 +198,16 @@ class Sessions:
         now = trio.current_time()
         for session in tuple(self._here.values()):
             await session.try_to_save()
-            standing = session.standing
+            get_stream = session.get_stream
             if (
-                standing is not None
-                and not standing.readers
-                and now - standing.unread_since > self._limits.resume_timeout
+                get_stream is not None
+                and not get_stream.readers
+                and now - get_stream.unread_since > self._limits.resume_timeout
             ):
                 await session.stop_listening()
             if session.peer.busy or session.exchanges:
                 session.used = now
-                if now - session.touched > _TOUCH:
+                if now - session.touched > _TOUCH_INTERVAL:
                     session.touched = now
                     await self._store.load(session.id)
             elif now - session.used > self._limits.idle_timeout:

@@ -19,18 +19,18 @@ import trio
 from mcptrio.abc import Principal
 from mcptrio.errors import ConnectionClosed, InvalidRequest, Overloaded, StoreFailed
 from mcptrio.http.server.exchange import Exchange
-from mcptrio.http.server.rules import SESSION_ID, Decision, Deliver, End, Initialize, Listen, Refusal, Resume
-from mcptrio.http.server.session import NOWHERE, POST, STANDING, Session
+from mcptrio.http.server.rules import SESSION_ID, Decision, Deliver, EndSession, HTTPRefusal, Initialize, Listen, Resume
+from mcptrio.http.server.session import GET_STREAM_PREFIX, NOWHERE, POST_STREAM_PREFIX, HTTPSession
 from mcptrio.http.server.sessions import Sessions
-from mcptrio.http.server.streams import Reader, Stream
+from mcptrio.http.server.streams import SessionStream, StreamReader
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Request, Response
 
 __all__ = ["serve_session"]
 
-_BATCH_PATIENCE: Final = 5.0
+_BATCH_TIMEOUT: Final = 5.0
 """Seconds in which the engine says whether a batch of notifications or responses is legal."""
-_MEND: Final = 5.0
+_STORE_RETRY_SECONDS: Final = 5.0
 """Seconds after which to try again what the store could not do."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
@@ -53,7 +53,7 @@ async def serve_session(
         return
     _log.error("%s", failed)
     if not exchange.streaming:
-        raise Overloaded("sessions cannot be kept at the moment", retry_after=_MEND) from failed
+        raise Overloaded("sessions cannot be kept at the moment", retry_after=_STORE_RETRY_SECONDS) from failed
     # The client comes back for the rest, and again later if that does not work.
     await exchange.end()
 
@@ -62,10 +62,10 @@ async def _serve(sessions: Sessions, exchange: Exchange, decision: Decision, pri
     match decision:
         case Initialize(request):
             await _initialize(sessions, exchange, request, principal)
-        case Deliver(id) | Listen(id) | Resume(id) | End(id):
+        case Deliver(id) | Listen(id) | Resume(id) | EndSession(id):
             session = await sessions.find(id, principal)
             if session is None:
-                await exchange.refuse(Refusal.because(404, "no such session; begin anew with initialize"))
+                await exchange.refuse(HTTPRefusal.because(404, "no such session; begin anew with initialize"))
                 return
             session.exchanges += 1
             try:
@@ -75,12 +75,12 @@ async def _serve(sessions: Sessions, exchange: Exchange, decision: Decision, pri
 
 
 async def _serve_found(
-    sessions: Sessions, session: Session, exchange: Exchange, decision: Decision, principal: Principal | None
+    sessions: Sessions, session: HTTPSession, exchange: Exchange, decision: Decision, principal: Principal | None
 ) -> None:
     match decision:
         case Deliver(_, incoming):
             await _deliver(session, exchange, incoming, principal)
-        case End():
+        case EndSession():
             await sessions.end(session)
             await exchange.respond(204)
         case Listen():
@@ -126,7 +126,7 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
 
 
 async def _deliver(
-    session: Session, exchange: Exchange, incoming: Message | Batch, principal: Principal | None
+    session: HTTPSession, exchange: Exchange, incoming: Message | Batch, principal: Principal | None
 ) -> None:
     expected = _expected(incoming)
     if not expected and not isinstance(incoming, Batch):
@@ -134,7 +134,7 @@ async def _deliver(
         await session.repeat(incoming)
         await exchange.respond(202)
         return
-    stream = session.open_stream(POST, asked=incoming, expected=expected)
+    stream = session.open_stream(POST_STREAM_PREFIX, asked=incoming, expected=expected)
     session.waiting.add(stream)
     try:
         await session.receive(incoming, stream, principal)
@@ -150,10 +150,10 @@ async def _deliver(
             stream.outbox.abort()
 
 
-async def _accept(exchange: Exchange, stream: Stream) -> None:
+async def _accept(exchange: Exchange, stream: SessionStream) -> None:
     """A batch without requests. Whether arrays are legal the engine says, with an error without id."""
     items: list[Item] = []
-    with trio.move_on_after(_BATCH_PATIENCE):
+    with trio.move_on_after(_BATCH_TIMEOUT):
         try:
             items = await stream.outbox.take()
         except (trio.EndOfChannel, ConnectionClosed):
@@ -161,21 +161,21 @@ async def _accept(exchange: Exchange, stream: Stream) -> None:
     await (exchange.reply(400, items[0]) if items else exchange.respond(202))
 
 
-async def _answer(session: Session, exchange: Exchange, incoming: Message | Batch, stream: Stream) -> None:
+async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | Batch, stream: SessionStream) -> None:
     """Plain JSON or a stream, whichever the first messages make it."""
     limits = exchange.limits
-    quiet = limits.stream_delay if stream.primes and exchange.takes_events else limits.keepalive_interval
+    quiet = limits.stream_delay if stream.sends_priming_event and exchange.takes_events else limits.keepalive_interval
     items: list[Item] | None = None
 
     async def wait() -> None:
         nonlocal items
-        session.silence.begin(stream, quiet)
+        session.keepalives.begin(stream, quiet)
         try:
             items = await stream.outbox.take(unless_poked=True)
         except (trio.EndOfChannel, ConnectionClosed):
             pass
         finally:
-            session.silence.end(stream, quiet)
+            session.keepalives.end(stream, quiet)
 
     await exchange.while_connected(wait, stream.outbox.poke)
     if exchange.gone:
@@ -191,15 +191,15 @@ async def _answer(session: Session, exchange: Exchange, incoming: Message | Batc
     elif stream.is_final(items) and exchange.takes_json:
         await _reply(exchange, items[0])
     else:
-        reader = Reader(stream, exchange)
+        reader = StreamReader(stream, exchange)
         session.waiting.discard(stream)
         session.start(stream, items)
         # Whatever the form, there is a first event already.
-        primed = stream.primes or bool(items)
+        primed = stream.sends_priming_event or bool(items)
         await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
 
 
-async def _answer_plainly(session: Session, exchange: Exchange, stream: Stream, items: list[Item]) -> None:
+async def _answer_plainly(session: HTTPSession, exchange: Exchange, stream: SessionStream, items: list[Item]) -> None:
     """For a client that reads no events: notifications before the answer are lost to it."""
     try:
         while not stream.is_final(items[-1:]):
@@ -211,21 +211,21 @@ async def _answer_plainly(session: Session, exchange: Exchange, stream: Stream, 
         await _reply(exchange, items[-1])
 
 
-async def _ask_elsewhere(session: Session, items: list[Item]) -> None:
+async def _ask_elsewhere(session: HTTPSession, items: list[Item]) -> None:
     """Send the server's own requests on the session's stream, if the client has one open; otherwise they fail."""
     for request in [item for item in items if isinstance(item, Request)]:
-        if session.standing is not None:
-            await session.standing.send(request)
+        if session.get_stream is not None:
+            await session.get_stream.send(request)
             continue
         told = "the client takes no event stream for this request: Accept: expected text/event-stream"
         failed = InvalidRequest(told)
         session.peer.receive(ErrorResponse.of(request.id, failed), NOWHERE)
 
 
-async def _say_nothing(session: Session, exchange: Exchange) -> None:
+async def _say_nothing(session: HTTPSession, exchange: Exchange) -> None:
     """No response will come: the client has cancelled its request, which is owed none, or the session is over."""
     if session.ended:
-        await exchange.refuse(Refusal.because(404, "the session has ended"))
+        await exchange.refuse(HTTPRefusal.because(404, "the session has ended"))
     else:
         await exchange.respond(202)
 
@@ -235,44 +235,46 @@ async def _reply(exchange: Exchange, item: Item) -> None:
     await exchange.reply(400 if refused else 200, item)
 
 
-async def _listen(session: Session, exchange: Exchange, *, anew: bool = False) -> None:
+async def _listen(session: HTTPSession, exchange: Exchange, *, from_start: bool = False) -> None:
     stream = await session.listen()
-    reader = Reader(stream, exchange, anew=anew)
-    if stream.primes:
+    reader = StreamReader(stream, exchange, from_start=from_start)
+    if stream.sends_priming_event:
         await stream.prime()
-    await _read(reader, exchange, primed=stream.primes)
+    await _read(reader, exchange, primed=stream.sends_priming_event)
 
 
-async def _resume(sessions: Sessions, session: Session, exchange: Exchange, event_id: str) -> None:
+async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, event_id: str) -> None:
     found = await sessions.events.after(session.id, event_id)
     if found is None:
         # Not 404, which would oblige the client to begin a new session (2025-11-25, "Session Management", rule 4).
-        await exchange.refuse(Refusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
+        await exchange.refuse(HTTPRefusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
         return
     stream = await session.resume(found[0])
-    standing = stream.id.startswith(STANDING)
+    get_stream = stream.id.startswith(GET_STREAM_PREFIX)
 
     async def follow() -> None:
-        if not standing:
-            await _read(Reader(stream, exchange, event_id), exchange)
+        if not get_stream:
+            await _read(StreamReader(stream, exchange, event_id), exchange)
             return
         # When that one has ended, here or with the process it began in, the response goes on: with those that came
         # after it, of which the client has nothing, and with the present one, since there always is one.
-        complete = await _read(Reader(stream, exchange, event_id), exchange, end=False)
+        complete = await _read(StreamReader(stream, exchange, event_id), exchange, end=False)
         for id in await sessions.events.completed_after(session.id, stream.id) if complete else ():
-            if complete and id.startswith(STANDING):
-                complete = await _read(Reader(session.find_stream(id), exchange, anew=True), exchange, end=False)
+            if complete and id.startswith(GET_STREAM_PREFIX):
+                complete = await _read(
+                    StreamReader(session.find_stream(id), exchange, from_start=True), exchange, end=False
+                )
         if complete and not session.ended:
-            await _listen(session, exchange, anew=True)
+            await _listen(session, exchange, from_start=True)
         elif not exchange.gone:
             await exchange.end()
 
     await _while_connected(exchange, follow)
 
 
-async def _read(reader: Reader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
+async def _read(reader: StreamReader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
     """Whether the whole stream was written."""
-    if reader.stream.id.startswith(STANDING):
+    if reader.stream.id.startswith(GET_STREAM_PREFIX):
         exchange.stays(reader.dismiss)
     try:
         exchange.stream()

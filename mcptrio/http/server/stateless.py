@@ -18,7 +18,7 @@ import trio
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.http.server.exchange import COMMENT, Exchange
-from mcptrio.http.server.keepalives import Silence
+from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.rules import status_of
 from mcptrio.outbox import Outbox
 from mcptrio.protocol import sse
@@ -28,7 +28,7 @@ from mcptrio.protocol.messages import ErrorResponse, Message, Notification, Requ
 __all__ = ["answer"]
 
 _LISTEN: Final = "subscriptions/listen"
-_OUTBOX: Final = 256
+_MAX_OUTBOX_ITEMS: Final = 256
 """Messages that may wait for a slow reader; then the handler waits."""
 
 
@@ -37,16 +37,16 @@ async def answer(
     exchange: Exchange,
     message: Request | Notification,
     principal: Principal | None,
-    silence: Silence,
+    keepalives: Keepalives,
 ) -> None:
     """Have the engine answer one message, and write what it says."""
-    reply = _Reply(exchange, silence)
+    reply = _Reply(exchange, keepalives)
     overloaded: Overloaded | None = None
     stands = False
 
     async def work() -> None:
         nonlocal overloaded, stands
-        silence.begin(reply, exchange.limits.keepalive_interval)
+        keepalives.begin(reply, exchange.limits.keepalive_interval)
         try:
             stands = await engine.answer(
                 message,
@@ -95,17 +95,17 @@ class _Reply:
         "_cancel",
         "_closed",
         "_exchange",
+        "_keepalives",
         "_outbox",
         "_rest",
-        "_silence",
         "_writing",
         "final",
         "written",
     )
 
-    def __init__(self, exchange: Exchange, silence: Silence) -> None:
+    def __init__(self, exchange: Exchange, keepalives: Keepalives) -> None:
         self._exchange = exchange
-        self._silence = silence
+        self._keepalives = keepalives
         self._outbox: Outbox | None = None
         self._closed = False
         self._cancel: Callable[[str], None] | None = None
@@ -159,7 +159,7 @@ class _Reply:
         self._closed = True
         # It holds the request, which holds this.
         self._cancel = None
-        self._silence.end(self, self._exchange.limits.keepalive_interval)
+        self._keepalives.end(self, self._exchange.limits.keepalive_interval)
         if self._outbox is not None:
             self._outbox.close()
             if not self._writing:
@@ -169,7 +169,7 @@ class _Reply:
         """Never: a stream of a per-request revision cannot be resumed."""
         return False
 
-    def break_silence(self) -> None:
+    def send_keepalive(self) -> None:
         """Nothing has been said for a while: show that somebody is working, on a stream if it is none yet."""
         if self._outbox is not None:
             if not self._writing and not self._closed:
@@ -239,13 +239,13 @@ class _Reply:
     # Private
 
     def _begin(self) -> None:
-        self._outbox = Outbox(_OUTBOX)
+        self._outbox = Outbox(_MAX_OUTBOX_ITEMS)
         self.written = trio.Event()
         self._wake()
 
     def _wake(self) -> None:
         self._writing = True
-        self._silence.writers.add(self)
+        self._keepalives.writers.add(self)
 
     def _take(self) -> bytes:
         assert self._outbox is not None
@@ -255,23 +255,23 @@ class _Reply:
         """What was queued has been written, and something may have come since."""
         assert self._outbox is not None
         if len(self._outbox):
-            self._silence.writers.add(self)
+            self._keepalives.writers.add(self)
             return
         self._writing = False
         if self._closed:
             self._finish()
         else:
-            self._silence.end(self, self._exchange.limits.keepalive_interval)
-            self._silence.begin(self, self._exchange.limits.keepalive_interval)
+            self._keepalives.end(self, self._exchange.limits.keepalive_interval)
+            self._keepalives.begin(self, self._exchange.limits.keepalive_interval)
 
     def _finish(self) -> None:
         """Nothing more is written; who waits for that, or else the stream itself, ends the response."""
         if self.written is not None:
             self.written.set()
-        elif self._exchange.gone or self._silence.writers.ended:
+        elif self._exchange.gone or self._keepalives.writers.ended:
             self._exchange.close()
         else:
-            self._silence.writers.start_soon(self._end_alone)
+            self._keepalives.writers.start_soon(self._end_alone)
 
     async def _end_alone(self) -> None:
         try:

@@ -15,13 +15,13 @@ import trio
 
 from mcptrio.abc import Engine
 
-__all__ = ["Writers"]
+__all__ = ["StreamWriter"]
 
-_BREATH: Final = 32
+_MAX_BATCH_STREAMS: Final = 32
 """Streams that are written before others get a turn."""
 
 
-class Written(Protocol):
+class WritableStream(Protocol):
     def write_now(self) -> bool:
         """Write what there is. Never waits. Whether that was possible; else :meth:`write` does the rest."""
         ...
@@ -35,10 +35,10 @@ class Written(Protocol):
         ...
 
 
-class Writers:
+class StreamWriter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._due: deque[Written] = deque()
+        self._due: deque[WritableStream] = deque()
         self._arrived = trio.lowlevel.ParkingLot()
         self._nursery: trio.Nursery | None = None
         self._ended = False
@@ -47,7 +47,7 @@ class Writers:
     def ended(self) -> bool:
         return self._ended
 
-    def add(self, stream: Written) -> None:
+    def add(self, stream: WritableStream) -> None:
         """It has something to say. Told again only when that has been written."""
         if self._ended:
             stream.abandon()
@@ -76,7 +76,7 @@ class Writers:
 
     async def _write(self) -> None:
         while self._due:
-            for _ in range(min(_BREATH, len(self._due))):
+            for _ in range(min(_MAX_BATCH_STREAMS, len(self._due))):
                 stream = self._due.popleft()
                 if not stream.write_now():
                     self.start_soon(stream.write)

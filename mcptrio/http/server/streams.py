@@ -27,11 +27,11 @@ from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notification, Request, RequestId, Response
 
-__all__ = ["Reader", "Stream", "Wakes"]
+__all__ = ["SessionStream", "StreamReader", "StreamSignals"]
 
-_OUTBOX: Final = 256
+_MAX_OUTBOX_ITEMS: Final = 256
 """Messages that may wait for the pump; then the handler waits."""
-_TOGETHER: Final = 64 * 1024
+_APPEND_BYTES: Final = 64 * 1024
 """Bytes of messages after which they are stored before more are encoded."""
 _LOST: Final = (
     "the server stopped, was started again, or could not keep the answer;"
@@ -40,7 +40,7 @@ _LOST: Final = (
 """The answer to a request that has none."""
 
 
-class Wakes:
+class StreamSignals:
     """Who waits for news of which stream of one session, on this process."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Wakes:
             self.wake(stream)
 
 
-class Stream:
+class SessionStream:
     """One stream of one session. The engine's outlet, and what readers here have in common.
 
     Args:
@@ -78,23 +78,23 @@ class Stream:
         id: str,
         session: str,
         store: EventStore,
-        wakes: Wakes,
+        wakes: StreamSignals,
         announce: Callable[[str], Awaitable[None]],
         *,
         asked: Message | Batch | None = None,
         expected: int | None = None,
-        primes: bool,
+        sends_priming_event: bool,
         window: int,
     ) -> None:
         self.id = id
-        self.outbox = Outbox(_OUTBOX)
-        self.primes = primes
-        self.readers: list[Reader] = []
+        self.outbox = Outbox(_MAX_OUTBOX_ITEMS)
+        self.sends_priming_event = sends_priming_event
+        self.readers: list[StreamReader] = []
         """The newest last; it alone is given events."""
         self.cursor: str | None = None
         """The last event that was written to any reader."""
         self.unread_since = trio.current_time()
-        self.released = False
+        self.closing_for_resume = False
         self.broken = False
         """The store has failed: what is missing will never come."""
         self.retry: int | None = None
@@ -102,15 +102,15 @@ class Stream:
         self._store = store
         self._wakes = wakes
         self._announce = announce
-        self._owed = _requests(asked)
+        self._unanswered = _requests(asked)
         """The requests that have no response yet; what is appended for them if they get none, the store has to know."""
-        self._willed = False
+        self._fallback_stored = False
         """Whether it does."""
         self._batched = isinstance(asked, Batch)
         self._expected = expected
         self._left = expected
         """Responses that are still to be stored."""
-        self._window = window
+        self._max_unwritten = window
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
@@ -127,15 +127,15 @@ class Stream:
         Returns:
             Whether that is possible; not in a revision that has no priming, where clients would not come back.
         """
-        if not self.primes:
+        if not self.sends_priming_event:
             return False
         self.retry = retry_ms
-        self.released = True
+        self.closing_for_resume = True
         self.outbox.poke()
         self.wake()
         return True
 
-    def break_silence(self) -> None:
+    def send_keepalive(self) -> None:
         """Whoever waits for the first message shall not: the answer becomes a stream without it."""
         self.outbox.poke()
 
@@ -170,7 +170,7 @@ class Stream:
         """
         orderly = False
         try:
-            if self.primes and self._owed:
+            if self.sends_priming_event and self._unanswered:
                 await self.prime()
             while True:
                 stored = 0
@@ -187,7 +187,7 @@ class Stream:
                 items = await self.outbox.take()
         except trio.EndOfChannel:
             # Cancelled requests end without a response; an event without data marks the end for whoever resumes.
-            await self._append([self._will() if ended() else b""], last=True)
+            await self._append([self._fallback_event() if ended() else b""], last=True)
             orderly = True
         except ConnectionClosed:
             pass  # the session has ended
@@ -221,16 +221,16 @@ class Stream:
                 if self._left <= 0:
                     return events, True
             size += len(data)
-            if size >= _TOGETHER:
+            if size >= _APPEND_BYTES:
                 break
         return events, False
 
     async def _append(self, events: Sequence[bytes], *, last: bool) -> None:
-        will = None if self._willed or last else self._will()
-        self._willed = True
+        will = None if self._fallback_stored or last else self._fallback_event()
+        self._fallback_stored = True
         await self._store.append(self._session, self.id, *events, last=last, will=will)
         for reader in self.readers[-1:]:
-            reader.behind += len(events)
+            reader.unwritten_events += len(events)
         self._wakes.wake(self.id)
         await self._announce(self.id)
 
@@ -238,14 +238,14 @@ class Stream:
         """How many responses it is."""
         responses = _responses(item)
         for response in responses:
-            if response.id in self._owed:
-                self._owed.remove(response.id)
-                self._willed = False
+            if response.id in self._unanswered:
+                self._unanswered.remove(response.id)
+                self._fallback_stored = False
         return len(responses)
 
-    def _will(self) -> bytes:
+    def _fallback_event(self) -> bytes:
         """An error for each request that has no response yet, as it came: alone, or in a batch."""
-        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in self._owed]
+        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in self._unanswered]
         if not lost:
             return b""
         return encode(lost if self._batched else lost[0])
@@ -257,11 +257,11 @@ class Stream:
             How many events may be stored now, at least one.
         """
         while self.readers:
-            room = self._window - self.readers[-1].behind
+            room = self._max_unwritten - self.readers[-1].unwritten_events
             if room > 0:
                 return room
-            await self.readers[-1].moved.wait()
-        return _OUTBOX
+            await self.readers[-1].progress_event.wait()
+        return _MAX_OUTBOX_ITEMS
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
         """The events after ``cursor`` and whether they are the last; ``None`` when some of them are lost."""
@@ -287,7 +287,7 @@ class Stream:
         self._wakes.wake(self.id)
 
 
-class Reader:
+class StreamReader:
     """One exchange that reads a stream, from its making until :meth:`leave`.
 
     Args:
@@ -297,13 +297,15 @@ class Reader:
         anew: the client has none of the stream's events: start with the first one, and end the readers before.
     """
 
-    def __init__(self, stream: Stream, exchange: Exchange, cursor: str | None = None, *, anew: bool = False) -> None:
+    def __init__(
+        self, stream: SessionStream, exchange: Exchange, cursor: str | None = None, *, from_start: bool = False
+    ) -> None:
         self.stream = stream
-        self.behind = 0
-        self.moved = trio.Event()
+        self.unwritten_events = 0
+        self.progress_event = trio.Event()
         self._exchange = exchange
         self.is_superseded = False
-        if cursor is not None or anew:
+        if cursor is not None or from_start:
             stream.cursor = cursor
             stream.supersede()
         stream.readers.append(self)
@@ -317,7 +319,7 @@ class Reader:
     def leave(self) -> None:
         self.stream.readers.remove(self)
         self.stream.unread_since = trio.current_time()
-        self._move(self.behind)
+        self._move(self.unwritten_events)
         self.stream.wake()
 
     async def run(self) -> bool:
@@ -338,11 +340,11 @@ class Reader:
                 if found is None:
                     return False
                 events, complete = found
-                if stream.released and (events or stream.cursor is not None):
+                if stream.closing_for_resume and (events or stream.cursor is not None):
                     await self._release(events)
                     return False
                 # What is counted after it has been found is found again, as nothing: that clears the count.
-                self.behind = len(events)
+                self.unwritten_events = len(events)
                 if not events:
                     self._move(0)
                 else:
@@ -361,7 +363,7 @@ class Reader:
     async def _release(self, events: Sequence[StoredEvent]) -> None:
         """Let the client go, with an id at least: it could not come back without. The rest it gets then."""
         stream = self.stream
-        stream.released = False
+        stream.closing_for_resume = False
         first = events[:1] if stream.cursor is None else ()
         data = self._encode(first, False) if first else b""
         await self._exchange.write(data + b"retry: %d\n\n" % (stream.retry or 0))
@@ -383,9 +385,9 @@ class Reader:
         return b"".join(parts) or sse.comment()
 
     def _move(self, written: int) -> None:
-        self.behind = max(0, self.behind - written)
-        self.moved.set()
-        self.moved = trio.Event()
+        self.unwritten_events = max(0, self.unwritten_events - written)
+        self.progress_event.set()
+        self.progress_event = trio.Event()
 
 
 def _requests(asked: Message | Batch | None) -> list[RequestId]:

@@ -24,17 +24,17 @@ import trio
 from mcptrio.abc import Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.http.server.asgi import Receive, Scope, Send
-from mcptrio.http.server.decoder import Decoder
+from mcptrio.http.server.decoder import MessageDecoder
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.subprotocol import SUBPROTOCOL, CloseCode, describe
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Incoming, Message
 
-__all__ = ["Upgrade", "WebSocketChannel", "serve_websocket"]
+__all__ = ["Upgrade", "WebSocketServerChannel", "serve_websocket"]
 
-CLOSING: Final = 0.5
+CLOSE_TIMEOUT: Final = 0.5
 """Seconds for the close frame to leave, and again for the client's own to come."""
-_REASON: Final = 123
+_MAX_REASON_BYTES: Final = 123
 """Bytes of the reason in a close frame."""
 _STOPPING: Final = "the server is stopping"
 
@@ -61,7 +61,7 @@ class Upgrade:
             await self.send({"type": "websocket.close", "code": int(CloseCode.POLICY)})
 
 
-class WebSocketChannel:
+class WebSocketServerChannel:
     """See :class:`mcptrio.abc.MessageChannel`. The upgrade is accepted when the engine first receives.
 
     Args:
@@ -75,7 +75,7 @@ class WebSocketChannel:
     def __init__(
         self,
         upgrade: Upgrade,
-        decoder: Decoder,
+        decoder: MessageDecoder,
         *,
         first_message_timeout: float,
         write_timeout: float,
@@ -143,16 +143,16 @@ class WebSocketChannel:
     async def hang_up(self, code: CloseCode, reason: str) -> None:
         """Send the close frame, if there is still somebody to read it, and wait a moment for the client's.
 
-        Bounded by :data:`CLOSING`, twice; cancelled, it only sends.
+        Bounded by :data:`CLOSE_TIMEOUT`, twice; cancelled, it only sends.
         """
         if not self.accepted or self._broken is not None:
             return
         self._broken = reason
-        shown = reason.encode()[:_REASON].decode(errors="ignore")
+        shown = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
         with suppress(OSError):
-            with trio.move_on_after(CLOSING, shield=True) as patience:
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True) as patience:
                 await self._send({"type": "websocket.close", "code": int(code), "reason": shown})
-            with trio.move_on_after(0.0 if patience.cancelled_caught else CLOSING):
+            with trio.move_on_after(0.0 if patience.cancelled_caught else CLOSE_TIMEOUT):
                 while (await self._receive())["type"] != "websocket.disconnect":
                     pass  # what was under way when we closed; it is not looked at
 
@@ -187,7 +187,7 @@ class WebSocketChannel:
 
 
 async def serve_websocket(
-    engine: Engine, upgrade: Upgrade, exchange: Exchange, decoder: Decoder, principal: Principal | None
+    engine: Engine, upgrade: Upgrade, exchange: Exchange, decoder: MessageDecoder, principal: Principal | None
 ) -> None:
     """Serve one session on one WebSocket until either side ends it.
 
@@ -199,7 +199,7 @@ async def serve_websocket(
         await exchange.overloaded(Overloaded(_STOPPING))
         return
     waits = exchange.limits
-    channel = WebSocketChannel(
+    channel = WebSocketServerChannel(
         upgrade,
         decoder,
         first_message_timeout=waits.body_timeout,
