@@ -24,7 +24,6 @@ STATEMENT_LINES = 60
 """Lines of a function, without its docstring."""
 
 LONGER = {
-    "client/session.py": 460,
     "runtime/session.py": 455,
 }
 """What is longer, and how long it may be. Remove an entry that is no longer needed."""
@@ -59,6 +58,7 @@ def test_no_file_of_tests_is_too_long() -> None:
 
 HEARTS = {
     "one HTTP connection": ("http/engine/connection.py", "http/engine/exchange.py"),
+    "a client's session": ("client/supervisor.py", "client/session.py", "client/agreeing.py"),
     "a request's life": ("runtime/request_lifecycle.py", "runtime/request.py", "runtime/session.py"),
 }
 """Files that are read together, in one sitting."""

@@ -8,42 +8,23 @@ Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning, "Comp
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 import trio
 from attrs import define, field
 
 from mcptrio.abc.links import Link
-from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge
+from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, judge, remote_server
 from mcptrio.client.timeouts import ClientTimeouts
-from mcptrio.errors import Code, InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost
+from mcptrio.errors import Code, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer
-from mcptrio.protocol.envelope import SERVER_INFO
 from mcptrio.protocol.messages import ErrorResponse, Response
-from mcptrio.protocol.model.lifecycle import (
-    DiscoverParams,
-    DiscoverResult,
-    Implementation,
-    InitializeResult,
-    PromptsCapability,
-    ResourcesCapability,
-    ServerCapabilities,
-    ToolsCapability,
-)
+from mcptrio.protocol.model.lifecycle import DiscoverParams, InitializeResult
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
 from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 
 __all__ = ["Agreeing"]
 
-_EVERYTHING = ServerCapabilities(
-    tools=ToolsCapability(list_changed=True),
-    resources=ResourcesCapability(subscribe=True, list_changed=True),
-    prompts=PromptsCapability(list_changed=True),
-    completions={},
-    logging={},
-)
-"""Capabilities assumed of a server without ``server/discover``."""
 _DOUBTFUL = frozenset({400, 404, 405, 406})
 """Statuses of servers that do not speak the revision of a request, among others."""
 _UNDERSTOOD = frozenset(
@@ -136,15 +117,12 @@ class Agreeing:
             if probe.failure is not None:
                 raise probe.failure
             verdict = judge(probe.answer, revision.version)
-            if (
-                isinstance(verdict, TryAgain)
-                and pinned in (None, verdict.version)
-                and verdict.version not in asked_again
-            ):
+            fits = not isinstance(verdict, TryAgain | PerRequest) or pinned in (None, verdict.version)
+            if isinstance(verdict, TryAgain) and fits and verdict.version not in asked_again:
                 asked_again.add(verdict.version)
                 revision = REVISIONS[verdict.version]
-            elif isinstance(verdict, PerRequest) and pinned in (None, verdict.version):
-                return _discovered(verdict)
+            elif isinstance(verdict, PerRequest) and fits:
+                return remote_server(verdict)
             elif isinstance(verdict, Handshake) and pinned is None:
                 return await self._shake_hands(LATEST_HANDSHAKE, exactly=False, probe=probe)
             elif isinstance(verdict, Fail):
@@ -181,7 +159,7 @@ class Agreeing:
                     await probe.answered.wait()
         late = _per_request(probe) if probe is not None and not isinstance(answer, Response) else None
         if late is not None:
-            return _discovered(late)
+            return remote_server(late)
         assert answer is not None
         if isinstance(answer, RequestFailed):
             if answer.reply is not None and answer.status == 200:
@@ -217,19 +195,3 @@ def _per_request(probe: _Probe) -> PerRequest | None:
     """The verdict that no handshake is needed, once it is known."""
     verdict = judge(probe.answer, probe.revision.version)
     return verdict if isinstance(verdict, PerRequest) else None
-
-
-def _discovered(verdict: PerRequest) -> RemoteServer:
-    revision, raw = REVISIONS[verdict.version], verdict.discovered
-    if raw is None:
-        return RemoteServer(revision=revision, capabilities=_EVERYTHING)
-    meta: Any = raw.get("_meta")
-    said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
-    try:
-        result: DiscoverResult = revision.structure(raw, DiscoverResult)
-        info = revision.structure(said, Implementation) if said is not None else None
-    except InvalidParams as error:
-        raise RemoteProtocolError(f"the server's result of server/discover: {error.message}") from error
-    return RemoteServer(
-        revision=revision, info=info, capabilities=result.capabilities, instructions=result.instructions
-    )

@@ -92,7 +92,7 @@ class Asking:
                 params,
                 timeout=timeout,
                 on_progress=progress,
-                mirrored=mirrored or {},
+                mirrored=mirrored,
                 meta=meta,
             )
             try:

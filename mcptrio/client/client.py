@@ -309,7 +309,7 @@ class Client:
         if session.revision.log_level is LogLevel.SESSION:
             await self._asking.send("logging/setLevel", SetLevelParams(level=level), meta=meta)
         self._log_level = level
-        session.set_log_level(level)
+        session.log_level = level
 
     async def roots_changed(self) -> None:
         """Tell the server that the folders it may work in have changed, where the revision has a word for that.

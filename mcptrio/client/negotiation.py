@@ -14,12 +14,30 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from mcptrio.errors import Code, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.errors import Code, InvalidParams, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed
+from mcptrio.protocol.client_connection import RemoteServer
+from mcptrio.protocol.envelope import SERVER_INFO
 from mcptrio.protocol.messages import ErrorResponse, Response
-from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS
+from mcptrio.protocol.model.lifecycle import (
+    DiscoverResult,
+    Implementation,
+    PromptsCapability,
+    ResourcesCapability,
+    ServerCapabilities,
+    ToolsCapability,
+)
+from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS, REVISIONS
 
-__all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge"]
+__all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge", "remote_server"]
 
+_EVERYTHING = ServerCapabilities(
+    tools=ToolsCapability(list_changed=True),
+    resources=ResourcesCapability(subscribe=True, list_changed=True),
+    prompts=PromptsCapability(list_changed=True),
+    completions={},
+    logging={},
+)
+"""Capabilities assumed of a server without ``server/discover``."""
 _MODERN_CODES = frozenset({Code.HEADER_MISMATCH, Code.MISSING_CLIENT_CAPABILITY, Code.UNSUPPORTED_PROTOCOL_VERSION})
 """Errors that only a server of a per-request revision sends."""
 
@@ -109,3 +127,24 @@ def _refused(code: int, data: Any, asked: str, error: MCPError) -> Verdict:
 
 def _newest(versions: list[Any]) -> str | None:
     return max((each for each in MODERN_VERSIONS if each in versions), default=None)
+
+
+def remote_server(verdict: PerRequest) -> RemoteServer:
+    """Return the server that the answer to ``server/discover`` describes.
+
+    Raises:
+        RemoteProtocolError: the answer cannot be read.
+    """
+    revision, raw = REVISIONS[verdict.version], verdict.discovered
+    if raw is None:
+        return RemoteServer(revision=revision, capabilities=_EVERYTHING)
+    meta: Any = raw.get("_meta")
+    said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
+    try:
+        result: DiscoverResult = revision.structure(raw, DiscoverResult)
+        info = revision.structure(said, Implementation) if said is not None else None
+    except InvalidParams as error:
+        raise RemoteProtocolError(f"the server's result of server/discover: {error.message}") from error
+    return RemoteServer(
+        revision=revision, info=info, capabilities=result.capabilities, instructions=result.instructions
+    )

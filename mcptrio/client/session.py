@@ -1,7 +1,5 @@
-"""One conversation with one server over one link: agreed on, asked, listened to.
+"""One conversation with one server over one link: requests with their deadlines, and what the server sends on its own.
 
-Made by the client for each connection it opens. Requests go out under their deadlines; what the server sends on its
-own is answered by the handlers or handed to who keeps lists and subscriptions.
 The one rule: a session never outlives its link, and nothing of the server's can end it but the end of the link.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning and basic/index.
@@ -12,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any, NoReturn
 
 import trio
@@ -20,31 +17,28 @@ import trio
 from mcptrio.abc.links import Link
 from mcptrio.client.agreeing import Agreeing
 from mcptrio.client.calls import Calls, OnProgress
-from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.log_limit import LogLimit
+from mcptrio.client.refusals import refusal_error
+from mcptrio.client.server_requests import ServerRequests
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import (
     ConnectionClosed,
     MCPError,
     MCPTrioError,
     MethodNotFound,
-    Overloaded,
-    RateLimited,
     RequestFailed,
     RequestTimeout,
     SessionLost,
 )
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer, RequestSent, log_level_meta
 from mcptrio.protocol.events import CancelReceived, MessageRefused, NotificationReceived, RequestReceived, Unexpected
-from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
-from mcptrio.protocol.model.base import EmptyResult
+from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
 from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
-from mcptrio.protocol.remote_errors import server_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, Revision
 
@@ -54,21 +48,15 @@ _log = logging.getLogger("mcptrio.client.session")
 
 GOODBYE = 1.0
 """Seconds for telling a server that nobody waits for its answer any more."""
-_AT_WORK = 64
-"""Requests of a server that are being answered; the next one is refused."""
-_UNSENT = 256
-"""Answers that are on their way to the server; the next one is dropped. Over HTTP each is a request of its own, and a
-server that asks without end need not take any of them."""
 _LONG = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """Requests whose progress and log messages are asked for."""
-_NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class ClientSession:
     """
     Args:
         name: of the server, for the user; until it has said its own.
-        log_level: log messages of this level and above are asked for.
+        log_level: log messages of this level and above are asked for, with each request where the revision wants that.
         heard: called with each notification that is for nobody in here.
     """
 
@@ -85,13 +73,13 @@ class ClientSession:
         self._name = name
         self._handlers = handlers
         self._timeouts = timeouts
-        self._log_level = log_level
+        self.log_level = log_level
         self._heard = heard
         self._log_limit = LogLimit()
         self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
         self._calls = Calls(timeouts, self._take_back)
-        self._at_work: dict[object, trio.CancelScope] = {}
-        self._unsent = 0
+        self._server_requests: ServerRequests | None = None
+        """``None`` while there is no link to answer over."""
         self._urls: dict[str, trio.Event] = {}
         """By elicitation id: set when the server says that the user is done with a page."""
         self._last_heard = trio.current_time()
@@ -109,15 +97,15 @@ class ClientSession:
     @contextmanager
     def attached(self, link: Link, nursery: trio.Nursery) -> Iterator[None]:
         """While inside, messages of the link come to :meth:`receive`, and tasks of this session run in the nursery."""
-        self._link = link
-        self._nursery = nursery
-        watching = trio.CancelScope()
-        nursery.start_soon(self._watch, watching)
+        self._link, self._nursery = link, nursery
+        self._server_requests = ServerRequests(
+            link, nursery, self._connection, self.answer, send_timeout=self._timeouts.idle
+        )
+        nursery.start_soon(self._calls.watch)
         try:
             yield
         finally:
-            self._nursery = None
-            watching.cancel()
+            self._nursery = self._server_requests = None
 
     async def negotiate(
         self, *, pinned: str | None = None, known: str | None = None, prefers_handshake: bool = False
@@ -139,8 +127,8 @@ class ClientSession:
         self.server = server
         self.link.settled(server.revision)
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
-        if self._log_level is not None and by_session:
-            await self._ask_for_logs(self._log_level)
+        if self.log_level is not None and by_session:
+            await self._ask_for_logs(self.log_level)
 
     def start_soon(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Start a task that ends with the link; nothing where the link is being left."""
@@ -172,7 +160,7 @@ class ClientSession:
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] = _NOTHING,
+        mirrored: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request and read its result.
@@ -193,12 +181,12 @@ class ClientSession:
         members = dict(meta or {})
         if method in _LONG or on_progress is not None:
             members["progressToken"] = self._connection.progress_token()
-            if self._log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
-                members.update(log_level_meta(self._log_level))
+            if self.log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
+                members.update(log_level_meta(self.log_level))
         sent = self._connection.request(method, params, revision=revision, meta=members)
         try:
             answer = await self._calls.exchange(
-                self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored
+                self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored or {}
             )
         except RequestFailed as failed:
             await self._raise_refusal(failed, sent, within=timeout)
@@ -235,7 +223,8 @@ class ClientSession:
         """Send a notification; whether the revision has it. One outside the specification is sent in any case."""
         revision = self.revision
         message = self._connection.notification(method, params, revision=revision)
-        if message is None and revision.method(method, Side.CLIENT) is None and not _is_ours(method):
+        is_ours = any(each.method(method, Side.SERVER) is not None for each in REVISIONS.values())
+        if message is None and revision.method(method, Side.CLIENT) is None and not is_ours:
             message = self._connection.custom_notification(method, params, revision=revision)
         if message is None:
             return False
@@ -244,10 +233,6 @@ class ClientSession:
             return True
         seconds = self._timeouts.idle
         raise RequestTimeout(f"{method}: {self.link.name} did not take it within {seconds:g} s", seconds=seconds)
-
-    def set_log_level(self, level: str | None) -> None:
-        """Ask for log messages of this level and above with each request, where the revision asks so."""
-        self._log_level = level
 
     async def answer(self, method: str, params: Any) -> Any:
         """Have the handlers answer a question of the server; meanwhile no request of ours can time out."""
@@ -297,18 +282,16 @@ class ClientSession:
         if isinstance(event, NotificationReceived):
             self._notified(event)
         elif isinstance(event, RequestReceived):
-            self._asked(event)
+            if self._server_requests is not None:
+                self._server_requests.take(event)
         elif isinstance(event, MessageRefused):
-            if revision.inputs is Inputs.BACK_CHANNEL:
-                self._start_sending(event.reply, revision)
-            else:
+            if revision.inputs is not Inputs.BACK_CHANNEL:
                 # "clients do not send JSON-RPC responses" (basic/transports).
                 self._refuse_to_answer(message.method, revision)
+            elif self._server_requests is not None:
+                self._server_requests.send(event.reply, revision)
         elif isinstance(event, CancelReceived):
-            scope = self._at_work.get(event.id)
-            if scope is not None:
-                scope.cancel()
-            else:
+            if self._server_requests is None or not self._server_requests.cancel(event.id):
                 self._heard(event)
         elif isinstance(event, Unexpected):
             _log.debug("%s: ignored %s", self.link.name, event.what)
@@ -342,7 +325,7 @@ class ClientSession:
         await self._agreeing.check(sent.revision, failed, within=within)
         if failed.reply is None:
             raise failed
-        raise _refusal(failed, failed.reply, sent) from failed
+        raise refusal_error(failed, failed.reply, sent) from failed
 
     def _check_declared(self, method: str) -> None:
         """
@@ -381,54 +364,6 @@ class ClientSession:
         else:
             self._heard(event)
 
-    def _asked(self, request: RequestReceived) -> None:
-        if request.method.name == "ping":
-            self._start_sending(self._connection.answer(request, EmptyResult()), request.peer.revision)
-        elif len(self._at_work) >= _AT_WORK:
-            error = Overloaded(f"at most {_AT_WORK} requests are answered at once")
-            self._start_sending(self._connection.refuse(request, error), request.peer.revision)
-        elif self._nursery is not None:
-            self._at_work[request.id] = trio.CancelScope()
-            self._nursery.start_soon(self._serve, request)
-
-    async def _watch(self, scope: trio.CancelScope) -> None:
-        with scope:
-            await self._calls.watch()
-
-    async def _serve(self, request: RequestReceived) -> None:
-        reply: Response | ErrorResponse | None = None
-        try:
-            with self._at_work[request.id]:
-                try:
-                    result = await self.answer(request.method.name, request.params)
-                    reply = self._connection.answer(request, result)
-                except MCPError as error:
-                    reply = self._connection.refuse(request, error)
-        finally:
-            del self._at_work[request.id]
-            self._connection.silence(request)
-        if reply is not None:
-            self._start_sending(reply, request.peer.revision)
-
-    def _start_sending(self, message: Response | ErrorResponse, revision: Revision) -> None:
-        if self._unsent >= _UNSENT:
-            _log.debug("%s: an answer is dropped: the server takes none", self.link.name)
-        elif self._nursery is not None:
-            self._unsent += 1
-            self.start_soon(self._send, message, revision)
-
-    async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
-        async def send() -> None:
-            with trio.fail_after(self._timeouts.idle):
-                await self.link.send(message, revision)
-
-        try:
-            await with_consent(send)
-        except (MCPTrioError, trio.TooSlowError) as error:
-            _log.warning("%s: an answer did not get through: %s", self.link.name, error)
-        finally:
-            self._unsent -= 1
-
     def _take_back(self, link: Link, sent: RequestSent) -> None:
         self.start_soon(self._say_goodbye, link, sent)
 
@@ -439,20 +374,3 @@ class ClientSession:
                 await link.send(notice, sent.revision)
             except MCPTrioError as error:
                 _log.debug("%s: a cancellation did not get through: %s", link.name, error)
-
-
-def _refusal(failed: RequestFailed, reply: MCPError, sent: RequestSent) -> MCPError:
-    """Return the exception for the error in the body of a refused HTTP request."""
-    error = server_error(ErrorResponse.of(sent.message.id, reply), sent.revision, sent.message.params)
-    if failed.status not in (429, 503) or isinstance(error, Overloaded):
-        return error
-    # Other servers say by status and header only that a retry is worth while.
-    cls = RateLimited if failed.status == 429 else Overloaded
-    busy: MCPError = cls(reply.message, retry_after=1.0 if failed.retry_after is None else failed.retry_after)
-    busy.code, busy.data = reply.code, reply.data
-    return busy
-
-
-def _is_ours(method: str) -> bool:
-    """Whether some revision has the method, so that it means nothing here rather than something of the server's."""
-    return any(revision.method(method, Side.SERVER) is not None for revision in REVISIONS.values())

@@ -1,7 +1,26 @@
 """Keeps a session with one server: opens a link, agrees on a revision, and does so again when either is lost.
 
-The client runs one supervisor in its own nursery. Only that task connects and renews; callers wait for its result in
-:meth:`ClientSupervisor.current`, so a cancelled caller never leaves a session half renewed.
+One task per client, started with the client, opens links and agrees. Callers wait for its result in
+:meth:`ClientSupervisor.current`, so a cancelled caller never leaves a session half renewed. A session is in one state:
+
+    CONNECTING ── agreed ──▶ READY ── session forgotten ──▶ RENEWING ── agreed ──▶ READY
+    CONNECTING ── failed ──▶ DISCONNECTED (at the first attempt CLOSED)
+    READY, RENEWING ── link ended ──▶ DISCONNECTED ── pause ──▶ CONNECTING (without restart CLOSED)
+
+============  ==========================================  ====================================================
+state         the link and the session                    ``current()``
+============  ==========================================  ====================================================
+CONNECTING    the link is being opened, or agreed over    waits
+READY         agreed; requests go out, pings are sent     returns the session
+RENEWING      the link is kept, and agreed over again     waits; a failed attempt is raised, the next one follows
+DISCONNECTED  none, for a pause that doubles              waits
+CLOSED        none, and there will be none                raises ConnectionClosed with the reason
+============  ==========================================  ====================================================
+
+- The block of ``connect`` leads to CLOSED from every state when it ends.
+- Each way into READY begins another epoch. What was cached in the last one is dropped before a caller gets the session.
+- Between the end of a link and its report to this task, the session looks READY; ``current()`` checks the link as well.
+- Only a link reports a loss, so several requests that notice the same one lead to one renewal.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
 """
@@ -11,6 +30,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import TypeGuard
 
 import trio
@@ -51,7 +71,7 @@ class ClientSupervisor:
     Args:
         openers: ways to reach the server, in the order in which they are tried.
         make_session: makes a session that has not met its server.
-        settled: called before each session but the first is used, renewed ones included.
+        settled: called before each session except the first is used.
         restart: whether a link that ends is opened again.
         ping_interval: seconds of silence after which the server is pinged; 0 for never.
         pinned: the revision to speak.
@@ -110,7 +130,7 @@ class ClientSupervisor:
             except MCPTrioError as error:
                 reason = str(error)
                 self._doubt(error)
-                backoff.wait_at_least(_retry_after(error))
+                backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 if waiting is not None:
                     self._end(reason)
                     waiting.started(error)
@@ -136,8 +156,7 @@ class ClientSupervisor:
         """
         if self._is_usable(self._session):
             return self._session
-        connect = self._timeouts.connect
-        seconds = connect if within is None else min(within, connect)
+        seconds = min(self._timeouts.connect, inf if within is None else within)
         with trio.move_on_after(seconds):
             while self._ended is None:
                 turn = self._turn
@@ -173,8 +192,7 @@ class ClientSupervisor:
             MCPTrioError: no session came about.
         """
         ways = list(self._openers)
-        for number, opener in enumerate(ways):
-            is_last = number + 1 == len(ways)
+        for opener in ways:
             try:
                 try:
                     return await self._once(opener, self._known, waiting)
@@ -190,7 +208,7 @@ class ClientSupervisor:
                         raise error from None
             except RequestFailed as failed:
                 refuses = failed.status is not None and 400 <= failed.status < 500 and failed.status not in (401, 403)
-                if is_last or not refuses or isinstance(failed, SessionLost):
+                if opener is ways[-1] or not refuses or isinstance(failed, SessionLost):
                     raise
                 _log.info("%s; trying another transport", failed)
         raise AssertionError("there is at least one opener")
@@ -206,11 +224,8 @@ class ClientSupervisor:
                 with session.attached(link, nursery):
                     await self._negotiate(session, known)
                     # The server may move to another transport later, so the other ways are kept.
-                    self._openers.remove(opener)
-                    self._openers.insert(0, opener)
+                    self._openers.sort(key=lambda each: each is not opener)
                     is_settled = True
-                    if waiting is None:
-                        self._settled()
                     self._set(session)
                     try:
                         if waiting is not None:
@@ -227,7 +242,7 @@ class ClientSupervisor:
     async def _until_ended(self, session: ClientSession) -> str:
         """Renew the session as often as the server forgets it; return why its link ended."""
         backoff = Backoff()
-        renewed: float | None = None
+        renewed = -inf
         while True:
             reason = await self._until_lost(session)
             if reason is not None:
@@ -240,7 +255,6 @@ class ClientSupervisor:
                 backoff.reset()
             await self._renew(session)
             renewed = trio.current_time()
-            self._settled()
             self._set(session)
 
     async def _until_lost(self, session: ClientSession) -> str | None:
@@ -270,7 +284,7 @@ class ClientSupervisor:
                 self._doubt(error)
                 if is_known and getattr(error, "status", None) in (400, 404, 405):
                     continue  # at once: it was asked for a version that it may no longer speak
-                backoff.wait_at_least(_retry_after(error))
+                backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 pause = backoff.draw()
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
                 self._end_turn(error)
@@ -294,6 +308,8 @@ class ClientSupervisor:
         self._set(None)
 
     def _set(self, session: ClientSession | None) -> None:
+        if session is not None and self.epoch:
+            self._settled()
         self._session = session
         self.last = session or self.last
         self.epoch += session is not None
@@ -308,9 +324,3 @@ class ClientSupervisor:
     def _is_usable(session: ClientSession | None) -> TypeGuard[ClientSession]:
         """Whether a request can be sent; between the end of a link and its notice here, none can."""
         return session is not None and not session.link.closed
-
-
-def _retry_after(error: MCPTrioError) -> float:
-    """Return the seconds for which the server asks to be left alone."""
-    wanted: float = getattr(error, "retry_after", None) or 0.0
-    return wanted

@@ -1,0 +1,112 @@
+"""The requests of a server: each is answered in a task of its own, within bounds.
+
+Used by the client's session for as long as its link is open.
+The one rule: a server that sends requests without end, or takes no answers, uses up neither memory nor tasks.
+
+Source: MCP 2025-11-25, client/; MCP 2026-07-28 has no such requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from mcptrio.abc.links import Link
+from mcptrio.client.consent import with_consent
+from mcptrio.errors import MCPError, MCPTrioError, Overloaded
+from mcptrio.protocol.client_connection import ClientConnection
+from mcptrio.protocol.events import RequestReceived
+from mcptrio.protocol.messages import ErrorResponse, Response
+from mcptrio.protocol.model.base import EmptyResult
+from mcptrio.protocol.revisions.revision import Revision
+
+__all__ = ["ServerRequests"]
+
+_log = logging.getLogger("mcptrio.client.server_requests")
+
+MAX_REQUESTS = 64
+"""Requests that are being answered; the next one is refused."""
+MAX_UNSENT_ANSWERS = 256
+"""Answers that are on their way to the server; the next one is dropped. Over HTTP each is a request of its own, and the
+server may take none of them."""
+
+
+class ServerRequests:
+    """
+    Args:
+        nursery: of the tasks that answer; they end with the link.
+        answer: answers a request, given its method and params.
+        send_timeout: seconds for an answer to be sent.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        nursery: trio.Nursery,
+        connection: ClientConnection,
+        answer: Callable[[str, Any], Awaitable[Any]],
+        send_timeout: float,
+    ) -> None:
+        self._link = link
+        self._nursery = nursery
+        self._connection = connection
+        self._answer = answer
+        self._send_timeout = send_timeout
+        self._scopes: dict[object, trio.CancelScope] = {}
+        self._unsent = 0
+
+    def take(self, request: RequestReceived) -> None:
+        """Answer a request soon. Does not block."""
+        if request.method.name == "ping":
+            self.send(self._connection.answer(request, EmptyResult()), request.peer.revision)
+        elif len(self._scopes) >= MAX_REQUESTS:
+            error = Overloaded(f"at most {MAX_REQUESTS} requests are answered at once")
+            self.send(self._connection.refuse(request, error), request.peer.revision)
+        else:
+            self._scopes[request.id] = trio.CancelScope()
+            self._nursery.start_soon(self._serve, request)
+
+    def cancel(self, id: object) -> bool:
+        """Cancel the answering of a request; return whether it was being answered."""
+        scope = self._scopes.get(id)
+        if scope is not None:
+            scope.cancel()
+        return scope is not None
+
+    def send(self, message: Response | ErrorResponse, revision: Revision) -> None:
+        """Send an answer soon. Does not block."""
+        if self._unsent >= MAX_UNSENT_ANSWERS:
+            _log.debug("%s: an answer is dropped: the server takes none", self._link.name)
+        else:
+            self._unsent += 1
+            self._nursery.start_soon(self._send, message, revision)
+
+    async def _serve(self, request: RequestReceived) -> None:
+        reply: Response | ErrorResponse | None = None
+        try:
+            with self._scopes[request.id]:
+                try:
+                    result = await self._answer(request.method.name, request.params)
+                    reply = self._connection.answer(request, result)
+                except MCPError as error:
+                    reply = self._connection.refuse(request, error)
+        finally:
+            del self._scopes[request.id]
+            self._connection.silence(request)
+        if reply is not None:
+            self.send(reply, request.peer.revision)
+
+    async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
+        async def send() -> None:
+            with trio.fail_after(self._send_timeout):
+                await self._link.send(message, revision)
+
+        try:
+            await with_consent(send)
+        except (MCPTrioError, trio.TooSlowError) as error:
+            _log.warning("%s: an answer did not get through: %s", self._link.name, error)
+        finally:
+            self._unsent -= 1
