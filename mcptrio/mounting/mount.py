@@ -40,8 +40,8 @@ __all__ = ["Mount", "MountState", "MountStatus"]
 
 _log = logging.getLogger("mcptrio.mounting")
 
-MountState: TypeAlias = Literal["closed", "starting", "ready", "away", "asleep"]
-"""Whether a mounted server can be called. An ``asleep`` server is started by the next call."""
+MountState: TypeAlias = Literal["closed", "starting", "ready", "disconnected", "stopped"]
+"""Whether a mounted server can be called. A ``stopped`` server is started by the next call."""
 
 
 @frozen(kw_only=True)
@@ -49,8 +49,8 @@ class MountStatus:
     """How a mounted server fares.
 
     Args:
-        state: ``closed``: ours is not open; ``starting``; ``ready``; ``away``: it could not be reached or was lost, and
-            is tried again; ``asleep``: it was let go of until the next call.
+        state: ``closed``: ours is not open; ``starting``; ``ready``; ``disconnected``: it could not be reached or was
+            lost, and is tried again; ``stopped``: it was ended until the next call.
         where: the program or the URL it is reached by, without what may be secret.
         reason: what went wrong last, without what the program wrote to standard error, which is in the log; ``None``
             where nothing has since it was last ready.
@@ -106,12 +106,12 @@ class Mount:
         upstream, offers = self._open
         starts, counts = upstream.starts, offers.counts()
         if upstream.is_stopped or upstream.member is None:
-            state: MountState = "asleep" if upstream.is_stopped else "starting"
+            state: MountState = "stopped" if upstream.is_stopped else "starting"
             return MountStatus(state=state, where=self._where, starts=starts, offers=counts)
         status = upstream.member.status
         states: dict[str, MountState] = {"ready": "ready", "connecting": "starting"}
         return MountStatus(
-            state=states.get(status.state, "away"),
+            state=states.get(status.state, "disconnected"),
             where=self._where,
             reason=None if status.reason is None else told(status.reason, is_own=self._forwards_caller),
             revision=status.revision,

@@ -32,8 +32,8 @@ class ListedMount:
     """How one server fares.
 
     Args:
-        state: ready; starting; away (lost or not reached, and tried again); asleep (ended until it is called); broken
-            (its entry is wrong); closed.
+        state: ready; starting; disconnected (lost or not reached, and tried again); stopped (ended until it is
+            called); broken (its entry is wrong); closed.
         where: the program or the URL it is reached by.
         reason: the last error.
         server: its own name and version.
@@ -42,7 +42,7 @@ class ListedMount:
     """
 
     name: str
-    state: Literal["ready", "starting", "away", "asleep", "broken", "closed"]
+    state: Literal["ready", "starting", "disconnected", "stopped", "broken", "closed"]
     where: str | None = None
     reason: str | None = None
     revision: str | None = None

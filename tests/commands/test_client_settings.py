@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcptrio import Command, Endpoint
-from mcptrio.cli.client.client_settings import VARIABLES, ClientSettings, client_settings
+from mcptrio.cli.client.client_settings import VARIABLES, ClientVariables, client_settings
 from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import run
@@ -59,7 +59,7 @@ def test_variable_sets_its_setting(folder: Path, name: str, text: str, setting: 
     settings = client_settings({f"MCPTRIO_CLIENT_{name}": text})
 
     assert getattr(settings, setting) == value
-    assert settings != ClientSettings()
+    assert settings != ClientVariables()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_wrong_variable_is_refused(folder: Path, name: str, text: str, said: str
 
 
 def test_settings_apply_where_they_fit_and_nowhere_else(folder: Path) -> None:
-    settings = ClientSettings(inherit_env=True, transport="sse", tls_ca="missing.pem")
+    settings = ClientVariables(inherit_env=True, transport="sse", tls_ca="missing.pem")
 
     command = find_target(TargetOptions(target="server", settings=settings)).target
     url = find_target(TargetOptions(target="http://localhost/mcp", settings=settings)).target

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mcptrio import Command, Endpoint
-from mcptrio.cli.client.client_settings import ClientSettings
+from mcptrio.cli.client.client_settings import ClientVariables
 from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import PLUGIN, run, with_plugin
@@ -88,7 +88,7 @@ def test_a_url(folder: Path, transport: str) -> None:
 
 
 def test_a_command_with_its_options(folder: Path) -> None:
-    found = find("npx -y 'a server'", env=("A=1", "B=x=y"), settings=ClientSettings(inherit_env=True))
+    found = find("npx -y 'a server'", env=("A=1", "B=x=y"), settings=ClientVariables(inherit_env=True))
 
     assert found.target == Command(args=("npx", "-y", "a server"), env={"A": "1", "B": "x=y"}, inherit_env=True)
 
@@ -118,7 +118,7 @@ def test_what_is_shown_of_a_url() -> None:
 def test_a_server_of_a_file_with_options_on_top(folder: Path) -> None:
     (folder / "servers.json").write_text(json.dumps(FILE))
     local = find("servers.json#local", env=("B=2",)).target
-    remote = find("servers.json#remote", headers=("X-B=2",), settings=ClientSettings(transport="sse")).target
+    remote = find("servers.json#remote", headers=("X-B=2",), settings=ClientVariables(transport="sse")).target
 
     assert isinstance(local, Command)
     assert (local.args, local.env) == ((sys.executable, "-m", "x"), {"A": "1", "B": "2"})

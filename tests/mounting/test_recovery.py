@@ -59,7 +59,7 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
         away = await client.call_tool("up_pid")
         assert away.is_error
         assert "up is not connected" in str(away.content)
-        assert mount.status.state in ("away", "starting")
+        assert mount.status.state in ("disconnected", "starting")
 
         (tmp_path / "offered.py").write_text(OFFERED.read_text())
 
@@ -106,7 +106,7 @@ async def test_changes_of_resources_are_told_of_one_that_was_restarted_before_it
     gate = tmp_path / "gate"
     late = Command(args=["sh", "-c", f"[ -e {shlex.quote(str(gate))} ] && exec {shlex.join(command().args)}"])
     async with mounted(late, options=evolve(WAITING, start_timeout=0)) as (client, mount, _):
-        await eventually(lambda: mount.status.state == "away")
+        await eventually(lambda: mount.status.state == "disconnected")
         gate.touch()
         mount.restart()
         await mount.until_listed()
@@ -157,7 +157,7 @@ async def test_idle_one_is_let_go_of_and_comes_again() -> None:
         before = await text(client, "up_pid")
         # On a slow machine it may have been let go of before that call already.
         starts = mount.status.starts
-        await eventually(lambda: mount.status.state == "asleep")
+        await eventually(lambda: mount.status.state == "stopped")
         assert "up_pid" in [tool.name for tool in await client.tools().all()]
         assert mount.status.starts == starts
         after = await text(client, "up_pid")
@@ -168,7 +168,7 @@ async def test_idle_one_is_let_go_of_and_comes_again() -> None:
 
 async def test_lazy_one_is_started_for_its_lists_and_for_calls() -> None:
     async with mounted(options=evolve(WAITING, lazy=True)) as (client, mount, _):
-        await eventually(lambda: mount.status.state == "asleep")
+        await eventually(lambda: mount.status.state == "stopped")
         assert "up_pid" in [tool.name for tool in await client.tools().all()]
         first, second = await text(client, "up_pid"), await text(client, "up_pid")
 

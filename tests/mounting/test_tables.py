@@ -117,7 +117,7 @@ async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path
             "wrong": "broken",
             "empty": "broken",
             "double": "broken",
-            "gone": "away",
+            "gone": "disconnected",
             "filed": "ready",
             "odd": "broken",
         }
@@ -144,7 +144,7 @@ async def test_restart(entry: dict[str, Any]) -> None:
 
 async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None:
     async with mounted(notes={**entry, "lazy": True, "prefix": ""}) as client:
-        while (await listed(client))["notes"]["state"] != "asleep":  # noqa: ASYNC110 - nothing tells of it
+        while (await listed(client))["notes"]["state"] != "stopped":  # noqa: ASYNC110 - nothing tells of it
             await trio.sleep(0.02)
         assert await text(client, "read_note", name="list") == "anna's list"
         assert (await listed(client))["notes"]["state"] == "ready"

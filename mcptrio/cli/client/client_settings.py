@@ -20,7 +20,7 @@ from mcptrio.protocol.model.logging import LoggingLevel
 from mcptrio.serve.config import check_variables
 from mcptrio.settings.reader import SettingsReader, variable_of
 
-__all__ = ["VARIABLES", "ClientSettings", "client_settings"]
+__all__ = ["VARIABLES", "ClientVariables", "client_settings"]
 
 _TABLE: Final = "client"
 
@@ -43,7 +43,7 @@ def _are_folders(_instance: object, attribute: Attribute[Any], value: tuple[Path
 
 
 @frozen(kw_only=True)
-class ClientSettings:
+class ClientVariables:
     """See the table of variables in docs/commands.md."""
 
     credentials: CredentialsName | None = field(
@@ -77,12 +77,12 @@ class ClientSettings:
 
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
-    {variable_of((_TABLE, each.name)): each.metadata["help"] for each in fields(ClientSettings)}
+    {variable_of((_TABLE, each.name)): each.metadata["help"] for each in fields(ClientVariables)}
 )
 """All of them, with what each sets."""
 
 
-def client_settings(environ: Mapping[str, str] = os.environ) -> ClientSettings:
+def client_settings(environ: Mapping[str, str] = os.environ) -> ClientVariables:
     """Read the settings."""
     check_variables(environ, {*VARIABLES}, (_TABLE,), page="commands")
-    return SettingsReader(environ=environ).read(ClientSettings, {}, (_TABLE,), variables=(_TABLE,))
+    return SettingsReader(environ=environ).read(ClientVariables, {}, (_TABLE,), variables=(_TABLE,))

@@ -20,7 +20,7 @@ from typing import Literal
 import attrs
 from attrs import field, frozen
 
-from mcptrio.cli.client.client_settings import ClientSettings
+from mcptrio.cli.client.client_settings import ClientVariables
 from mcptrio.cli.server.config_options import configured
 from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
 from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
@@ -49,7 +49,7 @@ class TargetOptions:
     plugins: tuple[str, ...] = ()
     headers: tuple[str, ...] = field(default=(), repr=False)
     env: tuple[str, ...] = field(default=(), repr=False)
-    settings: ClientSettings = field(factory=ClientSettings)
+    settings: ClientVariables = field(factory=ClientVariables)
 
 
 @frozen(kw_only=True)
@@ -162,7 +162,7 @@ def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"])
             raise ConfigError(f"{'--header' if name == 'headers' else '--env'}: {why}")
 
 
-def _tls(settings: ClientSettings, url: str) -> ssl.SSLContext | None:
+def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
     files = (settings.tls_ca, settings.tls_cert, settings.tls_key)
     if not url.startswith(("https:", "wss:")) or files == (None, None, None):
         return None
