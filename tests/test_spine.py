@@ -37,9 +37,9 @@ PREFIX = "io.modelcontextprotocol/"
 ENVELOPE = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": INFO, f"{PREFIX}clientCapabilities": {}}
 
 ALWAYS = """
-    capabilities/calls capabilities/functions capabilities/owner capabilities/registry capabilities/tools
+    capabilities/calls capabilities/functions capabilities/registry capabilities/tools
     ground/context_runner ground/deadlines ground/guarded ground/scope_check ground/waiter
-    protocol/connection protocol/json_shape protocol/jsonrpc
+    protocol/connection protocol/jsonrpc
     protocol/revisions/converter protocol/revisions/revision protocol/revisions/scalars
     runtime/gate runtime/request runtime/session runtime/work
     schema/schemas

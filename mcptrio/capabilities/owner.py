@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from mcptrio.capabilities.call_limits import CallLimits
 from mcptrio.capabilities.registrar import Registrar
@@ -34,11 +34,8 @@ class Owner:
     yielded: Any = None
     is_kept_back: bool = False
     has_left: bool = False
-
-    @property
-    def plugin(self) -> str | None:
-        """The name of the plugin; ``None`` for the server itself."""
-        return self.name or None
+    plugin: str | None = field(init=False, default=Factory(lambda self: self.name or None, takes_self=True))
+    """The name of the plugin; ``None`` for the server itself."""
 
     def tool_name(self, name: str) -> str:
         """The name under which clients see a tool of the owner."""

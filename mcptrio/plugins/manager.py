@@ -338,7 +338,7 @@ class PluginManager:
             plugin.refused = f"the name of {plugin.label} is already taken by {taken.label}"
         name, number = plugin.name, 2
         while plugin.name in self.plugins:
-            plugin.name = f"{name} #{number}"
+            plugin.name = plugin.plugin = f"{name} #{number}"
             number += 1
         self.plugins[plugin.name] = plugin
 

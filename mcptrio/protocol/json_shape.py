@@ -22,7 +22,6 @@ __all__ = [
     "TAIL_BYTES",
     "Shape",
     "identify",
-    "is_shallow",
     "measure",
     "read_head",
     "read_id",
@@ -108,14 +107,6 @@ class Shape:
         """Whether more than ``limit`` arrays and objects are inside each other."""
         steps = memoryview(self.brackets.translate(_STEPS)).cast("b")
         return self.containers > limit and max(accumulate(steps)) > limit
-
-
-def is_shallow(data: bytes | bytearray | memoryview, limit: int) -> bool:
-    """Whether the text is too short, or has too few brackets, for more than ``limit`` levels."""
-    if len(data) <= 2 * limit:  # a level takes two bytes
-        return True
-    text = bytes(data) if isinstance(data, memoryview) else data
-    return text.count(b"[") + text.count(b"{") <= limit
 
 
 def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:

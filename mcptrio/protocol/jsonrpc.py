@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from mcptrio.errors import Code, LocalProtocolError
-from mcptrio.protocol.json_shape import HEAD_BYTES, LIGHT, TAIL_BYTES, Shape, identify, is_shallow, measure
+from mcptrio.protocol.json_shape import HEAD_BYTES, LIGHT, TAIL_BYTES, Shape, identify, measure
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import (
     Batch,
@@ -45,8 +45,6 @@ __all__ = [
 ]
 
 
-_SMALL = Shape(0, 0, 0, b"")
-"""Of a message that is too short to be too deep, or to weigh anything."""
 _PARSE_ERROR = int(Code.PARSE_ERROR)
 _INVALID = int(Code.INVALID_REQUEST)
 _INTERNAL = int(Code.INTERNAL_ERROR)
@@ -75,11 +73,8 @@ def decode(
     size = data.nbytes if type(data) is memoryview else len(data)
     if size > limits.bytes:
         return _malformed(f"message of {size} bytes: the limit is {limits.bytes} bytes")
-    shape = _SMALL if size <= LIGHT and is_shallow(data, limits.depth) else measure(data, limits.values)
-    if shape.commas > limits.values:
-        return _unparsed(data, f"message of more than {limits.values} values: the limit is {limits.values}")
-    if shape.containers > limits.containers:
-        problem = f"message of {shape.containers} arrays and objects: the limit is {limits.containers}"
+    shape = None if size <= LIGHT and _is_shallow(data, limits.depth) else measure(data, limits.values)
+    if shape is not None and (problem := _too_many(shape, limits)) is not None:
         return _unparsed(data, problem)
     if data[:3] == _BOM:  # RFC 8259 section 8.1 lets us ignore it; .NET and PowerShell write one
         data = data[3:]
@@ -89,7 +84,7 @@ def decode(
         if "depth limit" in error.msg:  # orjson's own, 1024
             return _too_deep(limits)
         return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
-    if shape.is_deeper(limits.depth):
+    if shape is not None and shape.is_deeper(limits.depth):
         return _too_deep(limits, value)
     if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
         return refusal
@@ -101,8 +96,22 @@ def decode(
         return batch
     message = _decode_object(value)
     if type(message) is Request:
-        message.weight, message.owner = shape.weight, owner
+        message.weight, message.owner = shape.weight if shape is not None else 0, owner
     return message
+
+
+def _is_shallow(data: bytes | bytearray | memoryview, limit: int) -> bool:
+    """Whether a short text has too few brackets for more than ``limit`` levels."""
+    text = bytes(data) if isinstance(data, memoryview) else data
+    return text.count(b"[") + text.count(b"{") <= limit
+
+
+def _too_many(shape: Shape, limits: MessageLimits) -> str | None:
+    if shape.commas > limits.values:
+        return f"message of more than {limits.values} values: the limit is {limits.values}"
+    if shape.containers > limits.containers:
+        return f"message of {shape.containers} arrays and objects: the limit is {limits.containers}"
+    return None
 
 
 def encode(message: Message | Sequence[Message]) -> bytes:
