@@ -423,7 +423,7 @@ class Client:
         return result
 
     async def _list_tools(self, meta: Mapping[str, Any] | None, cursor: str | None) -> Any:
-        return await self._tools.learn(await self._list("tools/list", ListToolsParams, meta, cursor))
+        return await self._tools.list_page(partial(self._list, "tools/list", ListToolsParams, meta, cursor))
 
     # What the server tells
 

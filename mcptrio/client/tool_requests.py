@@ -40,7 +40,7 @@ Send: TypeAlias = Callable[[Mapping[str, tuple[str, ...]]], Awaitable[Any]]
 class ToolRequests:
     """
     Args:
-        pages: lists all tools; each page has to go through :meth:`learn`.
+        pages: lists all tools; each page goes through :meth:`list_page`.
     """
 
     def __init__(
@@ -51,9 +51,7 @@ class ToolRequests:
         self._pages = pages
         self._name = name
         self._known = KnownTools()
-        self._learning = trio.Lock()
-        self._is_listed = False
-        self._listed_at = -inf
+        self._listing = trio.Lock()
         self._not_before = -inf
         """When tools that could not be listed in time are listed again."""
 
@@ -69,12 +67,12 @@ class ToolRequests:
         began = trio.current_time()
         result: CallToolResult = await self.send(name, send, timeout)
         remaining = min(MAX_LISTING, began + timeout - trio.current_time())
-        if result.structured_content is not ABSENT and self._known.get(name) is None:
+        if result.structured_content is not ABSENT and name not in self._known:
             await self._list(remaining)
         try:
             self._known.check(name, result)
         except RemoteProtocolError:
-            if self._listed_at >= began:
+            if self._known.listed_at >= began:
                 raise
             # The tool may have another schema by now.
             self.forget()
@@ -86,7 +84,7 @@ class ToolRequests:
         """Send a call with its headers; once more, with the tools of now, if the server rejects these."""
         session = await self._supervisor.current(timeout)
         mirrors = session.link.mirrors(session.revision)
-        if mirrors and self._known.get(name) is None:
+        if mirrors and name not in self._known:
             await self._list(timeout)
         try:
             return await send(self._known.mirrored(name))
@@ -98,36 +96,36 @@ class ToolRequests:
             await self._list(timeout)
             return await send(self._known.mirrored(name))
 
-    async def learn(self, page: ListToolsResult) -> ListToolsResult:
-        """Remember a page of tools; returns it without the tools whose header annotations break a rule."""
+    async def list_page(self, fetch: Callable[[], Awaitable[ListToolsResult]]) -> ListToolsResult:
+        """Fetch and remember a page; returns it without the tools whose header annotations break a rule."""
+        known = self._known
+        page = await fetch()
         session = await self._supervisor.current()
-        return self._known.learn(page, mirrors=session.link.mirrors(session.revision))
+        return known.learn(page, mirrors=session.link.mirrors(session.revision))
 
     def forget(self) -> None:
         """The tools have changed, or may have."""
         self._cache.changed(Change("tools"))
-        self._known.forget()
-        self._is_listed = False
+        self._known = KnownTools()
 
     async def _list(self, timeout: float) -> None:
         """List the tools, unless that was done since they changed. Tools that cannot be listed cannot be checked."""
-        if self._is_listed or trio.current_time() < self._not_before:
+        if self._known.listed_at > -inf or trio.current_time() < self._not_before:
             return
         with trio.move_on_after(max(timeout, 0.0)) as scope:
-            async with self._learning:
-                if not self._is_listed:
+            async with self._listing:
+                if self._known.listed_at == -inf:
                     await self._list_once()
         if scope.cancelled_caught:
             self._not_before = trio.current_time() + RETRY_LISTING
             _log.warning("%s: the tools were not listed within %g s; results are not checked", self._name, timeout)
 
     async def _list_once(self) -> None:
-        forgotten, began = self._known.forgotten, trio.current_time()
+        known, began = self._known, trio.current_time()
         try:
             async for _ in self._pages():
                 pass
         except MCPTrioError as error:
             _log.warning("%s: the tools cannot be listed: %s", self._name, error)
             return
-        self._is_listed = forgotten == self._known.forgotten
-        self._listed_at = began
+        known.listed_at = began
