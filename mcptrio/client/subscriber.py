@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import trio
+from attrs import define, field
 
 from mcptrio.client.consent import with_consent
 from mcptrio.client.session import ClientSession
@@ -23,6 +24,7 @@ from mcptrio.client.session_uris import SessionURIs
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTrioError, MethodNotFound, SessionLost
+from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import SubscribeParams, UnsubscribeParams
@@ -33,12 +35,16 @@ __all__ = ["Subscriber"]
 
 _log = logging.getLogger("mcptrio.client.subscriber")
 
-FIRST = 0.5
-LONGEST = 30.0
-"""Seconds before a failed subscription is tried again: doubled from the first to the longest; one that lived for that
-long resets the pause."""
 UNSUBSCRIBE_TIMEOUT = 1.0
 """Seconds a server has to answer; the next subscription to the same resource waits for that."""
+
+
+@define(eq=False)
+class _Stream:
+    """A ``subscriptions/listen`` request that is open."""
+
+    acknowledged: trio.Event = field(factory=trio.Event)
+    scope: trio.CancelScope = field(factory=trio.CancelScope)
 
 
 class Subscriber:
@@ -58,8 +64,7 @@ class Subscriber:
         self._subscriptions: list[Changes] = []
         self._uris: tuple[int, SessionURIs] | None = None
         """Resources subscribed to on the session, and the epoch of that session."""
-        self._acknowledged: dict[Changes, trio.Event] = {}
-        self._listening: dict[Changes, trio.CancelScope] = {}
+        self._streams: dict[Changes, _Stream] = {}
 
     @asynccontextmanager
     async def open(self, wanted: SubscriptionFilter) -> AsyncIterator[Changes]:
@@ -92,14 +97,14 @@ class Subscriber:
                 changes.take(change)
             elif isinstance(params, AcknowledgedParams):
                 changes.honoured = params.notifications
-                if changes in self._acknowledged:
-                    self._acknowledged[changes].set()
+                if changes in self._streams:
+                    self._streams[changes].acknowledged.set()
 
     def ended_by_server(self, id: object) -> None:
         """The server has cancelled a stream."""
-        for changes, scope in self._listening.items():
+        for changes, stream in self._streams.items():
             if changes.id == id:
-                scope.cancel()
+                stream.scope.cancel()
 
     def end(self) -> None:
         """There will be no session any more."""
@@ -125,7 +130,7 @@ class Subscriber:
             waiting.started(None)
             waiting = None
 
-        pause = FIRST
+        backoff = Backoff()
         while True:
             began = trio.current_time()
             failure: MCPTrioError | None = None
@@ -149,11 +154,11 @@ class Subscriber:
             if failure is not None and (isinstance(failure, MCPError | AuthorizationError) or self._supervisor.is_over):
                 changes.end(failure)
                 return
-            if trio.current_time() - began > LONGEST:
-                pause = FIRST
-            _log.info("%s: the subscription ended; subscribing again in %g s", self._name, pause)
+            if trio.current_time() - began > MAX_PAUSE_SECONDS:
+                backoff.reset()
+            pause = backoff.draw()
+            _log.info("%s: the subscription ended; subscribing again in %.2g s", self._name, pause)
             await trio.sleep(pause)
-            pause = min(pause * 2, LONGEST)
 
     async def _watch(self, session: ClientSession, epoch: int, changes: Changes, begun: Callable[[], None]) -> None:
         """Subscribe on the session, and hold that until the session is over."""
@@ -186,35 +191,35 @@ class Subscriber:
 
     async def _listen(self, session: ClientSession, changes: Changes, begun: Callable[[], None]) -> None:
         """Open a stream of changes, and read it until it ends."""
-        acknowledged = self._acknowledged[changes] = trio.Event()
+        stream = self._streams[changes] = _Stream()
         failure: MCPTrioError | None = None
 
         def sent(id: object) -> None:
             changes.id = id
 
-        async def watch(scope: trio.CancelScope) -> None:
+        async def watch() -> None:
             nonlocal failure
             with trio.move_on_after(self._ack_timeout):
-                await acknowledged.wait()
+                await stream.acknowledged.wait()
                 try:
                     begun()
                     return
                 except MCPError as error:
                     failure = error
-            scope.cancel()
+            stream.scope.cancel()
 
         try:
-            async with trio.open_nursery() as nursery:
-                self._listening[changes] = nursery.cancel_scope
-                nursery.start_soon(watch, nursery.cancel_scope)
-                try:
-                    await session.open_stream("subscriptions/listen", ListenParams(notifications=changes.wanted), sent)
-                except MCPTrioError as error:
-                    failure = error
-                nursery.cancel_scope.cancel()
+            with stream.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(watch)
+                    params = ListenParams(notifications=changes.wanted)
+                    try:
+                        await session.open_stream("subscriptions/listen", params, sent)
+                    except MCPTrioError as error:
+                        failure = error
+                    nursery.cancel_scope.cancel()
         finally:
-            del self._acknowledged[changes]
-            del self._listening[changes]
+            del self._streams[changes]
         if failure is not None:
             raise failure
 
