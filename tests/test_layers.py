@@ -42,8 +42,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 floor are strangers. ``http.engine`` is a room inside of ``http``, whose own modules are the room ``http``.
 """
 
-TIED = ("http.engine",)
-"""Rooms whose modules know each other by type."""
+TIED = ("mcptrio.http.engine.exchange", "mcptrio.http.engine.websocket")
+"""Modules that know the type of what makes them."""
 
 FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema")
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
@@ -104,7 +104,8 @@ DATED = (
 CATCHES_ALL = (
     "mcptrio.ground.guarded",
     "mcptrio.http.hypercorn.connection",  # Hypercorn's failure in one connection ends that one only
-    "mcptrio.http.engine.server",  # the application's in one request, that one
+    "mcptrio.http.engine.engine",  # the application's in one request, that one
+    "mcptrio.http.engine.server",  # ours in one connection, that one
     "mcptrio.http.engine.lifespan",  # "If an exception is raised", the application has no lifespan
 )
 COMPARES_VERSIONS = (
@@ -178,7 +179,7 @@ def circles(modules: Modules) -> Iterator[str]:
     """Circles of imports, those for types included."""
     graph: dict[str, set[str]] = {}
     for name, tree in modules.items():
-        for_types = _for_types(tree) if place(name)[1] in TIED else set()
+        for_types = _for_types(tree) if name in TIED else set()
         graph[name] = {to for to, node in imports(name, modules) if to in modules and id(node) not in for_types}
     try:
         TopologicalSorter(graph).prepare()

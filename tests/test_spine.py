@@ -58,8 +58,8 @@ STDIO_ALONE = """
 HTTP = """
     ground/shares
     http/headers
-    http/engine/admission http/engine/connection http/engine/exchange http/engine/request_parser http/engine/server
-    http/engine/wire
+    http/engine/admission http/engine/connection http/engine/engine http/engine/exchange http/engine/request_parser
+    http/engine/server http/engine/wire
     http/server/app http/server/decoder http/server/exchange http/server/keepalives http/server/rules
     protocol/envelope
 """

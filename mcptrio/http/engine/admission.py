@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from mcptrio.ground.networks import network_of
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.transports.descriptor_limit import max_connections
 
-if TYPE_CHECKING:
-    from mcptrio.http.engine.connection import HTTPConnection
-
 __all__ = ["Admission"]
 
 _USED_BONUS_SECONDS: Final = 5.0
 """Seconds by which a connection that has had a request may wait longer than one that has not. A flood of silent
 connections then closes its own."""
+
+
+class Evictable(Protocol):
+    def end_if_idle(self) -> None:
+        """Close it, unless a request is being served."""
+        ...
 
 
 class Admission:
@@ -36,14 +39,14 @@ class Admission:
         self._limit = max_connections(limits.connections)
         self._share = max(1, int(self._limit * limits.address_share))
         self._proxies = proxies
-        self._open: dict[HTTPConnection, str | None] = {}
+        self._open: dict[Evictable, str | None] = {}
         """Each connection that has a place, and its owner."""
         self._held: Counter[str] = Counter()
-        self._unused: OrderedDict[HTTPConnection, float] = OrderedDict()
+        self._unused: OrderedDict[Evictable, float] = OrderedDict()
         """Connections that have not had a request yet, and since when; the oldest first."""
-        self._idle: OrderedDict[HTTPConnection, float] = OrderedDict()
+        self._idle: OrderedDict[Evictable, float] = OrderedDict()
         """Connections that have had one and wait for the next."""
-        self._closing: set[HTTPConnection] = set()
+        self._closing: set[Evictable] = set()
         """Connections that have lost their place and still have their descriptor."""
 
     def owner_of(self, client: Any) -> str | None:
@@ -69,19 +72,19 @@ class Admission:
         """
         return bool(self._closing) or self._evict()
 
-    def enter(self, connection: HTTPConnection, owner: str | None) -> None:
+    def enter(self, connection: Evictable, owner: str | None) -> None:
         """Take a place for a connection, which is idle."""
         self._open[connection] = owner
         if owner is not None:
             self._held[owner] += 1
         self._unused[connection] = monotonic()
 
-    def leave(self, connection: HTTPConnection) -> None:
+    def leave(self, connection: Evictable) -> None:
         """A connection has ended: give its place back, if that has not happened."""
         self._closing.discard(connection)
         self._release(connection)
 
-    def _release(self, connection: HTTPConnection) -> None:
+    def _release(self, connection: Evictable) -> None:
         self._unused.pop(connection, None)
         self._idle.pop(connection, None)
         if connection not in self._open:
@@ -92,12 +95,12 @@ class Admission:
             if not self._held[owner]:
                 del self._held[owner]
 
-    def idle(self, connection: HTTPConnection) -> None:
+    def idle(self, connection: Evictable) -> None:
         """A connection waits for a request from now on."""
         if connection in self._open:
             self._idle[connection] = monotonic()
 
-    def busy(self, connection: HTTPConnection) -> None:
+    def busy(self, connection: Evictable) -> None:
         """A connection has a request."""
         if self._idle.pop(connection, None) is None:
             self._unused.pop(connection, None)
@@ -114,5 +117,5 @@ class Admission:
         idle.end_if_idle()
         return True
 
-    def _oldest(self, waiting: OrderedDict[HTTPConnection, float], owner: str | None) -> HTTPConnection | None:
+    def _oldest(self, waiting: OrderedDict[Evictable, float], owner: str | None) -> Evictable | None:
         return next((each for each in waiting if owner is None or self._open[each] == owner), None)

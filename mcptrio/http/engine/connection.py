@@ -33,13 +33,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from mcptrio.http.engine.engine import HTTPEngine, ServedRequest
 from mcptrio.http.engine.exchange import MAX_BUFFERED_BYTES, EngineExchange, ReadingState
 from mcptrio.http.engine.request_parser import Event, MalformedRequest, ParsedHead, RequestEnd, RequestParser, Upgraded
 from mcptrio.http.engine.wire import CLOSE_TIMEOUT, Wire
 
 if TYPE_CHECKING:
-    from mcptrio.http.engine.limits import ConnectionLimits
-    from mcptrio.http.engine.server import HTTP2Handler, HTTPEngine, ServedRequest
     from mcptrio.http.engine.websocket import WebSocketExchange
 
 __all__ = ["HTTPConnection"]
@@ -60,7 +59,6 @@ class HTTPConnection:
         "_body_until",
         "_current",
         "_filling",
-        "_owner",
         "_parser",
         "_pending",
         "_reading",
@@ -72,17 +70,18 @@ class HTTPConnection:
         "_wire",
         "_writing_until",
         "client",
+        "engine",
         "extensions",
         "server",
     )
 
-    def __init__(self, owner: HTTPEngine, wire: Wire, client: Any, server: Any) -> None:
+    def __init__(self, engine: HTTPEngine, wire: Wire, client: Any, server: Any) -> None:
         self.client = client
         self.server = server
         self.extensions: dict[str, Any] = {}
-        self._owner = owner
+        self.engine = engine
         self._wire = wire
-        self._parser = RequestParser(owner.limits.header_bytes)
+        self._parser = RequestParser(engine.limits.header_bytes)
         self._reading = trio.CancelScope()
         self._pending: list[EngineExchange | WebSocketExchange] = []
         self._current: EngineExchange | WebSocketExchange | None = None
@@ -100,15 +99,15 @@ class HTTPConnection:
         self._body_until = inf
 
     async def run(self) -> None:
-        owner, tls = self._owner, self._wire.tls
-        http2: HTTP2Handler | None = None
+        engine, tls = self.engine, self._wire.tls
+        http2: Callable[[HTTPConnection], Awaitable[None]] | None = None
         try:
             with self._reading:
                 if tls is not None:
-                    self._enter(ConnectionState.SECURING, owner.limits.tls_timeout)
+                    self._enter(ConnectionState.SECURING, engine.limits.tls_timeout)
                     await self._shake_hands(tls)
-                    http2 = owner.http2 if tls.selected_alpn_protocol() == "h2" else None
-                self._enter(ConnectionState.WAITING, owner.limits.keepalive_timeout)
+                    http2 = engine.http2 if tls.selected_alpn_protocol() == "h2" else None
+                self._enter(ConnectionState.WAITING, engine.limits.keepalive_timeout)
                 if http2 is None:
                     await self._read()
             if http2 is not None and not self._reading.cancel_called:
@@ -132,33 +131,6 @@ class HTTPConnection:
     def scheme(self) -> str:
         return "http" if self._wire.tls is None else "https"
 
-    @property
-    def state(self) -> dict[str, Any]:
-        return self._owner.state
-
-    @property
-    def draining(self) -> bool:
-        return self._owner.draining
-
-    @property
-    def ending(self) -> bool:
-        return self._owner.ending
-
-    @property
-    def limits(self) -> ConnectionLimits:
-        return self._owner.limits
-
-    @property
-    def is_logged(self) -> bool:
-        return self._owner.access_log.wanted
-
-    def date(self) -> bytes:
-        return self._owner.date()
-
-    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Run it in the server's nursery; it does not raise."""
-        self._owner.start_soon(function, *args)
-
     async def write(self, data: bytes) -> bool:
         """Send all of it, and return whether the client took it. One that does not for too long is cut off."""
         rest = self._wire.send_now(data)
@@ -170,7 +142,7 @@ class HTTPConnection:
 
     async def write_rest(self, rest: bytes | memoryview) -> bool:
         """Send what :meth:`write_now` has left, as :meth:`write` does."""
-        self._writing_until = trio.current_time() + self._owner.limits.write_timeout
+        self._writing_until = trio.current_time() + self.engine.limits.write_timeout
         is_sent = False
         try:
             is_sent = await self._wire.send(rest)
@@ -195,7 +167,7 @@ class HTTPConnection:
     def log_request(self, method: str, path: str, status: int, began: float, note: str = "") -> None:
         """Add a request to the access log. Status 0 means that the client left before it was answered."""
         # nginx invented 499 for it.
-        self._owner.access_log.add(self.client, method, path, status or 499, began, note)
+        self.engine.access_log.add(self.client, method, path, status or 499, began, note)
 
     # What HTTP/2 needs besides
 
@@ -212,23 +184,23 @@ class HTTPConnection:
 
     async def call(self, request: ServedRequest) -> None:
         """Run the application for one request. The server logs and contains its exceptions."""
-        await self._owner.call(request, self.client)
+        await self.engine.call(request, self.client)
 
     def log_failure(self) -> None:
         """Log the exception that is being handled, which ends this connection."""
-        self._owner.log_failure(self.client)
+        self.engine.log_failure(self.client)
 
     def mark_busy(self) -> None:
         """A request is being served: no deadline, and the place is not given to another connection."""
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.SERVING, inf
-        self._owner.admission.busy(self)
+        self.engine.admission.busy(self)
 
     def mark_idle(self) -> None:
         """No request is being served."""
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.HEAD if self._parser.began else ConnectionState.WAITING, None
-        self._owner.admission.idle(self)
+        self.engine.admission.idle(self)
 
     def end(self) -> None:
         """Read no more."""
@@ -242,7 +214,17 @@ class HTTPConnection:
 
     # What a worker needs
 
-    def next(self, done: EngineExchange | WebSocketExchange) -> EngineExchange | WebSocketExchange | None:
+    async def _serve(self, exchange: EngineExchange | WebSocketExchange) -> None:
+        """Have the application serve a request, and those that wait behind it."""
+        following: EngineExchange | WebSocketExchange | None = exchange
+        while following is not None:
+            await self.engine.run(following, self.client)
+            following = self._next(following)
+            if following is not None:
+                # Requests that came together may each be served without a pause, and other clients wait.
+                await trio.lowlevel.checkpoint()
+
+    def _next(self, done: EngineExchange | WebSocketExchange) -> EngineExchange | WebSocketExchange | None:
         """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
         is_closed = self._state is ConnectionState.CLOSED
         if isinstance(done, EngineExchange) and done.is_kept_open and not (done.is_complete or is_closed):
@@ -267,7 +249,7 @@ class HTTPConnection:
             return self._current
         elif self._refused is not None:
             self._refuse(self._refused.status)
-        elif self._owner.ending:
+        elif self.engine.ending:
             self._say_goodbye(is_uploading=False)
         else:
             self.mark_idle()
@@ -277,9 +259,9 @@ class HTTPConnection:
     def close_kept(self, done: EngineExchange) -> None:
         """A response that went on without its worker has ended."""
         if done is self._current:
-            following = self.next(done)
+            following = self._next(done)
             if following is not None:
-                self._owner.start(following, self)
+                self.engine.start(self._serve, following)
 
     # What the server needs
 
@@ -290,7 +272,7 @@ class HTTPConnection:
         elif now >= self._body_until:
             self._give_body_up()
         elif self._until is None:
-            limits, has_begun = self._owner.limits, self._state is ConnectionState.HEAD
+            limits, has_begun = self.engine.limits, self._state is ConnectionState.HEAD
             self._until = now + (limits.header_timeout if has_begun else limits.keepalive_timeout)
         elif now >= self._until:
             if self._state is ConnectionState.HEAD:
@@ -325,11 +307,11 @@ class HTTPConnection:
         except (OSError, trio.BrokenResourceError) as error:
             cause = error if isinstance(error, ssl.SSLError) else error.__cause__
             if isinstance(cause, ssl.SSLError):
-                self._owner.log_handshake(self.client, cause)
+                self.engine.log_handshake(self.client, cause)
                 if cause.reason == "HTTP_REQUEST":
-                    self._wire.send_in_the_clear(self._owner.error(400, _NOT_TLS))
+                    self._wire.send_in_the_clear(self.engine.error(400, _NOT_TLS))
             raise
-        self.extensions = self._owner.describe_tls(tls)
+        self.extensions = self.engine.describe_tls(tls)
 
     async def _read(self) -> None:
         while True:
@@ -357,11 +339,11 @@ class HTTPConnection:
             if self._pending:
                 self.mark_busy()
                 self._current = self._pending.pop(0)
-                self._owner.start(self._current, self)
+                self.engine.start(self._serve, self._current)
             elif self._refused is not None:
                 self._refuse(self._refused.status)
             elif self._parser.began and self._state is ConnectionState.WAITING:
-                self._enter(ConnectionState.HEAD, self._owner.limits.header_timeout)
+                self._enter(ConnectionState.HEAD, self.engine.limits.header_timeout)
         if self._filling is not None or len(self._pending) > _MAX_PIPELINED_REQUESTS:
             await self._wait_for_room()
 
@@ -377,13 +359,13 @@ class HTTPConnection:
             await self._room.wait()
         if isinstance(filling, EngineExchange):
             # From here on it is the client that is waited for.
-            self._body_until = trio.current_time() + self._owner.limits.body_timeout
+            self._body_until = trio.current_time() + self.engine.limits.body_timeout
 
     def _give_body_up(self) -> None:
         filling = self._filling
         if isinstance(filling, EngineExchange) and filling.reading is ReadingState.HELD:
             # The application has not asked for the body, so the client may wait.
-            self._body_until = trio.current_time() + self._owner.limits.body_timeout
+            self._body_until = trio.current_time() + self.engine.limits.body_timeout
         elif isinstance(filling, EngineExchange):
             self._body_until = inf
             filling.closes = True
@@ -416,7 +398,7 @@ class HTTPConnection:
             self._websocket.early = event.data
         elif isinstance(event, MalformedRequest):
             self._refused = event
-            self._owner.log_refusal(self.client, event)
+            self.engine.log_refusal(self.client, event)
             if isinstance(self._filling, EngineExchange):
                 # Its body will never be complete.
                 self._filling.closes = True
@@ -427,9 +409,9 @@ class HTTPConnection:
 
     def _refuse(self, status: int) -> None:
         """Answer what is no request. Nothing else is being written, and nobody can wait for this."""
-        rest = self._wire.send_now(self._owner.error(status))
+        rest = self._wire.send_now(self.engine.error(status))
         if rest:
-            self._owner.start_soon(self.write, bytes(rest))
+            self.engine.start_soon(self.write, bytes(rest))
         self._say_goodbye(is_uploading=True)
 
     def _say_goodbye(self, *, is_uploading: bool) -> None:

@@ -35,19 +35,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from enum import Enum
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.http.engine.engine import status_line
 from mcptrio.http.engine.request_parser import ParsedHead
 from mcptrio.http.exchange import EXTENSION, RawHeaders
 
 if TYPE_CHECKING:
     from mcptrio.http.engine.connection import HTTPConnection
 
-__all__ = ["MAX_BUFFERED_BYTES", "EngineExchange", "ReadingState", "WritingState", "status_line"]
+__all__ = ["MAX_BUFFERED_BYTES", "EngineExchange", "ReadingState", "WritingState"]
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024
 """Bytes of a body that wait for the application; then no more are read."""
@@ -56,7 +56,6 @@ _MAX_BATCH_BYTES: Final = 256 * 1024
 
 _BODILESS: Final = frozenset({204, 304})
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_STATUS_LINES: Final = {each.value: b"HTTP/1.1 %d %b\r\n" % (each, each.phrase.encode()) for each in HTTPStatus}
 
 
 ReadingState = Enum("ReadingState", "HELD BODY WHOLE TAKEN")
@@ -106,7 +105,7 @@ class EngineExchange:
         self.refusal = 0
         """The status to answer with if the application does not, where the request turned out to be none."""
         self._connection = connection
-        is_wanted = connection.is_logged
+        is_wanted = connection.engine.access_log.wanted
         self.began = trio.current_time() if is_wanted else 0.0
         self.is_logged = not is_wanted
         """Whether the access log has its line, or wants none."""
@@ -251,7 +250,7 @@ class EngineExchange:
             "headers": head.headers,
             "client": connection.client,
             "server": connection.server,
-            "state": connection.state.copy(),
+            "state": connection.engine.state.copy(),
             "extensions": {EXTENSION: self, **connection.extensions},
         }
 
@@ -368,7 +367,7 @@ class EngineExchange:
             else:
                 self.closes = True
         # A request that is still being sent cannot be followed by another one.
-        self.closes = self.closes or self.is_uploading or self._connection.draining
+        self.closes = self.closes or self.is_uploading or self._connection.engine.draining
         if self.closes:
             lines.append(b"connection: close\r\n")
         elif self.head.version == "1.0":
@@ -376,7 +375,7 @@ class EngineExchange:
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
             raise RuntimeError("a response header holds a line end")
-        return head + self._connection.date()
+        return head + self._connection.engine.date()
 
     def _encode_body(self, body: bytes, more: bool) -> bytes:
         if self.head.method == "HEAD" or self.status in _BODILESS:
@@ -389,7 +388,3 @@ class EngineExchange:
             if self._left < 0:
                 raise RuntimeError("the response is longer than its content-length")
         return body
-
-
-def status_line(status: int) -> bytes:
-    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status

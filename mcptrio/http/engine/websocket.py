@@ -23,7 +23,7 @@ from wsproto.events import BytesMessage, CloseConnection, Message, Ping, Pong, T
 from wsproto.frame_protocol import CloseReason
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
 
-from mcptrio.http.engine.exchange import status_line
+from mcptrio.http.engine.engine import status_line
 from mcptrio.http.engine.request_parser import ParsedHead
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class WebSocketExchange:
         self.is_kept_open = False
         self.refusal = 0
         self.began = trio.current_time()
-        self.is_logged = not connection.is_logged
+        self.is_logged = not connection.engine.access_log.wanted
         """Whether the access log has its line, or wants none."""
         self.note = ""
         self.status = 0
@@ -91,7 +91,7 @@ class WebSocketExchange:
         if self._frames is not None and not self.is_complete:
             self._heard, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
-        most = self._connection.limits.message_bytes
+        most = self._connection.engine.limits.message_bytes
         while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
             await self._news.wait()
         self._is_read = True
@@ -105,14 +105,14 @@ class WebSocketExchange:
 
     def look(self, now: float) -> None:
         """Ping a client of which nothing was heard for a while; give up one that does not answer."""
-        interval = self._connection.limits.ping_interval
+        interval = self._connection.engine.limits.ping_interval
         if self._frames is None or self.is_complete or not self._is_read:
             return
         if now >= self._pinged + interval:
             self._connection.cut()
         elif self._pinged == inf and now >= self._heard + interval:
             self._pinged = now
-            self._connection.start_soon(self._answer, self._frames.send(Ping()))
+            self._connection.engine.start_soon(self._answer, self._frames.send(Ping()))
 
     # ASGI
 
@@ -132,7 +132,7 @@ class WebSocketExchange:
             "client": connection.client,
             "server": connection.server,
             "subprotocols": [each.strip() for value in offered for each in value.split(",") if each.strip()],
-            "state": connection.state.copy(),
+            "state": connection.engine.state.copy(),
             "extensions": {"websocket.http.response": {}, **connection.extensions},
         }
 
@@ -222,7 +222,7 @@ class WebSocketExchange:
         own = [b"%b: %b\r\n" % (name, value) for name, value in headers]
         if any(line.count(b"\n") != 1 or line.count(b"\r") != 1 for line in own):
             raise RuntimeError("a response header holds a line end")
-        return b"".join([*lines, *own]) + self._connection.date()
+        return b"".join([*lines, *own]) + self._connection.engine.date()
 
     async def _take(self, frames: Frames, data: bytes) -> None:
         try:
@@ -237,8 +237,8 @@ class WebSocketExchange:
     async def _event(self, frames: Frames, event: object) -> None:
         if isinstance(event, Message):
             self._message += event.data.encode() if isinstance(event, TextMessage) else event.data
-            if len(self._message) > self._connection.limits.message_bytes:
-                limit = self._connection.limits.message_bytes
+            if len(self._message) > self._connection.engine.limits.message_bytes:
+                limit = self._connection.engine.limits.message_bytes
                 await self._close(frames, CloseReason.MESSAGE_TOO_BIG, f"the limit is {limit} bytes")
                 return
             if event.message_finished:

@@ -70,14 +70,14 @@ class _HTTP2:
         self._writing = trio.Lock()
         self._is_closed = False
         """Whether Hypercorn has ended the connection."""
-        config = _config(connection.limits)
+        config = _config(connection.engine.limits)
         self._requests = Requests(connection, nursery, config.h2_max_concurrent_streams, self._look)
         self._protocol = _Protocol(
             _NO_APP,
             config,
             WorkerContext(None),
             cast(TaskGroup, self._requests),
-            ConnectionState(connection.state),
+            ConnectionState(connection.engine.state),
             connection.scheme == "https",
             connection.client,
             connection.server,
@@ -113,7 +113,7 @@ class _HTTP2:
             self._connection.mark_busy()
             return
         self._connection.mark_idle()
-        if self._connection.draining:
+        if self._connection.engine.draining:
             self._connection.end()
 
 

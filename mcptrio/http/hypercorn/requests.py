@@ -65,7 +65,7 @@ class Requests:
 
 
 class _Request:
-    """One request, as :class:`mcptrio.http.engine.server.ServedRequest` has it."""
+    """One request, as :class:`mcptrio.http.engine.engine.ServedRequest` has it."""
 
     is_kept_open = False
 
@@ -107,15 +107,15 @@ class _Request:
             if self._scope["type"] == "websocket":
                 await self._to_stream({"type": "websocket.http.response.start", "status": 501, "headers": []})
                 await self._to_stream({"type": "websocket.http.response.body"})
-            elif connection.ending:
+            elif connection.engine.ending:
                 await self.refuse(503)
             else:
                 await connection.call(self)
         finally:
             # Hypercorn ends the stream, or resets it where the response is incomplete.
-            with trio.move_on_after(connection.limits.write_timeout, shield=True):
+            with trio.move_on_after(connection.engine.limits.write_timeout, shield=True):
                 await self._to_stream(None)
-            if connection.is_logged:
+            if connection.engine.access_log.wanted:
                 method = self._scope.get("method", "CONNECT")
                 connection.log_request(method, self._scope["path"], self._status, self._began)
 
@@ -128,7 +128,7 @@ class _Request:
     async def receive(self) -> _Event:
         with trio.CancelScope() as waiting:
             if not self._is_whole:
-                waiting.deadline = trio.current_time() + self._connection.limits.body_timeout
+                waiting.deadline = trio.current_time() + self._connection.engine.limits.body_timeout
             while not self._inbox and not self.gone and not self.is_complete:
                 self._news = trio.Event()
                 await self._news.wait()
@@ -147,7 +147,7 @@ class _Request:
             return
         if event["type"] == "http.response.start":
             self._status = event["status"]
-        with trio.move_on_after(self._connection.limits.write_timeout) as self._writing:
+        with trio.move_on_after(self._connection.engine.limits.write_timeout) as self._writing:
             await self._to_stream(event)
         if self._writing.cancelled_caught and not self.gone:
             # A client that opens no window for so long reads nothing.

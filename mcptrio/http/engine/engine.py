@@ -1,0 +1,187 @@
+"""What the connections of one server share: the application and its workers, the limits, the logs.
+
+Made by the server, used by its connections.
+The one rule: what an application or a connection raises ends that one request or connection, and is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import Context, copy_context
+from email.utils import formatdate
+from http import HTTPStatus
+from time import time
+from typing import Any, Final, Protocol, TypeAlias
+
+import trio
+
+from mcptrio.abc import ASGIApp
+from mcptrio.ground.context_runner import ContextRunner
+from mcptrio.ground.waiter import Waiter
+from mcptrio.http.client_address import Proxies
+from mcptrio.http.engine.access_log import AccessLog, shown_client
+from mcptrio.http.engine.admission import Admission
+from mcptrio.http.engine.limits import LOG, ConnectionLimits
+from mcptrio.http.engine.request_parser import MalformedRequest
+from mcptrio.http.engine.tls import tls_extension
+from mcptrio.transports.sparing_log import SparingLog
+
+__all__ = ["HTTPEngine", "ServedRequest", "status_line"]
+
+_MAX_IDLE_WORKERS: Final = 256
+"""Workers that stay when there is nothing to do; more are done for."""
+_STATUS_LINES: Final = {each.value: b"HTTP/1.1 %d %b\r\n" % (each, each.phrase.encode()) for each in HTTPStatus}
+
+_Job: TypeAlias = tuple[Callable[[Any], Awaitable[None]], Any]
+"""A function that serves requests, and the first of them."""
+
+
+class ServedRequest(Protocol):
+    """A request as the server runs the application for it."""
+
+    gone: bool
+    """Whether the client has left."""
+    is_kept_open: bool
+    """Whether the response goes on without the application."""
+    refusal: int
+    """The status to answer with if the application does not, since the request turned out to be invalid."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the response has been written."""
+        ...
+
+    @property
+    def is_uploading(self) -> bool: ...
+
+    def scope(self) -> dict[str, Any]: ...
+
+    async def receive(self) -> MutableMapping[str, Any]: ...
+
+    async def send(self, event: MutableMapping[str, Any]) -> None: ...
+
+    async def refuse(self, status: int) -> None:
+        """Answer with this status if nothing has been answered, or end the response as failed."""
+        ...
+
+
+class HTTPEngine:
+    """
+    Attributes:
+        nursery: runs the workers, and the tasks of connections. Set before the first connection.
+        http2: serves a connection that speaks HTTP/2; it raises nothing that the connection could have caused.
+    """
+
+    def __init__(self, app: ASGIApp, limits: ConnectionLimits, proxies: Proxies, *, access_log: bool) -> None:
+        self.limits = limits
+        self.admission = Admission(limits, proxies)
+        self.state: dict[str, Any] = {}
+        """Of the application's lifespan."""
+        self.access_log = AccessLog(wanted=access_log)
+        self.nursery: trio.Nursery
+        self.http2: Callable[[Any], Awaitable[None]] | None = None
+        self.draining = False
+        """Whether each connection is to end with its next response."""
+        self.ending = False
+        """Whether it is to end with the one it is at."""
+        self._sparing = SparingLog(LOG, per_key=10, total=100)
+        self._app = app
+        self._context: Context = copy_context()
+        self._idle: list[Waiter[_Job]] = []
+        self._dated: tuple[int, bytes] = (0, b"")
+
+    def date(self) -> bytes:
+        """The Date header and the end of a head, formatted once a second."""
+        now = int(time())
+        if now != self._dated[0]:
+            self._dated = (now, b"date: %b\r\n\r\n" % formatdate(now, usegmt=True).encode("ascii"))
+        return self._dated[1]
+
+    def error(self, status: int, body: bytes = b"") -> bytes:
+        """A response to what is no request; the connection ends with it."""
+        lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (status_line(status), len(body))
+        return lines + self.date() + body
+
+    def describe_tls(self, stream: trio.SSLStream[trio.SocketStream]) -> dict[str, Any]:
+        """What the scopes of a connection say of it."""
+        return {"tls": tls_extension(stream)}
+
+    def log_handshake(self, client: Any, error: ssl.SSLError) -> None:
+        """Log why a TLS handshake failed. A client that just closes says nothing, as health checks do."""
+        if not isinstance(error, ssl.SSLEOFError):
+            # Its text names a line of OpenSSL's source; the reason and what it says of a certificate are enough.
+            reason = (error.reason or str(error)).lower().replace("_", " ")
+            if isinstance(error, ssl.SSLCertVerificationError):
+                reason = f"{reason}: {error.verify_message}"
+            self._log(logging.INFO, client, "TLS handshake with %s failed: %s", shown_client(client), reason)
+
+    def log_refusal(self, client: object, refused: MalformedRequest) -> None:
+        LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Run a task of a connection; what it raises is logged."""
+        self.nursery.start_soon(self._contained, function, args)
+
+    def start(self, serve: Callable[[Any], Awaitable[None]], exchange: Any) -> None:
+        """Have a worker serve a request, and those that follow it."""
+        job = (serve, exchange)
+        while self._idle:
+            if self._idle.pop().set(job):
+                return
+        self.nursery.start_soon(self._work, job)
+
+    async def run(self, request: ServedRequest, client: Any) -> None:
+        """:meth:`call` in a context of the request's own."""
+        await ContextRunner(self._context.copy(), self.call(request, client))
+
+    async def call(self, request: ServedRequest, client: Any) -> None:
+        """Run the application for one request. It has been answered, or the client has left, when this returns."""
+        try:
+            await self._app(request.scope(), request.receive, request.send)
+            if request.is_complete or request.is_kept_open:
+                return
+            if not request.gone:
+                self._log(logging.ERROR, client, "the application has ended without completing its response")
+                await request.refuse(500)
+            elif request.refusal or request.is_uploading:
+                await request.refuse(request.refusal or 400)
+        except Exception:  # whatever the application raises: it must not reach the other connections
+            self._log(logging.ERROR, client, "the application failed", exc_info=True)
+            await request.refuse(500)
+
+    def log_failure(self, client: Any) -> None:
+        """Log the exception that is being handled, which has ended one connection."""
+        self._log(logging.ERROR, client, "a connection was closed after an error", exc_info=True)
+
+    def write_logs(self, *, is_end: bool = False) -> None:
+        """Write what is remembered for the logs."""
+        self.access_log.write()
+        self._sparing.flush(now=is_end)
+
+    # Private
+
+    def _log(self, level: int, client: Any, message: str, *args: object, exc_info: bool = False) -> None:
+        """Log what a client can cause at will; a few lines a minute for one address."""
+        self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
+
+    async def _contained(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
+        try:
+            await function(*args)
+        except Exception:  # a fault of ours must not reach the other connections
+            LOG.exception("a task of a connection failed")
+
+    async def _work(self, job: _Job) -> None:
+        while True:
+            serve, exchange = job
+            await serve(exchange)
+            if len(self._idle) >= _MAX_IDLE_WORKERS:
+                return
+            waiter: Waiter[_Job] = Waiter()
+            self._idle.append(waiter)
+            job = await waiter.wait()
+
+
+def status_line(status: int) -> bytes:
+    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
