@@ -116,7 +116,7 @@ def test_wrong_use_is_exit_code_2(refused: Callable[..., str], args: tuple[str, 
         ("[server]\nenable = ['gone.py']", "mcptrio.toml:2: server.enable: no such file: "),
         ("[server]\nenable=[]\ndisable = ['nots']", "mcptrio.toml:3: server.disable: no plugin 'nots' is installed"),
         ("[server]\nkey_files = ['short']", "mcptrio.toml:2: server.key_files: short: expected a sealing key of at le"),
-        ("[server]\nkey_files = ['gone']", "mcptrio.toml:2: server.key_files: gone cannot be read: No such file"),
+        ("[server]\nkey_files = ['gone']", "mcptrio.toml:2: server.key_files: gone: cannot be read: No such file"),
     ],
 )
 def test_a_wrong_configuration_file_is_exit_code_2(
@@ -134,7 +134,8 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
     ended = run("serve", transport, "--port=0", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "mcptrio: mcptrio.toml:2: server.key_files: gone cannot be read: No such file or directory\n"
+    told = "mcptrio.toml:2: server.key_files: gone: cannot be read: No such file or directory"
+    assert ended.stderr == f"mcptrio: {told}\n"
 
 
 @pytest.mark.parametrize(

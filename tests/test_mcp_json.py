@@ -319,10 +319,10 @@ def test_env_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "/mcp.json:5: servers.s.envFile: expected a file that can be read, got one that cannot"),
+        (None, "/mcp.json:5: servers.s.envFile: /.env: cannot be read: No such file"),
         (f"A=1\n{SECRET}\n", "/.env:2: expected NAME=value, got something else"),
-        (b"\xff", "servers.s.envFile: expected a file in UTF-8"),
-        ("A=" + "x" * 300_000, "servers.s.envFile: expected a file of at most 262144 bytes"),
+        (b"\xff", "servers.s.envFile: /.env: expected UTF-8"),
+        ("A=" + "x" * 300_000, "servers.s.envFile: /.env: expected at most 262144 bytes"),
     ],
 )
 def test_env_file_that_cannot_be_read(tmp_path: Path, content: Any, told: str) -> None:

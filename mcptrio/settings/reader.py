@@ -32,6 +32,7 @@ import attrs
 import msgspec
 
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.expected import PROGRAM_ONLY
 from mcptrio.ground.secret import Secret
 from mcptrio.settings.problems import NOT_SHOWN, Key, place_of, says_all, sentence, shown
@@ -143,18 +144,10 @@ class SettingsReader:
 
     def _text(self, name: str, where: Key, *, required: bool) -> str | None:
         path = self.folder / Path(name).expanduser()
-        try:
-            with path.open("rb") as file:
-                content = file.read(_MAX_FILE_BYTES + 1)
-            if len(content) > _MAX_FILE_BYTES:
-                raise self.error(where, f"expected a file of at most {_MAX_FILE_BYTES} bytes, got more: {path}")
-            return content.decode().rstrip("\r\n")
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and not required:
-                return None
-            raise self.error(where, f"{path} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise self.error(where, f"expected a file of UTF-8 text: {path}") from error
+        if not required and not path.exists():
+            return None
+        text = read_text(path, _MAX_FILE_BYTES, lambda problem: self.error(where, f"{path}: {problem}"))
+        return text.rstrip("\r\n")
 
     def _check_keys(self, hint: Any, value: Any, where: Key) -> None:
         """What msgspec would ignore: unknown keys of tables inside a value."""

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_text
 from mcptrio.settings.problems import Key
 
 __all__ = ["TOMLSource", "read_toml"]
 
+_MAX_FILE_BYTES = 4 * 1024 * 1024
 _LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
 _PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _HEADER = re.compile(rf"\s*\[+\s*({_PART}(?:\s*\.\s*{_PART})*)\s*\]+")
@@ -75,12 +77,7 @@ def read_toml(path: Path) -> tuple[TOMLSource, dict[str, Any]]:
     Raises:
         ConfigError: it cannot be read, or is not TOML.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8: {error.reason} at byte {error.start}") from error
+    text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

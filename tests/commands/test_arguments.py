@@ -137,7 +137,7 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> 
         (["labels.a=x"], 'argument `labels.a`: expected an integer, got "x"'),
         (["text=a", "text=b"], "argument `text`: given twice; expected a string (at least 1 characters)"),
         (["tags.1=b"], 'argument `tags.1`: expected the next item, 0, or one before it, got "1"'),
-        (["text=@missing.txt"], "argument `text`: missing.txt cannot be read: No such file or directory"),
+        (["text=@missing.txt"], "argument `text`: missing.txt: cannot be read: No such file or directory"),
         (["text:=x"], 'argument `text`: expected JSON, got "x"'),
         (["text:=NaN"], 'argument `text`: expected JSON, got "NaN"'),
         (["te\x1bxt=x"], "argument `te\\x1bxt`: there is none of this name"),

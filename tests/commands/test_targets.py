@@ -157,7 +157,7 @@ def test_one_wrong_entry_takes_no_other_along(folder: Path) -> None:
         ("https://a.b", {"headers": ("secret",)}, "--header: expected NAME=VALUE, got something else"),
         ("https://a.b", {"headers": ("=secret",)}, "--header: expected NAME=VALUE, got something else"),
         ("https://a.b", {"headers": ("A=$MISSING",)}, "--header A: there is no variable MISSING in the environment"),
-        ("https://a.b", {"headers": ("A=@missing",)}, "--header A: missing cannot be read: No such file or directory"),
+        ("https://a.b", {"headers": ("A=@missing",)}, "--header A: missing: cannot be read: No such file or directory"),
         ("servers.json#remote", {"env": ("A=1",)}, "--env: remote has a URL and no process"),
         ("servers.json#local", {"headers": ("A=1",)}, "--header: local is a command and has no HTTP"),
         ("", {"plugins": ("missing.py",)}, "--plugin: no such file: missing.py"),

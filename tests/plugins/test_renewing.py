@@ -142,7 +142,7 @@ async def test_file_that_a_setting_names_is_a_setting_too(tmp_path: Path) -> Non
         key.unlink()
         await server.renew_plugins(named, own)
         fault = server.plugins.plugins["Shop"].fault
-        assert fault == f"plugins.Shop.key: {key} cannot be read: No such file or directory"
+        assert fault == f"plugins.Shop.key: {key}: cannot be read: No such file or directory"
 
 
 async def test_name_that_is_taken_stays_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,10 +203,10 @@ def test_references_are_followed(tmp_path: Path) -> None:
     ("value", "said"),
     [
         ({"$env": "NOBODY"}, "expected the environment variable NOBODY, which is not set"),
-        ({"$file": "none"}, "none cannot be read: No such file or directory"),
+        ({"$file": "none"}, "none: cannot be read: No such file or directory"),
         ({"$env": "A", "else": 1}, 'expected { "$env" = "…" }, with or without a default'),
-        ({"$file": "large"}, "expected a file of at most 65536 bytes"),
-        ({"$file": "binary"}, "expected a file of UTF-8 text"),
+        ({"$file": "large"}, "large: expected at most 65536 bytes"),
+        ({"$file": "binary"}, "binary: expected UTF-8"),
     ],
 )
 def test_reference_that_leads_nowhere_is_named(tmp_path: Path, value: object, said: str) -> None:

@@ -31,6 +31,7 @@ from mcptrio.cli.client.schema_words import (
     required,
 )
 from mcptrio.errors import ConfigError, InvalidParams
+from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.ground.quoting import quote, quote_name
 from mcptrio.schema.validation import Validator
 from mcptrio.schema.validation_messages import suggest
@@ -138,14 +139,8 @@ def _where(error: ValueError) -> str:
 
 
 def read_file(name: str, what: str) -> bytes:
-    try:
-        with Path(name).expanduser().open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{what}: {name} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{what}: {name}: expected at most {MAX_FILE_BYTES} bytes, got more")
-    return data
+    path = Path(name).expanduser()
+    return read_bytes(path, MAX_FILE_BYTES, lambda problem: ConfigError(f"{what}: {name}: {problem}"))
 
 
 # Where a key leads

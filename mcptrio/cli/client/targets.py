@@ -26,6 +26,7 @@ from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
 from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.quoting import quote
 from mcptrio.http.client.tls import client_context
 
@@ -195,13 +196,9 @@ def read_value(option: str, value: str) -> str:
     if value.startswith(("@@", "$$")):
         return value[1:]
     if value.startswith("@"):
-        try:
-            with Path(value[1:]).expanduser().open("rb") as file:
-                return file.read(_MAX_SECRET_BYTES).decode().rstrip("\r\n")
-        except OSError as error:
-            raise ConfigError(f"{option}: {value[1:]} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{option}: {value[1:]}: expected UTF-8, got something else") from error
+        path = Path(value[1:]).expanduser()
+        text = read_text(path, _MAX_SECRET_BYTES, lambda problem: ConfigError(f"{option}: {value[1:]}: {problem}"))
+        return text.rstrip("\r\n")
     if value.startswith("$"):
         if (found := os.environ.get(value[1:])) is None:
             raise ConfigError(f"{option}: there is no variable {value[1:]} in the environment")

@@ -21,6 +21,7 @@ from attrs import field, frozen
 
 from mcptrio.connecting.mcp_json.files import MAX_FILE_BYTES
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.stores.file_lock import try_lock
 
 __all__ = ["MAX_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
@@ -157,13 +158,10 @@ def read(path: Path) -> Original:
             return Original(path=path, target=target, data=None)
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"{path}: expected a file, got something else")
-        with target.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
     except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {why}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path}: expected at most {MAX_FILE_BYTES} bytes, got more")
+    data = read_bytes(target, MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     owner = None if sys.platform == "win32" else (found.st_uid, found.st_gid)
     return Original(path=path, target=target, data=data, mode=stat.S_IMODE(found.st_mode), owner=owner)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from mcptrio.cli.install.toml_text import put
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_text
 from mcptrio.plugins.lock import KINDS, Fingerprint, Kind, LockedPlugin, ToolLock
 
 __all__ = ["lock_text", "read_lock"]
@@ -43,17 +44,12 @@ def lock_text(lock: ToolLock) -> str:
 
 
 def read_lock(path: Path) -> ToolLock:
+    if not path.exists():
+        raise ConfigError(f"{path}: expected a lock file, and there is none: mcptrio lock makes it")
+    text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES + 1)
-        if len(data) > _MAX_FILE_BYTES:
-            raise ConfigError(f"{path}: expected a lock file of at most {_MAX_FILE_BYTES} bytes, got more")
-        tables = tomllib.loads(data.decode())
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: expected a lock file, and there is none: mcptrio lock makes it") from error
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: expected TOML: {error}") from error
     if tables.get("format") != _FORMAT:
         raise ConfigError(f"{path}: expected a lock file of format {_FORMAT}, got {tables.get('format', 'none')!r}")

@@ -21,6 +21,7 @@ from attrs import evolve, fields_dict, frozen
 
 from mcptrio.cli.server.config_options import config_option, profile_option, read_config
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
 
@@ -58,6 +59,7 @@ LOCK = "mcptrio.lock"
 
 _log = logging.getLogger("mcptrio.cli")
 
+_MAX_KEY_BYTES = 64 * 1024
 _MIN_KEY_BYTES = 16
 _MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
 """Plugins that come with mcptrio: loaded where they have a table."""
@@ -375,14 +377,16 @@ def keys_of(read: ServeConfig) -> list[bytes]:
         if len(key) < _MIN_KEY_BYTES:
             raise ConfigError(f"MCPTRIO_KEYS: {_short(key)}")
     for path in read.server.key_files:
-        try:
-            key = path.read_bytes().strip()
-        except OSError as error:
-            raise read.error(("server", "key_files"), f"{path} cannot be read: {error.strerror}") from error
+        error = partial(_key_file_error, read, path)
+        key = read_bytes(path, _MAX_KEY_BYTES, error).strip()
         if len(key) < _MIN_KEY_BYTES:
-            raise read.error(("server", "key_files"), f"{path}: {_short(key)}")
+            raise error(_short(key))
         keys.append(key)
     return keys
+
+
+def _key_file_error(read: ServeConfig, path: Path, problem: str) -> ConfigError:
+    return read.error(("server", "key_files"), f"{path}: {problem}")
 
 
 def _short(key: bytes) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mcptrio.connecting.mcp_json.locations import SourceLocation
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_text
 
 __all__ = ["read_env_file"]
 
@@ -33,18 +34,7 @@ def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
     Raises:
         ConfigError: it cannot be read, is too large, or has a line that is no variable.
     """
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no path"
-        raise place.error(f"expected a file that can be read, got one that cannot: {why}") from None
-    if len(data) > _MAX_FILE_BYTES:
-        raise place.error(f"expected a file of at most {_MAX_FILE_BYTES} bytes, got a larger one")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise place.error(f"expected a file in UTF-8, got other bytes at {error.start}") from None
+    text = read_text(path, _MAX_FILE_BYTES, lambda problem: place.error(f"{path}: {problem}"))
     variables: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()

@@ -22,6 +22,7 @@ from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.errors import ConfigError
+from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.quoting import printable
 
 __all__ = ["MAX_FILE_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
@@ -99,7 +100,7 @@ def load_mcp_json(
     """
     path = Path(path)
     place = SourceLocation(source=str(path))
-    text = _read(path, place)
+    text = read_text(path, MAX_FILE_BYTES, place.error)
     try:
         document = parse(text)
     except JSONProblem as problem:
@@ -183,21 +184,6 @@ def _servers_at(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple
     # In opencode's file, "servers" may also be the name of a server.
     is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)
     return (("mcp",) if is_opencode else ("mcp", "servers")), is_opencode
-
-
-def _read(path: Path, place: SourceLocation) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no path"
-        raise place.error(f"cannot be read: {why}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise place.error(f"expected at most {MAX_FILE_BYTES} bytes, got more")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise place.error(f"expected UTF-8, got other bytes at {error.start}") from None
 
 
 def _workspace_of(path: Path) -> Path:
