@@ -22,7 +22,7 @@ PROGRAMS = [
 PLUGINS = {
     block.text.partition("\n")[0].removeprefix("# "): block.text
     for block in blocks("python")
-    if block.text.startswith(("# garden.py", "# mcptrio_clock.py"))
+    if block.text.startswith(("# garden.py", "# hello.py"))
 }
 
 
