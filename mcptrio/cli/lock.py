@@ -16,7 +16,14 @@ from mcptrio.cli.install.files import encoded
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.server.lock_file import lock_text, read_lock
 from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import LOCK, ChosenPlugins, make_server, plugin_options, prints_on_stderr, unasked
+from mcptrio.cli.server.plugin_server import (
+    LOCK,
+    ChosenPlugins,
+    excluded_plugins,
+    make_server,
+    plugin_options,
+    prints_on_stderr,
+)
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalStyle, counted
 from mcptrio.errors import ConfigError
@@ -54,7 +61,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     if lock is None:
         _write(path, server, as_json=as_json)
         return
-    changes = list(changes_since(lock, server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)))
+    changes = list(changes_since(lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)))
     if as_json:
         print_json({"changes": [asdict(each) for each in changes]})
     else:

@@ -120,7 +120,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     read = chosen.read()
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
     make = partial(_make, read, chosen.wanted(read), options, worker)
-    asked = ServeSettings(
+    settings = ServeSettings(
         make=make,
         read_again=partial(_read_again, chosen),
         read=read,
@@ -129,13 +129,13 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         as_json=read.log.format == "json",
     )
     if transport == "stdio":
-        _over_stdio(asked)
+        _over_stdio(settings)
     elif transport == "http":
-        _over_http(asked, worker)
+        _over_http(settings, worker)
     elif transport == "stream":
-        _over_streams(asked)
+        _over_streams(settings)
     else:
-        _over(transport, asked)
+        _over(transport, settings)
 
 
 def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], worker: WorkerProcess | None) -> Server:
@@ -180,78 +180,78 @@ def _read_again(chosen: ChosenPlugins) -> tuple[ServeConfig, WantedPlugins]:
     return read, chosen.wanted(read)
 
 
-def _over_stdio(asked: ServeSettings) -> None:
+def _over_stdio(settings: ServeSettings) -> None:
     from mcptrio.serve.process import ReadyStatus, run
     from mcptrio.serve.stdio import serve_process
 
-    believes = asked.options["isolated"]
-    identify = None if believes else identify_by(asked.read)
+    trusts_forwarded_caller = settings.options["isolated"]
+    identify = None if trusts_forwarded_caller else identify_by(settings.read)
     if sys.stdin is not None and sys.stdin.isatty():
         from mcptrio.cli.server.introducing import introduce_stdio
 
-        introduce_stdio(asked.read.server.name)
+        introduce_stdio(settings.read.server.name)
     made: list[Server] = []
 
     def make() -> Server:
-        made.append(asked.make())
+        made.append(settings.make())
         return made[0]
 
     run(
         lambda stop: serve_process(
             make,
-            limits=asked.read.server.message,
+            limits=settings.read.server.message,
             shutdown=stop,
             restore=False,
             identify=identify,
-            believes=believes,
+            trusts_forwarded_caller=trusts_forwarded_caller,
             task_status=ReadyStatus(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
         )
     )
 
 
-def _over_http(asked: ServeSettings, worker: WorkerProcess | None) -> None:
+def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     # The parent of workers needs no HTTP, and a worker no parent.
     if worker is None:
         from mcptrio.cli.server.supervising import supervise, worker_count
 
-        if (count := worker_count(asked)) > 1:
-            supervise(asked, count)
+        if (count := worker_count(settings)) > 1:
+            supervise(settings, count)
             return
     from mcptrio.cli.server.http import over_http
 
-    over_http(asked, worker)
+    over_http(settings, worker)
 
 
-def _over_streams(asked: ServeSettings) -> None:
+def _over_streams(settings: ServeSettings) -> None:
     from mcptrio.cli.server.renewing import renewal
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import serve_stream
 
-    refuse_streams(asked.read)
-    table = asked.read.stream
-    where = asked.addresses or table.listen
+    refuse_streams(settings.read)
+    table = settings.read.stream
+    where = settings.addresses or table.listen
     if not where:
         raise click.UsageError("expected an address: --listen, or stream.listen of the configuration")
-    stream = evolve(table, limits=asked.read.server.message)
-    server = asked.make()
+    stream = evolve(table, limits=settings.read.server.message)
+    server = settings.make()
     run(
-        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=asked.ready(server)),
-        renew=renewal(server, asked),
+        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server)),
+        renew=renewal(server, settings),
     )
 
 
-def _over(name: str, asked: ServeSettings) -> None:
+def _over(name: str, settings: ServeSettings) -> None:
     from mcptrio.cli.server.renewing import renewal
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
 
-    server = asked.make()
+    server = settings.make()
     offered = server.plugins.transports(server.running_plugins.quarantine)
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     run(
-        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=asked.ready(server)),
-        renew=renewal(server, asked),
+        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server)),
+        renew=renewal(server, settings),
     )

@@ -30,7 +30,7 @@ from mcptrio.schema.uri_templates import URITemplate
 
 __all__ = ["ExportedFeatures"]
 
-_log = logging.getLogger("mcptrio.mounting.offers")
+_log = logging.getLogger("mcptrio.mounting.exported_features")
 
 
 @frozen

@@ -29,16 +29,16 @@ from mcptrio.runtime.callers import CALLER, stated
 
 __all__ = ["AccessReport", "RemoteAccess"]
 
-_log = logging.getLogger("mcptrio.mounting.judging")
+_log = logging.getLogger("mcptrio.mounting.remote_access")
 
 ORDER: Final = 1000
 """Inside of what else is around a request: who is refused there need not be judged."""
 TTL_SECONDS: Final = 2.0
-"""Seconds for which a judgement is kept. A call is judged in its own process all the same."""
+"""Seconds for which a decision is kept. A call is judged in its own process all the same."""
 ANSWER_TIMEOUT: Final = 5.0
 """Seconds that a request waits for one."""
 _MAX_PRINCIPALS: Final = 1000
-"""Principals whose judgements are kept; of more, that of the one heard of longest ago is forgotten."""
+"""Principals whose decisions are kept; of more, that of the one heard of longest ago is forgotten."""
 _CHECKED_METHODS: Final = frozenset(
     {
         "tools/list",
@@ -133,16 +133,16 @@ class RemoteAccess:
         """The authorizer, for what is the plugin's; of all else it has no opinion."""
         if component.plugin != self._name:
             return True
-        judgement = self._known.get(principal)
+        decision = self._known.get(principal)
         own = self._own_name(component.kind, component.name)
-        return judgement is not None and own in judgement.may[component.kind]
+        return decision is not None and own in decision.may[component.kind]
 
     # Private
 
     async def _learn(self, request: RequestView) -> None:
         principal, now = request.principal, trio.current_time()
-        judgement = self._known.get(principal)
-        if judgement is not None and judgement.until > now:
+        decision = self._known.get(principal)
+        if decision is not None and decision.until > now:
             self._known.move_to_end(principal)
             return
         ask = partial(self._ask, {CALLER: stated(principal, request.caller)})

@@ -38,7 +38,7 @@ class Conversation:
         principal: who sends what is received next.
         outlets: streams for messages that belong to no request, the newest last.
         is_shared: one outlet serves every request (stdio); it is not closed when a request ends.
-        believes: the peer is the process that started this one for a plugin, and says for whom it asks.
+        trusts_forwarded_caller: the peer is the process that started this one for a plugin, and says for whom it asks.
         record: of a stored session; otherwise made when ``initialize`` has been answered.
     """
 
@@ -49,7 +49,7 @@ class Conversation:
     principal: Principal | None = None
     outlets: list[Outlet] = field(factory=list)
     is_shared: bool = False
-    believes: bool = False
+    trusts_forwarded_caller: bool = False
     record: SessionRecord | None = None
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""

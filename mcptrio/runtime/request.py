@@ -101,7 +101,7 @@ class RequestScope:
         self.label = self.request.method.name
         self.principal = self.session.principal
         meta = self.meta
-        if self.session.believes:
+        if self.session.trusts_forwarded_caller:
             self.stated = read_stated(self.label, meta)
             self.principal = self.stated.principal
         self._timeouts = times = self.session.settings.timeouts

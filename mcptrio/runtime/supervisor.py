@@ -162,13 +162,13 @@ class Supervisor:
     # The engine: what transports call
 
     async def serve(
-        self, channel: MessageChannel, *, principal: Principal | None = None, believes: bool = False
+        self, channel: MessageChannel, *, principal: Principal | None = None, trusts_forwarded_caller: bool = False
     ) -> None:
         """Serve one peer on one channel until either side ends it.
 
         Args:
-            believes: the peer is the process that started this one for a plugin, and says for whom it asks; see
-                :mod:`mcptrio.runtime.callers`.
+            trusts_forwarded_caller: the peer is the process that started this one for a plugin, and says for whom it
+                asks; see :mod:`mcptrio.runtime.callers`.
 
         Raises:
             Overloaded: too many sessions; the channel is still open, for saying so.
@@ -186,7 +186,7 @@ class Supervisor:
             principal=principal,
             outlets=[outbox],
             is_shared=True,
-            believes=believes,
+            trusts_forwarded_caller=trusts_forwarded_caller,
         )
         self._count(session)
         try:

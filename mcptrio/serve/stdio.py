@@ -34,7 +34,7 @@ async def serve_process(
     shutdown: trio.Event | None = None,
     restore: bool = True,
     identify: Callable[[], Awaitable[Principal | None]] | None = None,
-    believes: bool = False,
+    trusts_forwarded_caller: bool = False,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """The same for a process that does nothing else.
@@ -44,7 +44,7 @@ async def serve_process(
         shutdown: set it for an orderly end before the end of the input.
         restore: give standard input and output back afterwards; ``False`` in a process that ends then.
         identify: finds the user of the process before anything is served; its exception ends the call.
-        believes: as for :meth:`mcptrio.runtime.supervisor.Supervisor.serve`.
+        trusts_forwarded_caller: as for :meth:`mcptrio.runtime.supervisor.Supervisor.serve`.
         task_status: started once the server is open, with an empty list.
     """
     async with open_stdio(limits=limits, restore=restore) as channel:
@@ -55,7 +55,9 @@ async def serve_process(
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
                 task_status.started([])
-                await made.supervisor.serve(channel, principal=principal, believes=believes)
+                await made.supervisor.serve(
+                    channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
+                )
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

@@ -250,7 +250,7 @@ async def test_servers_of_others_are_not_told() -> None:
         async with server.open(), trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
             # As if this server were itself the process of a plugin.
-            nursery.start_soon(lambda: server.supervisor.serve(theirs, believes=True))
+            nursery.start_soon(lambda: server.supervisor.serve(theirs, trusts_forwarded_caller=True))
             async with mcptrio.connect(ours) as client:
                 told = await who(client, FORGED)
                 assert told["principal"] is None
@@ -284,7 +284,7 @@ async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> 
         server = Server(plugins=[Plain()])
         async with server.open(), trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
-            nursery.start_soon(lambda: server.supervisor.serve(theirs, believes=True))
+            nursery.start_soon(lambda: server.supervisor.serve(theirs, trusts_forwarded_caller=True))
             async with mcptrio.connect(ours, revision=NEW) as client:
                 await who(client, {CALLER: said})
             nursery.cancel_scope.cancel()

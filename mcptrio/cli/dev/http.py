@@ -35,7 +35,7 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
     """
     if read.http.workers != 1:
         raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
-    asked = ServeSettings(
+    settings = ServeSettings(
         make=partial(_make, read, command),
         read_again=lambda: (read, WantedPlugins(names=[], files=[], without=[], strict=False)),
         read=read,
@@ -43,7 +43,7 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
         addresses=options["listen"],
         as_json=read.log.format == "json",
     )
-    serve_over_http(asked, None)
+    serve_over_http(settings, None)
 
 
 def _make(read: ServeConfig, command: Sequence[str]) -> Server:

@@ -23,16 +23,16 @@ from mcptrio.serve.worker import WorkerProcess
 __all__ = ["over_http"]
 
 
-def over_http(asked: ServeSettings, worker: WorkerProcess | None) -> None:
+def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     """Serve until a signal or the parent ends it.
 
     Args:
         worker: this process as one of several; ``None`` where it is alone.
     """
-    read = asked.read
+    read = settings.read
     http = evolve(
         read.http,
-        **given({name: asked.options[name] for name in ("host", "port")}),
+        **given({name: settings.options[name] for name in ("host", "port")}),
         message=read.server.message,
         auth=guard_for(read, worker.beginning.key if worker is not None else None),
     )
@@ -42,13 +42,13 @@ def over_http(asked: ServeSettings, worker: WorkerProcess | None) -> None:
         # What a client posts has to reach the process that has its stream, and nothing sees to that.
         http = evolve(http, legacy_sse=False)
     certificates = certificates_of(read, http2=http.http2)
-    server = asked.make()
+    server = settings.make()
     check_own_issuers(read, server)
     process = HTTPProcess(
         worker=worker,
-        addresses=tuple(asked.addresses),
+        addresses=tuple(settings.addresses),
         certificates=certificates,
-        renew=renewal(server, asked) if worker is None else None,
+        renew=renewal(server, settings) if worker is None else None,
     )
-    ready = asked.ready(server, process.ready.started if worker is not None else None)
+    ready = settings.ready(server, process.ready.started if worker is not None else None)
     process.run(partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready))

@@ -42,6 +42,7 @@ __all__ = [
     "ChosenPlugins",
     "WantedPlugins",
     "add_mounts",
+    "excluded_plugins",
     "isolation",
     "keys_of",
     "make_server",
@@ -51,7 +52,6 @@ __all__ = [
     "refuse_empty",
     "report_opened",
     "tables_of",
-    "unasked",
 ]
 
 LOCK = "mcptrio.lock"
@@ -268,7 +268,9 @@ def make_server(
     if lock is not None:
         from mcptrio.plugins.lock_changes import changes_since
 
-        for change in changes_since(lock, server.catalog, server.plugins.plugins, ignored=unasked(lock, wanted)):
+        for change in changes_since(
+            lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)
+        ):
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server
@@ -326,7 +328,7 @@ def _instead(
     return partial(isolation.mount, name, path)
 
 
-def unasked(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
+def excluded_plugins(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
     """Plugins in a lock that the options or the file leave out."""
     named = {*(wanted.names or ()), *(file.stem for file in wanted.files)}
     return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}

@@ -19,21 +19,21 @@ __all__ = ["renewal"]
 _log = logging.getLogger("mcptrio.serve")
 
 
-def renewal(server: Server, asked: ServeSettings) -> Callable[[], Awaitable[None]]:
+def renewal(server: Server, settings: ServeSettings) -> Callable[[], Awaitable[None]]:
     """Return the function that renews the plugins of this server.
 
     Declares all lists: a plugin that is enabled later may have what the first ones lack, and clients that are connected
     by then ask for declared lists only.
     """
     server.announce_lists()
-    return partial(_renew, server, asked)
+    return partial(_renew, server, settings)
 
 
-async def _renew(server: Server, asked: ServeSettings) -> None:
+async def _renew(server: Server, settings: ServeSettings) -> None:
     """Take the configuration of plugins anew; what is wrong with it changes nothing."""
     try:
-        read, wanted = asked.read_again()
-        server.plugins.instead = isolation(read, asked.options, strict=server.plugins.strict)
+        read, wanted = settings.read_again()
+        server.plugins.instead = isolation(read, settings.options, strict=server.plugins.strict)
         if wanted.mounts and MOUNT not in server.plugins.plugins:
             # The first server that is mounted. The renewal enables the plugin.
             add_mounts(server.plugins).disable()

@@ -20,14 +20,14 @@ from mcptrio.transports.sockets import listen
 __all__ = ["supervise", "worker_count"]
 
 
-def worker_count(asked: ServeSettings) -> int:
-    wanted = asked.read.http.workers
+def worker_count(settings: ServeSettings) -> int:
+    wanted = settings.read.http.workers
     if wanted != "auto":
         return wanted
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def supervise(asked: ServeSettings, count: int) -> None:
+def supervise(settings: ServeSettings, count: int) -> None:
     """Keep so many workers running until a signal ends it.
 
     Raises:
@@ -35,7 +35,7 @@ def supervise(asked: ServeSettings, count: int) -> None:
         ChildProcessError: none of them could be got to serve.
         OSError: the address cannot be bound.
     """
-    read, options = asked.read, asked.options
+    read, options = settings.read, settings.options
     if sys.platform == "win32":
         raise read.error(("http", "workers"), "Windows has no sockets that processes can inherit; serve with one")
     http = read.http
@@ -46,14 +46,14 @@ def supervise(asked: ServeSettings, count: int) -> None:
         raise read.error(("http", "legacy_sse"), problem)
     host = options["host"] or http.host
     port = options["port"] if options["port"] is not None else http.port
-    addresses = asked.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    addresses = settings.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     pool = Pool(
         WorkerPlan(
             command=own_command(*sys.argv[1:]),
             count=count,
             listening=[listen(address) for address in addresses],
             shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
-            as_json=asked.as_json,
+            as_json=settings.as_json,
             folder=not read.is_set("http", "store"),
             worker_timeout=http.worker_timeout,
         )
@@ -61,6 +61,6 @@ def supervise(asked: ServeSettings, count: int) -> None:
     hangups = Hangups()
 
     async def keep(stop: trio.Event) -> None:
-        await pool.run(stop, hangups, task_status=asked.ready(None))
+        await pool.run(stop, hangups, task_status=settings.ready(None))
 
     run(keep, hangups=hangups, at_once=pool.kill)
