@@ -58,7 +58,7 @@ def test_no_file_of_tests_is_too_long() -> None:
 
 HEARTS = {
     "one HTTP connection": ("http/engine/connection.py", "http/engine/exchange.py"),
-    "a client's session": ("client/supervisor.py", "client/session.py", "client/agreeing.py"),
+    "a client's session": ("client/supervisor.py", "client/session.py", "client/negotiator.py"),
     "a request's life": ("runtime/request_lifecycle.py", "runtime/request.py", "runtime/session.py"),
 }
 """Files that are read together, in one sitting."""

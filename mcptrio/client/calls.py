@@ -31,9 +31,9 @@ from mcptrio.protocol.model.progress import ProgressParams, ProgressToken
 
 __all__ = ["Calls", "OnProgress", "Progress"]
 
-_QUEUED = 64
+MAX_UNREAD_REPORTS = 64
 """Reports kept for a callback that is slower than the server; of more, the oldest is dropped."""
-_NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+_NO_HEADERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 @frozen
@@ -60,7 +60,7 @@ class _Call:
     """When it is given up at last."""
     deadline: float
     """When it is given up as things are now."""
-    stands_still: bool
+    pauses_for_handlers: bool
     """Whether it waits for no answer while a handler of ours is at work."""
     reporting: trio.CancelScope | None = None
     """Around it and its callback, where it has one."""
@@ -101,7 +101,7 @@ class Calls:
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] = _NOTHING,
+        mirrored: Mapping[str, tuple[str, ...]] = _NO_HEADERS,
     ) -> Answer:
         """Send a request and wait for its answer.
 
@@ -117,9 +117,9 @@ class Calls:
         idle = self._timeouts.idle if timeout is None else timeout
         latest = started + max(self._timeouts.request, idle)
         # A ping asks whether anybody is there: that does not depend on what our user is doing.
-        stands_still = sent.message.method != "ping"
-        deadline = latest if self._asked and stands_still else started + idle
-        call = self._active[id] = _Call(link, sent, idle, latest, deadline, stands_still)
+        pauses_for_handlers = sent.message.method != "ping"
+        deadline = latest if self._asked and pauses_for_handlers else started + idle
+        call = self._active[id] = _Call(link, sent, idle, latest, deadline, pauses_for_handlers)
         self._deadlines.add(call)
         try:
             if on_progress is not None:
@@ -159,7 +159,7 @@ class Calls:
         """While inside, a handler of ours is at work, and only ``timeouts.request`` runs."""
         self._asked += 1
         for call in self._active.values():
-            if call.stands_still:
+            if call.pauses_for_handlers:
                 self._set_deadline(call, call.latest)
         try:
             yield
@@ -168,7 +168,7 @@ class Calls:
             if not self._asked:
                 now = trio.current_time()
                 for call in self._active.values():
-                    if call.stands_still:
+                    if call.pauses_for_handlers:
                         self._set_deadline(call, now + call.idle)
 
     # Private
@@ -186,7 +186,7 @@ class Calls:
             raise
 
     async def _reporting(self, call: _Call, mirrored: Mapping[str, tuple[str, ...]], on_progress: OnProgress) -> Answer:
-        call.reports, call.unread = trio.open_memory_channel[Progress](_QUEUED)
+        call.reports, call.unread = trio.open_memory_channel[Progress](MAX_UNREAD_REPORTS)
         done: list[Answer | MCPTrioError] = []
         failure: BaseException | None = None
 

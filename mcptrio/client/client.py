@@ -16,12 +16,12 @@ from typing import Any, Literal
 import trio
 
 from mcptrio.abc.links import LinkOpener
-from mcptrio.client.asking import Asking
 from mcptrio.client.cache import Cache
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.listings import Listing
+from mcptrio.client.requests import ClientRequests
 from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
@@ -99,7 +99,9 @@ class Client:
             known=known,
             prefers_handshake=prefers_handshake,
         )
-        self._asking = Asking(self._supervisor, opens_urls=handlers.open_url is not None, input_timeout=timeouts.input)
+        self._requests = ClientRequests(
+            self._supervisor, opens_urls=handlers.open_url is not None, input_timeout=timeouts.input
+        )
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
         self._subscriber = Subscriber(self._supervisor, self._changed, name=name, ack_timeout=timeouts.idle)
 
@@ -143,10 +145,9 @@ class Client:
         """Ask the server for a sign of life, and return the seconds it took."""
         started = trio.current_time()
         session = await self._supervisor.current()
-        if session.revision.method("ping", Side.SERVER) is not None:
-            await self._asking.send("ping", PingParams(), meta=meta)
-        else:
-            await self._asking.send("server/discover", DiscoverParams(), meta=meta)
+        has_ping = session.revision.method("ping", Side.SERVER) is not None
+        method, params = ("ping", PingParams()) if has_ping else ("server/discover", DiscoverParams())
+        await self._requests.send(method, params, meta=meta)
         return trio.current_time() - started
 
     # Tools
@@ -181,7 +182,9 @@ class Client:
             RequestFailed, ConnectionClosed: the call did not get through.
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
-        send = partial(self._asking.ask, "tools/call", params, timeout=timeout, progress=progress, meta=meta)
+        send = partial(
+            self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
+        )
         seconds = self._timeouts.idle if timeout is None else timeout
         return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), seconds)
 
@@ -233,8 +236,8 @@ class Client:
             return kept  # type: ignore[return-value]
         # What was answered in between would be part of it, and of nobody else's.
         keep = partial(self._cache.put, "resources/read", {"uri": uri}, asked=self._cache.changes)
-        result: ReadResourceResult = await self._asking.ask(
-            "resources/read", params, timeout=timeout, progress=progress, meta=meta, unasked=keep
+        result: ReadResourceResult = await self._requests.send_with_input(
+            "resources/read", params, timeout=timeout, progress=progress, meta=meta, without_input=keep
         )
         return result
 
@@ -260,7 +263,7 @@ class Client:
             MCPError: there is none, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=dict(arguments or {}))
-        result: GetPromptResult = await self._asking.ask(
+        result: GetPromptResult = await self._requests.send_with_input(
             "prompts/get", params, timeout=timeout, progress=progress, meta=meta
         )
         return result
@@ -294,7 +297,7 @@ class Client:
             argument=CompletionArgument(name=argument, value=value),
             context=CompletionContext(arguments=dict(context)) if context else None,
         )
-        result: CompleteResult = await self._asking.send("completion/complete", params, meta=meta)
+        result: CompleteResult = await self._requests.send("completion/complete", params, meta=meta)
         return result.completion
 
     # Logging and roots
@@ -307,7 +310,7 @@ class Client:
         """
         session = await self._supervisor.current()
         if session.revision.log_level is LogLevel.SESSION:
-            await self._asking.send("logging/setLevel", SetLevelParams(level=level), meta=meta)
+            await self._requests.send("logging/setLevel", SetLevelParams(level=level), meta=meta)
         self._log_level = level
         session.log_level = level
 
@@ -362,13 +365,12 @@ class Client:
             An instance of the method's result, or an InputRequiredResult, which is not followed up; for a method
             outside the specification the result in wire form.
         """
-        send = partial(self._asking.send, method, dict(params or {}), timeout=timeout, progress=progress)
+        send = partial(self._requests.send, method, dict(params or {}), timeout=timeout, progress=progress)
         if method != "tools/call":
             return await send()
         seconds = self._timeouts.idle if timeout is None else timeout
-        return await self._tools.send(
-            str((params or {}).get("name")), lambda mirrored: send(mirrored=mirrored), seconds
-        )
+        name = str((params or {}).get("name"))
+        return await self._tools.send(name, lambda mirrored: send(mirrored=mirrored), seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
@@ -389,8 +391,8 @@ class Client:
     @property
     def _session(self) -> ClientSession:
         """The session, or the last one there was: what is known of a server stays known while it is away."""
-        assert self._supervisor.last is not None
-        return self._supervisor.last
+        assert self._supervisor.last_session is not None
+        return self._supervisor.last_session
 
     def _make_session(self) -> ClientSession:
         return ClientSession(
@@ -418,7 +420,7 @@ class Client:
         if kept is not None:
             return kept
         changes = self._cache.changes
-        result: CacheableResult = await self._asking.send(method, cls(cursor=cursor), meta=meta)
+        result: CacheableResult = await self._requests.send(method, cls(cursor=cursor), meta=meta)
         self._cache.put(method, params, result, asked=changes)
         return result
 

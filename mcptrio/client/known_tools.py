@@ -27,7 +27,7 @@ __all__ = ["KnownTools"]
 
 _log = logging.getLogger("mcptrio.client.known_tools")
 
-_NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+_NO_HEADERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 MAX_TOOLS = 10_000
 """Tools that are remembered; results of later ones are not checked."""
 
@@ -71,7 +71,7 @@ class KnownTools:
     def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Header name, without ``mcp-param-``, to the path of the argument it repeats."""
         known = self._tools.get(name)
-        return known.mirrored if known is not None else _NOTHING
+        return known.mirrored if known is not None else _NO_HEADERS
 
     def check(self, name: str, result: CallToolResult) -> None:
         """Compare a result with the tool's output schema, where one is known.
@@ -94,7 +94,7 @@ class KnownTools:
 
     def _learn(self, tool: Tool, *, mirrors: bool) -> bool:
         before = self._tools.pop(tool.name, None)
-        mirrored = _NOTHING
+        mirrored = _NO_HEADERS
         if mirrors:
             try:
                 mirrored = check_header_annotations(tool.input_schema)

@@ -30,7 +30,7 @@ from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSI
 
 __all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge", "remote_server"]
 
-_EVERYTHING = ServerCapabilities(
+_ASSUMED_CAPABILITIES = ServerCapabilities(
     tools=ToolsCapability(list_changed=True),
     resources=ResourcesCapability(subscribe=True, list_changed=True),
     prompts=PromptsCapability(list_changed=True),
@@ -137,7 +137,7 @@ def remote_server(verdict: PerRequest) -> RemoteServer:
     """
     revision, raw = REVISIONS[verdict.version], verdict.discovered
     if raw is None:
-        return RemoteServer(revision=revision, capabilities=_EVERYTHING)
+        return RemoteServer(revision=revision, capabilities=_ASSUMED_CAPABILITIES)
     meta: Any = raw.get("_meta")
     said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
     try:

@@ -24,9 +24,9 @@ __all__ = ["MAX_ROUNDS", "drive"]
 
 MAX_ROUNDS = 10
 """Times one request may be asked again."""
-_QUESTIONS = 32
+MAX_QUESTIONS = 32
 """In one round; they are answered at the same time."""
-_PAUSE = 0.05
+FIRST_PAUSE_SECONDS = 0.05
 """Seconds before asking again without any answer to bring, doubled each time; the server only needs time."""
 
 
@@ -49,7 +49,7 @@ async def drive(
         MCPError: an answer failed; the request is not asked again.
         RemoteProtocolError: the server asks for nothing, for too much, or too often.
     """
-    pause = _PAUSE
+    pause = FIRST_PAUSE_SECONDS
     for _ in range(MAX_ROUNDS):
         questions = result.input_requests or {}
         if not questions:
@@ -57,8 +57,8 @@ async def drive(
                 raise RemoteProtocolError("expected inputRequests or requestState in a result that is not complete")
             await trio.sleep(pause)
             pause *= 2
-        if len(questions) > _QUESTIONS:
-            raise RemoteProtocolError(f"expected at most {_QUESTIONS} questions at once, got {len(questions)}")
+        if len(questions) > MAX_QUESTIONS:
+            raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions at once, got {len(questions)}")
         answers = await _answer_all(questions, answer, revision)
         again = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
         if not isinstance(again, InputRequiredResult):

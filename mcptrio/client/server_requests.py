@@ -27,7 +27,7 @@ __all__ = ["ServerRequests"]
 
 _log = logging.getLogger("mcptrio.client.server_requests")
 
-MAX_REQUESTS = 64
+MAX_SERVER_REQUESTS = 64
 """Requests that are being answered; the next one is refused."""
 MAX_UNSENT_ANSWERS = 256
 """Answers that are on their way to the server; the next one is dropped. Over HTTP each is a request of its own, and the
@@ -62,8 +62,8 @@ class ServerRequests:
         """Answer a request soon. Does not block."""
         if request.method.name == "ping":
             self.send(self._connection.answer(request, EmptyResult()), request.peer.revision)
-        elif len(self._scopes) >= MAX_REQUESTS:
-            error = Overloaded(f"at most {MAX_REQUESTS} requests are answered at once")
+        elif len(self._scopes) >= MAX_SERVER_REQUESTS:
+            error = Overloaded(f"at most {MAX_SERVER_REQUESTS} requests are answered at once")
             self.send(self._connection.refuse(request, error), request.peer.revision)
         else:
             self._scopes[request.id] = trio.CancelScope()

@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import trio
 
 from mcptrio.abc.links import Link
-from mcptrio.client.agreeing import Agreeing
 from mcptrio.client.calls import Calls, OnProgress
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.log_limit import LogLimit
+from mcptrio.client.negotiator import Negotiator
 from mcptrio.client.refusals import refusal_error
 from mcptrio.client.server_requests import ServerRequests
 from mcptrio.client.timeouts import ClientTimeouts
@@ -46,9 +46,9 @@ __all__ = ["ClientSession"]
 
 _log = logging.getLogger("mcptrio.client.session")
 
-GOODBYE = 1.0
+CANCELLATION_TIMEOUT = 1.0
 """Seconds for telling a server that nobody waits for its answer any more."""
-_LONG = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
+_LONG_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
 """Requests whose progress and log messages are asked for."""
 
 
@@ -123,7 +123,7 @@ class ClientSession:
             RequestFailed, ConnectionClosed: it cannot be reached.
             SessionLost: the server forgot the session before the handshake was done.
         """
-        server = await self._agreeing.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
+        server = await self._negotiator.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
         self.server = server
         self.link.settled(server.revision)
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
@@ -179,7 +179,7 @@ class ClientSession:
         if not isinstance(params, dict):
             self._check_declared(method)
         members = dict(meta or {})
-        if method in _LONG or on_progress is not None:
+        if method in _LONG_METHODS or on_progress is not None:
             members["progressToken"] = self._connection.progress_token()
             if self.log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
                 members.update(log_level_meta(self.log_level))
@@ -299,8 +299,8 @@ class ClientSession:
     # Private
 
     @property
-    def _agreeing(self) -> Agreeing:
-        return Agreeing(self.link, self._connection, self._timeouts)
+    def _negotiator(self) -> Negotiator:
+        return Negotiator(self.link, self._connection, self._timeouts)
 
     @property
     def _agreed(self) -> RemoteServer:
@@ -322,7 +322,7 @@ class ClientSession:
             SessionLost: another revision has to be agreed on.
             MCPError, RequestFailed: the request failed; the first where the body of the response has an error.
         """
-        await self._agreeing.check(sent.revision, failed, within=within)
+        await self._negotiator.check(sent.revision, failed, within=within)
         if failed.reply is None:
             raise failed
         raise refusal_error(failed, failed.reply, sent) from failed
@@ -369,7 +369,7 @@ class ClientSession:
 
     async def _say_goodbye(self, link: Link, sent: RequestSent) -> None:
         notice = self._connection.cancelled(sent.message.id, "no longer needed")
-        with trio.move_on_after(GOODBYE, shield=True):
+        with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
             try:
                 await link.send(notice, sent.revision)
             except MCPTrioError as error:

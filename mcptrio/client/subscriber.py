@@ -63,7 +63,7 @@ class Subscriber:
         self._ack_timeout = ack_timeout
         self._subscriptions: list[Changes] = []
         self._uris: tuple[int, SessionURIs] | None = None
-        """Resources subscribed to on the session, and the epoch of that session."""
+        """Resources subscribed to on the session, and the generation of that session."""
         self._streams: dict[Changes, _Stream] = {}
 
     @asynccontextmanager
@@ -134,17 +134,17 @@ class Subscriber:
         while True:
             began = trio.current_time()
             failure: MCPTrioError | None = None
-            epoch = self._supervisor.epoch
+            generation = self._supervisor.generation
             try:
                 session = await self._supervisor.current()
-                epoch = self._supervisor.epoch
+                generation = self._supervisor.generation
                 if session.revision.changes is ChangesTrait.LISTEN_STREAM:
                     await with_consent(partial(self._listen, session, changes, begun))
                 else:
-                    await self._watch(session, epoch, changes, begun)
+                    await self._watch(session, generation, changes, begun)
                     continue
             except SessionLost:
-                await self._supervisor.until_over(epoch)
+                await self._supervisor.until_lost(generation)
                 continue
             except MCPTrioError as error:
                 failure = error
@@ -160,26 +160,28 @@ class Subscriber:
             _log.info("%s: the subscription ended; subscribing again in %.2g s", self._name, pause)
             await trio.sleep(pause)
 
-    async def _watch(self, session: ClientSession, epoch: int, changes: Changes, begun: Callable[[], None]) -> None:
+    async def _watch(
+        self, session: ClientSession, generation: int, changes: Changes, begun: Callable[[], None]
+    ) -> None:
         """Subscribe on the session, and hold that until the session is over."""
         server = session.server
         assert server is not None
         changes.id = None
         changes.honoured = _told(changes.wanted, server.capabilities)
-        if self._uris is None or self._uris[0] != epoch:
-            self._uris = epoch, self._session_uris(session, epoch)
+        if self._uris is None or self._uris[0] != generation:
+            self._uris = generation, self._session_uris(session, generation)
         async with self._uris[1].held(changes.honoured.resource_subscriptions):
             await session.link.until_listening()
             begun()
-            await self._supervisor.until_over(epoch)
+            await self._supervisor.until_lost(generation)
 
-    def _session_uris(self, session: ClientSession, epoch: int) -> SessionURIs:
+    def _session_uris(self, session: ClientSession, generation: int) -> SessionURIs:
         async def subscribe(uri: str) -> None:
             params = SubscribeParams(uri=uri)
             await with_consent(partial(session.request, "resources/subscribe", params))
 
         async def unsubscribe(uri: str) -> None:
-            if session.link.closed or self._supervisor.epoch != epoch:
+            if session.link.closed or self._supervisor.generation != generation:
                 return
             try:
                 params = UnsubscribeParams(uri=uri)

@@ -23,10 +23,10 @@ __all__ = ["Change", "ChangeKind", "Changes"]
 ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource"]
 """A list that has changed, or (``resource``) the contents of one resource."""
 
-_WAITING = 1000
+MAX_UNREAD_CHANGES = 1000
 """Different changes that wait to be read. At one more, everything subscribed to counts as changed."""
 
-_NOTIFICATIONS: dict[str, ChangeKind] = {
+_KINDS: dict[str, ChangeKind] = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
     "notifications/resources/list_changed": "resources",
@@ -51,7 +51,7 @@ class Change:
     @classmethod
     def of(cls, method: str, params: Any) -> Change | None:
         """Return the change that a notification reports; ``None`` if it reports none."""
-        kind = _NOTIFICATIONS.get(method)
+        kind = _KINDS.get(method)
         if kind is None:
             return None
         return cls(kind, params.uri if isinstance(params, ResourceUpdatedParams) else None)
@@ -137,7 +137,7 @@ class Changes:
         return _has(self.wanted, change.kind)
 
     def _put(self, change: Change) -> None:
-        if change not in self._waiting and len(self._waiting) >= _WAITING:
+        if change not in self._waiting and len(self._waiting) >= MAX_UNREAD_CHANGES:
             self._waiting = dict.fromkeys(self.everything())
         else:
             self._waiting[change] = None

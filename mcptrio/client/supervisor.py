@@ -18,7 +18,7 @@ CLOSED        none, and there will be none                raises ConnectionClose
 ============  ==========================================  ====================================================
 
 - The block of ``connect`` leads to CLOSED from every state when it ends.
-- Each way into READY begins another epoch. What was cached in the last one is dropped before a caller gets the session.
+- Each way into READY begins another generation. Results of the last one leave the cache first.
 - Between the end of a link and its report to this task, the session looks READY; ``current()`` checks the link as well.
 - Only a link reports a loss, so several requests that notice the same one lead to one renewal.
 
@@ -103,9 +103,9 @@ class ClientSupervisor:
         """The version agreed on before."""
         self._prefers_handshake = prefers_handshake
         self._session: ClientSession | None = None
-        self.last: ClientSession | None = None
+        self.last_session: ClientSession | None = None
         """The session, or while there is none the one before."""
-        self.epoch = 0
+        self.generation = 0
         """Number of sessions so far; a renewed session counts as another one."""
         self._turn = _Turn()
         """Ends when a session comes or goes, when none could be made, or when there will be none."""
@@ -168,9 +168,9 @@ class ClientSupervisor:
                     raise RequestFailed(str(turn.failure), status=status, delivered=False) from turn.failure
         raise ConnectionClosed(self._ended or f"not connected again within {seconds:g} s")
 
-    async def until_over(self, epoch: int) -> None:
-        """Wait until the session of this epoch is not in use any more."""
-        while self._ended is None and self._session is not None and self.epoch == epoch:
+    async def until_lost(self, generation: int) -> None:
+        """Wait until the session of this generation is not in use any more."""
+        while self._ended is None and self._session is not None and self.generation == generation:
             await self._turn.over.wait()
 
     @property
@@ -195,14 +195,14 @@ class ClientSupervisor:
         for opener in ways:
             try:
                 try:
-                    return await self._once(opener, self._known, waiting)
+                    return await self._try_opener(opener, self._known, waiting)
                 except ConnectionClosed as error:
                     if self._known is not None or self._pinned is not None:
                         raise
                     # Some servers end at a first request they do not know.
                     _log.info("%s; trying once more with a handshake", error)
                     try:
-                        return await self._once(opener, LATEST_HANDSHAKE.version, waiting)
+                        return await self._try_opener(opener, LATEST_HANDSHAKE.version, waiting)
                     except ConnectionClosed:
                         # A channel cannot be opened twice; why it ended is the first one's to say.
                         raise error from None
@@ -213,7 +213,7 @@ class ClientSupervisor:
                 _log.info("%s; trying another transport", failed)
         raise AssertionError("there is at least one opener")
 
-    async def _once(
+    async def _try_opener(
         self, opener: LinkOpener, known: str | None, waiting: trio.TaskStatus[MCPTrioError | None] | None
     ) -> str:
         session = self._make_session()
@@ -230,7 +230,7 @@ class ClientSupervisor:
                     try:
                         if waiting is not None:
                             waiting.started(None)
-                        return await self._until_ended(session)
+                        return await self._keep_link(session)
                     finally:
                         # Before the link is left, which may take a while.
                         self._set(None)
@@ -239,12 +239,12 @@ class ClientSupervisor:
                 raise
             return str(error)
 
-    async def _until_ended(self, session: ClientSession) -> str:
+    async def _keep_link(self, session: ClientSession) -> str:
         """Renew the session as often as the server forgets it; return why its link ended."""
         backoff = Backoff()
         renewed = -inf
         while True:
-            reason = await self._until_lost(session)
+            reason = await self._watch_session(session)
             if reason is not None:
                 return reason
             self._set(None)
@@ -257,7 +257,7 @@ class ClientSupervisor:
             renewed = trio.current_time()
             self._set(session)
 
-    async def _until_lost(self, session: ClientSession) -> str | None:
+    async def _watch_session(self, session: ClientSession) -> str | None:
         """Ping the server, where the revision has pings; return why the link ended; ``None`` if the session did."""
         async with trio.open_nursery() as nursery:
             if self._ping_interval:
@@ -308,11 +308,11 @@ class ClientSupervisor:
         self._set(None)
 
     def _set(self, session: ClientSession | None) -> None:
-        if session is not None and self.epoch:
+        if session is not None and self.generation:
             self._settled()
         self._session = session
-        self.last = session or self.last
-        self.epoch += session is not None
+        self.last_session = session or self.last_session
+        self.generation += session is not None
         self._end_turn()
 
     def _end_turn(self, failure: MCPTrioError | None = None) -> None:

@@ -18,7 +18,7 @@ from mcptrio.protocol.model.tools import CallToolResult
 
 __all__ = ["ToolCall", "followed"]
 
-_WAITING = 64
+MAX_UNREAD_REPORTS = 64
 """Reports that wait to be read; then the call waits as well."""
 
 
@@ -26,7 +26,7 @@ class ToolCall:
     """``async for progress in call: ...``, then ``await call.result()``."""
 
     def __init__(self) -> None:
-        self._send, self._receive = trio.open_memory_channel[Progress](_WAITING)
+        self._send, self._receive = trio.open_memory_channel[Progress](MAX_UNREAD_REPORTS)
         self._done = trio.Event()
         self._result: CallToolResult | None = None
         self._error: MCPTrioError | None = None

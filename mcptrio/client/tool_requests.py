@@ -28,9 +28,9 @@ __all__ = ["ToolRequests"]
 
 _log = logging.getLogger("mcptrio.client.tool_requests")
 
-MAX_LISTING = 5.0
+LISTING_TIMEOUT = 5.0
 """Seconds a result waits at most for the tool's schema. Without it, the result is not checked."""
-RETRY_LISTING = 60.0
+RELISTING_INTERVAL = 60.0
 """Seconds after which tools that could not be listed in time are listed again."""
 
 Send: TypeAlias = Callable[[Mapping[str, tuple[str, ...]]], Awaitable[Any]]
@@ -66,7 +66,7 @@ class ToolRequests:
         """
         began = trio.current_time()
         result: CallToolResult = await self.send(name, send, timeout)
-        remaining = min(MAX_LISTING, began + timeout - trio.current_time())
+        remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
         if result.structured_content is not ABSENT and name not in self._known:
             await self._list(remaining)
         try:
@@ -117,7 +117,7 @@ class ToolRequests:
                 if self._known.listed_at == -inf:
                     await self._list_once()
         if scope.cancelled_caught:
-            self._not_before = trio.current_time() + RETRY_LISTING
+            self._not_before = trio.current_time() + RELISTING_INTERVAL
             _log.warning("%s: the tools were not listed within %g s; results are not checked", self._name, timeout)
 
     async def _list_once(self) -> None:

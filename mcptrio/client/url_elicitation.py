@@ -20,9 +20,9 @@ from mcptrio.protocol.model.elicitation import ElicitURLParams
 
 __all__ = ["send_after_urls"]
 
-_MOST = 8
+MAX_PAGES = 8
 """Pages one refusal may ask for."""
-TRIED_AGAIN = 10.0
+RETRY_INTERVAL = 10.0
 """Seconds after which the request is sent again although the server has not said that the user is done: it need not."""
 
 
@@ -46,7 +46,7 @@ async def send_after_urls(
                 raise required
         deadline = trio.current_time() + timeout
         while True:
-            with trio.move_on_at(min(deadline, trio.current_time() + TRIED_AGAIN)):
+            with trio.move_on_at(min(deadline, trio.current_time() + RETRY_INTERVAL)):
                 for event in done:
                     await event.wait()
             # They are done, or it is worth a look.
@@ -67,7 +67,7 @@ def _pages(session: ClientSession, required: URLElicitationRequired) -> list[Eli
     Raises:
         URLElicitationRequired: what the server sent is no list of pages.
     """
-    elicitations = required.elicitations[:_MOST]
+    elicitations = required.elicitations[:MAX_PAGES]
     if not elicitations:
         raise required
     try:

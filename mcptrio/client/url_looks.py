@@ -26,9 +26,9 @@ from mcptrio.ground.quoting import printable, quote
 __all__ = ["URLLooks"]
 
 _SCHEMES = ("http", "https")
-_LONG = 2_000
+MAX_URL_CHARS = 2_000
 """Characters above which hardly anybody reads a URL to its end."""
-_LONGEST_HOST = 253
+MAX_HOST_CHARS = 253
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?\Z")
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _NAMES = {" ": "a space", "\\": "a backslash"}
@@ -95,7 +95,7 @@ def _look_at_characters(url: str) -> tuple[list[str], list[str]]:
         warnings.append(
             "it contains letters that are written from right to left, which changes the order it is seen in"
         )
-    if len(url) > _LONG:
+    if len(url) > MAX_URL_CHARS:
         warnings.append(f"it is {len(url)} characters long")
     return refusals, warnings
 
@@ -122,7 +122,7 @@ def _to_ascii(host: str) -> tuple[str, bool]:
     if host.isascii():
         return host.lower(), False
     labels = unicodedata.normalize("NFKC", host).translate(_DOTS).lower()
-    if len(labels) > _LONGEST_HOST:
+    if len(labels) > MAX_HOST_CHARS:
         return labels, True  # Punycode takes time with the square of the length
     return ".".join(_label_to_ascii(label) for label in labels.split(".")), True
 
@@ -174,7 +174,7 @@ def _is_host(host: str, address: _Address | None) -> bool:
     if address is not None:
         return True
     return (
-        len(host) <= _LONGEST_HOST
+        len(host) <= MAX_HOST_CHARS
         and bool(_HOST.match(host))
         and not _NUMBER.match(host.rstrip(".").rpartition(".")[2])
     )

@@ -23,11 +23,11 @@ from mcptrio.protocol.model.lifecycle import DiscoverParams, InitializeResult
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, LATEST_HANDSHAKE, REVISIONS
 from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 
-__all__ = ["Agreeing"]
+__all__ = ["Negotiator"]
 
-_DOUBTFUL = frozenset({400, 404, 405, 406})
+_DOUBTFUL_STATUSES = frozenset({400, 404, 405, 406})
 """Statuses of servers that do not speak the revision of a request, among others."""
-_UNDERSTOOD = frozenset(
+_UNDERSTOOD_CODES = frozenset(
     {
         Code.PARSE_ERROR,
         Code.METHOD_NOT_FOUND,
@@ -50,7 +50,7 @@ class _Probe:
     """Raised by the link, and no answer of the server."""
 
 
-class Agreeing:
+class Negotiator:
     """One attempt on one link."""
 
     def __init__(self, link: Link, connection: ClientConnection, timeouts: ClientTimeouts) -> None:
@@ -84,8 +84,8 @@ class Agreeing:
             SessionLost: another revision has to be agreed on; the request was not served.
         """
         is_per_request = revision.lifecycle is NegotiationStyle.PER_REQUEST
-        is_understood = is_per_request and refusal.reply is not None and refusal.reply.code in _UNDERSTOOD
-        if isinstance(refusal, SessionLost) or refusal.status not in _DOUBTFUL or is_understood:
+        is_understood = is_per_request and refusal.reply is not None and refusal.reply.code in _UNDERSTOOD_CODES
+        if isinstance(refusal, SessionLost) or refusal.status not in _DOUBTFUL_STATUSES or is_understood:
             return
         speaks = self._discovers if is_per_request else self._pings
         with trio.move_on_after(self._timeouts.probe if within is None else min(within, self._timeouts.probe)):
@@ -101,7 +101,7 @@ class Agreeing:
         try:
             await self._link.exchange(self._connection.request("ping", None, revision=revision).message, revision)
         except RequestFailed as failed:
-            return failed.status not in _DOUBTFUL
+            return failed.status not in _DOUBTFUL_STATUSES
         except MCPTrioError:
             pass  # the next request meets it too
         return True

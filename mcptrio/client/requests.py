@@ -26,10 +26,10 @@ from mcptrio.errors import ConnectionClosed, Overloaded, RequestFailed, SessionL
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
-__all__ = ["Asking"]
+__all__ = ["ClientRequests"]
 
 
-_REPEATABLE = frozenset(
+_REPEATABLE_METHODS = frozenset(
     {
         "server/discover",
         "ping",
@@ -43,19 +43,19 @@ _REPEATABLE = frozenset(
     }
 )
 """Requests that change nothing: sent again where the connection broke before the answer came."""
-_REPEATS = 2
-_PAUSE = 0.1
+MAX_REPEATS = 2
+FIRST_PAUSE_SECONDS = 0.1
 """Seconds before the first of them, doubled each time."""
-_RATE_LIMITED = 1.0
+RATE_LIMITED_PAUSE_SECONDS = 1.0
 """Seconds before it where the server limits the rate and does not say for how long."""
-MAX_RETRY_AFTER = 30.0
+MAX_RETRY_AFTER_SECONDS = 30.0
 """Seconds that a request waits because the server asks for it (``Retry-After``). If it asks for more, the request fails
 at once."""
-_PASSING = frozenset({None, 429, 502, 503, 504})
+_TRANSIENT_STATUSES = frozenset({None, 429, 502, 503, 504})
 """Statuses, or none, after which the same request may well succeed."""
 
 
-class Asking:
+class ClientRequests:
     """
     Args:
         opens_urls: whether a handler of ours opens the URLs that a server asks the user to open.
@@ -82,10 +82,10 @@ class Asking:
         Args:
             mirrored: the arguments that headers repeat.
         """
-        pause, repeats, is_renewed = _PAUSE, 0, False
+        pause, repeats, is_renewed = FIRST_PAUSE_SECONDS, 0, False
         while True:
             session = await self._supervisor.current(timeout)
-            epoch = self._supervisor.epoch
+            generation = self._supervisor.generation
             work = partial(
                 session.request,
                 method,
@@ -101,17 +101,17 @@ class Asking:
                 if is_renewed:
                     raise
                 is_renewed = True
-                await self._supervisor.until_over(epoch)
+                await self._supervisor.until_lost(generation)
             except (RequestFailed, ConnectionClosed, Overloaded) as failed:
                 wait = max(pause, self._wait(failed))
-                longest = MAX_RETRY_AFTER if timeout is None else min(timeout, MAX_RETRY_AFTER)
-                if method not in _REPEATABLE or repeats == _REPEATS or wait > longest:
+                longest = MAX_RETRY_AFTER_SECONDS if timeout is None else min(timeout, MAX_RETRY_AFTER_SECONDS)
+                if method not in _REPEATABLE_METHODS or repeats == MAX_REPEATS or wait > longest:
                     raise
                 repeats += 1
                 await trio.sleep(wait)
                 pause *= 2
 
-    async def ask(
+    async def send_with_input(
         self,
         method: str,
         params: Any,
@@ -120,7 +120,7 @@ class Asking:
         progress: OnProgress | None = None,
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
-        unasked: Callable[[Any], None] | None = None,
+        without_input: Callable[[Any], None] | None = None,
     ) -> Any:
         """A request during which the server may ask; what it asks goes to the handlers.
 
@@ -136,19 +136,19 @@ class Asking:
         if isinstance(result, InputRequiredResult):
             session = await self._supervisor.current()
             return await drive(result, params, send, partial(_answer, session), session.revision)
-        if unasked is not None:
-            unasked(result)
+        if without_input is not None:
+            without_input(result)
         return result
 
     def _wait(self, failed: RequestFailed | ConnectionClosed | Overloaded) -> float:
         """Seconds the server wants to be left alone; infinite where another attempt would fail too."""
         if isinstance(failed, ConnectionClosed):
             return 0.0 if self._supervisor.restarts else inf
-        if isinstance(failed, RequestFailed) and failed.status not in _PASSING:
+        if isinstance(failed, RequestFailed) and failed.status not in _TRANSIENT_STATUSES:
             return inf
         if failed.retry_after is not None:
             return failed.retry_after
-        return _RATE_LIMITED if isinstance(failed, RequestFailed) and failed.status == 429 else 0.0
+        return RATE_LIMITED_PAUSE_SECONDS if isinstance(failed, RequestFailed) and failed.status == 429 else 0.0
 
     async def _with_urls(self, send: Callable[[], Awaitable[Any]]) -> Any:
         """Send it, and again once the user has visited the pages without which it is refused."""
