@@ -37,9 +37,9 @@ _NONCE: Final = "dpop-nonce"
 _TYPE: Final = "dpop+jwt"
 _MAX_PROOF_CHARS: Final = 12 * 1024
 """Characters of a proof; one with an RSA key of 4096 bits has 2600."""
-_ID: Final = 256
+_MAX_JTI_CHARS: Final = 256
 """Characters of a proof's id, and of a nonce."""
-_ORIGINS: Final = 64
+_MAX_ORIGINS: Final = 64
 """Servers whose last nonce a client remembers; the one not heard of for longest is forgotten, and will ask again."""
 _WINDOW: Final = 300.0
 _NONCE_TEXT: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
@@ -48,7 +48,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
 _MEMBERS: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "alg", "use"})
 """Of the key in a proof's header, those that count."""
-_KEYS: Final = 1024
+_MAX_KEYS: Final = 1024
 """Clients whose keys are kept ready, 2 KiB each; reading one costs as much as checking a signature."""
 _NOT_PUBLIC: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
@@ -125,7 +125,7 @@ class DPoPSigner:
         changed = self._nonces.get(origin) != nonce
         self._nonces[origin] = nonce
         self._nonces.move_to_end(origin)
-        while len(self._nonces) > _ORIGINS:
+        while len(self._nonces) > _MAX_ORIGINS:
             self._nonces.popitem(last=False)
         return changed
 
@@ -225,12 +225,12 @@ class DPoPVerifier:
         except (BadToken, BadKey) as error:
             raise BadDPoPProof(str(error)) from error
         id, issued, nonce = claims.get("jti"), claims.get("iat"), claims.get("nonce")
-        if not isinstance(id, str) or not 0 < len(id) <= _ID:
-            raise BadDPoPProof(f"jti: expected 1 to {_ID} characters")
+        if not isinstance(id, str) or not 0 < len(id) <= _MAX_JTI_CHARS:
+            raise BadDPoPProof(f"jti: expected 1 to {_MAX_JTI_CHARS} characters")
         if isinstance(issued, bool) or not isinstance(issued, int | float):
             raise BadDPoPProof("iat: expected a number")
-        if nonce is not None and not (isinstance(nonce, str) and len(nonce) <= _ID):
-            raise BadDPoPProof(f"nonce: expected at most {_ID} characters")
+        if nonce is not None and not (isinstance(nonce, str) and len(nonce) <= _MAX_JTI_CHARS):
+            raise BadDPoPProof(f"nonce: expected at most {_MAX_JTI_CHARS} characters")
         return DPoPProof(thumbprint=thumbprint, id=id, issued_at=issued, nonce=nonce), claims
 
     def _check_nonce(self, proof: DPoPProof) -> None:
@@ -240,7 +240,7 @@ class DPoPVerifier:
             raise BadDPoPProof("nonce: expected the one of the last answer", error="use_dpop_nonce")
 
 
-@lru_cache(maxsize=_KEYS)
+@lru_cache(maxsize=_MAX_KEYS)
 def _public_key(members: tuple[tuple[str, str], ...]) -> tuple[Key, str]:
     """A key and its thumbprint. What is no key is looked at each time.
 

@@ -34,23 +34,23 @@ __all__ = [
     "verify",
 ]
 
-_LARGEST: Final = 64 * 1024
+_MAX_TOKEN_CHARS: Final = 64 * 1024
 """Characters of a token."""
-_HEADER: Final = 8 * 1024
+_MAX_HEADER_CHARS: Final = 8 * 1024
 """Characters of its first part; a proof's has a public key in it, of 1 KiB for RSA with 4096 bits."""
-_DEPTH: Final = 16
+_MAX_DEPTH: Final = 16
 """Levels of objects and arrays in a token or a key set."""
-_DOCUMENT: Final = 256 * 1024
+_MAX_DOCUMENT_BYTES: Final = 256 * 1024
 """Bytes of a key set."""
-_KEYS: Final = 100
+_MAX_KEYS: Final = 100
 """Keys of a set that are read; large providers publish about ten."""
-_TRIES: Final = 8
+_MAX_TRIED_KEYS: Final = 8
 """Keys that are tried for a token that does not say which one it was signed with."""
 _RSA_BITS: Final = range(2048, 8193)
 """Shorter ones can be broken (RFC 7518, section 3.3); longer ones are a way to keep a server busy."""
-_RSA_EXPONENT: Final = 2**32
+_MAX_RSA_EXPONENT: Final = 2**32
 """A larger public exponent makes a signature up to 20 times as expensive to verify; nearly all keys have 65537."""
-_ID: Final = 256
+_MAX_KEY_ID_CHARS: Final = 256
 """Characters of a key's id."""
 
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
@@ -134,8 +134,8 @@ class Key:
         if not isinstance(jwk, Mapping) or not isinstance(kind := jwk.get("kty"), str):
             raise BadKey("expected a JSON Web Key, got something else")
         id, named, use, ops = jwk.get("kid"), jwk.get("alg"), jwk.get("use"), jwk.get("key_ops")
-        if id is not None and not (isinstance(id, str) and len(id) <= _ID):
-            raise BadKey(f"kid: expected at most {_ID} characters")
+        if id is not None and not (isinstance(id, str) and len(id) <= _MAX_KEY_ID_CHARS):
+            raise BadKey(f"kid: expected at most {_MAX_KEY_ID_CHARS} characters")
         if use not in (None, "sig"):
             raise BadKey("expected a key for signatures, got one for something else")
         if ops is not None and not (isinstance(ops, Sequence) and {"sign", "verify"} & {*map(str, ops)}):
@@ -147,7 +147,7 @@ class Key:
             raise BadKey(f"alg: expected an algorithm of a key like this, got {str(named)[:32]!r}")
         # What else stands in it (certificates, lifetimes) is nobody's business here, and cannot be wrong then.
         data = {name: jwk[name] for name in ("kty", "crv", "x", "y", "n", "e", *_PRIVATE) if name in jwk}
-        if not all(isinstance(value, str) and len(value) <= _HEADER for value in data.values()):
+        if not all(isinstance(value, str) and len(value) <= _MAX_HEADER_CHARS for value in data.values()):
             raise BadKey("expected a JSON Web Key, got one with members that are no strings, or long ones")
         jose = _library()
         made = _imported({"RSA": jose.RSAKey, "EC": jose.ECKey, "OKP": jose.OKPKey}[kind], data)
@@ -165,7 +165,7 @@ class Key:
         """
         jose = _library()
         problem = "expected a key in PEM, not encrypted, got something else"
-        if len(pem) > _LARGEST or "-----BEGIN" not in pem:
+        if len(pem) > _MAX_TOKEN_CHARS or "-----BEGIN" not in pem:
             raise BadKey(problem)
         for kind in (jose.ECKey, jose.RSAKey, jose.OKPKey):
             try:
@@ -230,8 +230,8 @@ class KeySet:
             BadKey: it is no set, is larger than 256 KiB, or has more than 100 keys.
         """
         if isinstance(document, bytes):
-            if len(document) > _DOCUMENT:
-                raise BadKey(f"expected at most {_DOCUMENT // 1024} KiB of keys, got {len(document)} bytes")
+            if len(document) > _MAX_DOCUMENT_BYTES:
+                raise BadKey(f"expected at most {_MAX_DOCUMENT_BYTES // 1024} KiB of keys, got {len(document)} bytes")
             try:
                 document = orjson.loads(document)
             except ValueError as error:
@@ -239,8 +239,8 @@ class KeySet:
         listed = document.get("keys") if isinstance(document, Mapping) else None
         if not isinstance(listed, list):
             raise BadKey("expected a JSON Web Key set: an object with a list of keys")
-        if len(listed) > _KEYS:
-            raise BadKey(f"expected at most {_KEYS} keys, got {len(listed)}")
+        if len(listed) > _MAX_KEYS:
+            raise BadKey(f"expected at most {_MAX_KEYS} keys, got {len(listed)}")
         return cls(tuple(_readable(listed)))
 
     @property
@@ -258,7 +258,7 @@ class KeySet:
             return []
         # A key without an id may be meant by any; one with an id only by its own.
         fitting = [key for key in self.keys if (id is None or key.id in (id, None)) and key.can(algorithm)]
-        return fitting[:_TRIES]
+        return fitting[:_MAX_TRIED_KEYS]
 
 
 def sign(claims: Mapping[str, Any], key: Key, *, typ: str = "JWT", header: Mapping[str, Any] | None = None) -> str:
@@ -284,13 +284,13 @@ def peek(token: str) -> SignedToken:
     Raises:
         BadToken: it is none.
     """
-    if len(token) > _LARGEST:
-        raise BadToken(f"expected at most {_LARGEST} characters, got {len(token)}")
+    if len(token) > _MAX_TOKEN_CHARS:
+        raise BadToken(f"expected at most {_MAX_TOKEN_CHARS} characters, got {len(token)}")
     parts = token.split(".")
     if len(parts) != 3 or not token.isascii():
         raise BadToken("expected a signed JWT of three parts, got something else")
-    if len(parts[0]) > _HEADER:
-        raise BadToken(f"expected a header of at most {_HEADER} characters, got {len(parts[0])}")
+    if len(parts[0]) > _MAX_HEADER_CHARS:
+        raise BadToken(f"expected a header of at most {_MAX_HEADER_CHARS} characters, got {len(parts[0])}")
     return SignedToken(header=_json_part(parts[0], "header"), claims=_json_part(parts[1], "payload"))
 
 
@@ -356,8 +356,8 @@ def _json_part(part: str, name: str) -> dict[str, Any]:
         value = orjson.loads(b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error) as error:
         raise BadToken(f"expected JSON in the {name} of a token, got something else") from error
-    if not isinstance(value, dict) or _is_deeper(value, _DEPTH):
-        raise BadToken(f"expected an object in the {name} of a token, of at most {_DEPTH} levels")
+    if not isinstance(value, dict) or _is_deeper(value, _MAX_DEPTH):
+        raise BadToken(f"expected an object in the {name} of a token, of at most {_MAX_DEPTH} levels")
     return value
 
 
@@ -402,8 +402,8 @@ def _imported(kind: Any, data: Any) -> Any:
             if size not in _RSA_BITS:
                 raise BadKey(f"expected an RSA key of {_RSA_BITS[0]} to {_RSA_BITS[-1]} bits, got {size}")
             public = raw.public_key() if hasattr(raw, "public_key") else raw
-            if public.public_numbers().e > _RSA_EXPONENT:
-                raise BadKey(f"expected an RSA key with a public exponent of at most {_RSA_EXPONENT}")
+            if public.public_numbers().e > _MAX_RSA_EXPONENT:
+                raise BadKey(f"expected an RSA key with a public exponent of at most {_MAX_RSA_EXPONENT}")
         made = kind(raw, data)
         if not isinstance(data, dict):
             made.dict_value  # noqa: B018 - here, where what fails is caught
@@ -425,8 +425,8 @@ class _Library:
         class LongHeaderRegistry(jws.JWSRegistry):
             """Larger headers than usual, since there are keys in them, and no warnings: what is allowed is ours."""
 
-            max_header_length = _HEADER
-            max_payload_length = _LARGEST
+            max_header_length = _MAX_HEADER_CHARS
+            max_payload_length = _MAX_TOKEN_CHARS
             max_signature_length = 2048
 
             def get_alg(self, name: str) -> Any:

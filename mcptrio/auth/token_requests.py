@@ -48,7 +48,7 @@ AuthenticationMethod: TypeAlias = Literal["none", "client_secret_basic", "client
 """How a client shows that it is the one it says it is."""
 
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-_ASSERTED: Final = 300
+_ASSERTION_SECONDS: Final = 300
 """Seconds for which an assertion is good."""
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
 """Goes into a header, so nothing else may be in it."""
@@ -314,7 +314,7 @@ def authenticate_client(
             "aud": server.issuer,
             "jti": secrets.token_urlsafe(16),
             "iat": int(now),
-            "exp": int(now) + _ASSERTED,
+            "exp": int(now) + _ASSERTION_SECONDS,
         }
         assertion = sign(claims, client.key)
         return {}, {"client_id": id, "client_assertion_type": _ASSERTION, "client_assertion": assertion}

@@ -35,8 +35,8 @@ __all__ = ["CompletionEntry", "Completions"]
 RATE = 50.0
 """Completions per second of one session; a person types ten."""
 BURST = 100.0
-VALUE_LENGTH = 4096
-CALLERS = 1000
+MAX_VALUE_CHARS = 4096
+MAX_CALLERS = 1000
 """Whose rate is remembered; the one heard of longest ago is forgotten."""
 
 
@@ -93,8 +93,8 @@ class Completions:
 
     async def _complete(self, scope: RequestScope, params: CompleteParams) -> CompleteResult:
         typed = params.argument.value
-        if len(typed) > VALUE_LENGTH:
-            raise InvalidParams(f"expected at most {VALUE_LENGTH} characters @ $.argument.value, got {len(typed)}")
+        if len(typed) > MAX_VALUE_CHARS:
+            raise InvalidParams(f"expected at most {MAX_VALUE_CHARS} characters @ $.argument.value, got {len(typed)}")
         if not self._bucket(scope).take():
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
         of, ref = (
@@ -123,7 +123,7 @@ class Completions:
         caller = scope.caller
         bucket = self._buckets.pop(caller, None) or TokenBucket(RATE, BURST)
         self._buckets[caller] = bucket
-        if len(self._buckets) > CALLERS:
+        if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
         return bucket
 

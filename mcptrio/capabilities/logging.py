@@ -34,7 +34,7 @@ _PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
 )
 _LOWEST: LoggingLevel = "debug"
 _UNCHECKED = "[redaction failed]"
-TEXT_LENGTH = 16 * 1024
+MAX_TEXT_CHARS = 16 * 1024
 """Characters of one log text; the rest is cut, and says so."""
 
 Redaction: TypeAlias = Callable[[str], str]
@@ -99,12 +99,12 @@ class Logging:
         if isinstance(data, str):
             length = len(data)
             # What is cut away need not be looked through, but a secret must not be hidden by the cut either.
-            data = data[: 2 * TEXT_LENGTH]
+            data = data[: 2 * MAX_TEXT_CHARS]
             for redaction in self.redactions:
                 outcome = run_guarded_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
                 # What could not be checked is not sent.
                 data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
-            return data if length <= TEXT_LENGTH else f"{data[:TEXT_LENGTH]}… ({length - TEXT_LENGTH} more)"
+            return data if length <= MAX_TEXT_CHARS else f"{data[:MAX_TEXT_CHARS]}… ({length - MAX_TEXT_CHARS} more)"
         if isinstance(data, dict):
             return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
         if isinstance(data, list | tuple):

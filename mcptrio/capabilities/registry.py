@@ -25,7 +25,7 @@ from mcptrio.runtime.event_loop import EventLoop
 
 __all__ = ["Duplicate", "Entry", "Registry"]
 
-CURSOR_BYTES = 4096
+MAX_CURSOR_BYTES = 4096
 SPARE_PLACES = 1000
 """Places that are kept for names that are gone, beside as many as there are entries."""
 
@@ -273,7 +273,7 @@ def _encode(kind: str, position: int, name: str) -> str:
 
 def _decode(kind: str, cursor: str) -> tuple[int, str]:
     error = InvalidParams("expected a cursor given by this list @ $.cursor")
-    if len(cursor) > CURSOR_BYTES:
+    if len(cursor) > MAX_CURSOR_BYTES:
         raise error
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()

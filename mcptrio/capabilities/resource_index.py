@@ -27,9 +27,9 @@ from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text
 from mcptrio.schema.uri_templates import URITemplate
 
-__all__ = ["URI_LENGTH", "ResourceEntry", "ResourceIndex"]
+__all__ = ["MAX_URI_CHARS", "ResourceEntry", "ResourceIndex"]
 
-URI_LENGTH = 8192
+MAX_URI_CHARS = 8192
 
 
 @define(eq=False, slots=True)
@@ -86,8 +86,8 @@ class ResourceIndex:
             InvalidParams: the URI is too long.
             ResourceNotFound: no entry fits.
         """
-        if len(uri) > URI_LENGTH:
-            raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters, got {len(uri)}")
+        if len(uri) > MAX_URI_CHARS:
+            raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters, got {len(uri)}")
         entry = self.resources.get(uri)
         if entry is not None:
             return entry, {"uri": uri} if entry.function.arguments is None else {}

@@ -21,7 +21,7 @@ from attrs import define
 
 from mcptrio.abc import Bus
 from mcptrio.capabilities.access import Access
-from mcptrio.capabilities.resource_index import URI_LENGTH
+from mcptrio.capabilities.resource_index import MAX_URI_CHARS
 from mcptrio.errors import InvalidParams, Overloaded, ResourceNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult
@@ -199,8 +199,8 @@ class Subscriptions:
     async def _subscribe(self, scope: RequestScope, params: SubscribeParams) -> EmptyResult:
         limit = scope.session.settings.limits.subscriptions
         subscriptions = scope.session.subscriptions
-        if len(params.uri) > URI_LENGTH:
-            raise InvalidParams(f"expected a URI of at most {URI_LENGTH} characters @ $.uri, got {len(params.uri)}")
+        if len(params.uri) > MAX_URI_CHARS:
+            raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters @ $.uri, got {len(params.uri)}")
         if not self._access.may_watch(params.uri, scope.principal):
             raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:

@@ -28,7 +28,7 @@ _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentS
 """Keywords whose keys are names, and no keywords."""
 _VALUES = ("const", "enum", "default", "examples")
 """Keywords whose values are no schemas."""
-_DEEPEST = 64
+_MAX_DEPTH = 64
 
 
 def oddities_of(tool: Tool) -> Iterator[str]:
@@ -64,8 +64,8 @@ def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
 
 
 def _unportable(schema: Any, depth: int) -> Iterator[str]:
-    if depth > _DEEPEST:
-        yield f"more than {_DEEPEST} levels"
+    if depth > _MAX_DEPTH:
+        yield f"more than {_MAX_DEPTH} levels"
         return
     if isinstance(schema, list):
         for each in schema:

@@ -28,7 +28,7 @@ from mcptrio.schema.validation_messages import describe_mismatch
 
 __all__ = ["Description", "convert", "describe", "restore", "show_default"]
 
-_DEEPEST = 200
+_MAX_DEPTH = 200
 """Levels at which looking for 1.0 in the place of 1 gives up: far more than any signature has."""
 _EXACT = 2**53
 """The largest size at which a float is one integer only."""
@@ -135,7 +135,7 @@ def convert(value: Any, wire: Any, schema: Mapping[str, Any]) -> Any:
         raise InvalidParams("expected a value that is not nested this deeply @ $") from None
     # JSON has one kind of number, so JavaScript peers send 1.0 and JSON Schema calls it an integer; msgspec does not.
     # Looked for only after a refusal: the fast path is the usual one.
-    integral = _with_integers(value, _DEEPEST)
+    integral = _with_integers(value, _MAX_DEPTH)
     if integral is not value:
         try:
             return msgspec.convert(integral, wire, str_keys=True, dec_hook=make_model)

@@ -31,7 +31,7 @@ _ITEM_ONE = frozenset({"items", "additionalItems", "unevaluatedItems", "contains
 _ITEM_MANY = frozenset({"prefixItems", "items"})
 _STORES = frozenset({"$defs", "definitions"})
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_DEEPEST_CHAIN = 256
+_MAX_CHAIN_LENGTH = 256
 """References and combinators that may lead from one to the next at one place of the instance."""
 
 
@@ -78,8 +78,10 @@ class _Weighing:
             return self._pairs[key]
         if key in self._chain:
             return 0, 0  # a loop of references; the validator breaks it off as well
-        if len(self._chain) >= _DEEPEST_CHAIN:
-            raise ValueError(f"schema: more than {_DEEPEST_CHAIN} references and combinators lead from one to the next")
+        if len(self._chain) >= _MAX_CHAIN_LENGTH:
+            raise ValueError(
+                f"schema: more than {_MAX_CHAIN_LENGTH} references and combinators lead from one to the next"
+            )
         if self._previous is None:
             members = items = 1
         else:

@@ -11,7 +11,7 @@ import trio
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.client.client_credentials import ClientCredentials
 from mcptrio.auth.client.enterprise_managed import EnterpriseManaged, IdentityProvider
-from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT
+from mcptrio.auth.client.grants import MAX_STEP_UPS, USER_TIMEOUT
 from mcptrio.auth.client.oauth import OAuth
 from mcptrio.auth.client.redirects import OwnRedirects
 from mcptrio.auth.client.registration import PreRegistered
@@ -343,16 +343,16 @@ async def test_token_that_is_refused_at_once_is_the_end(world: World) -> None:
 async def test_person_is_not_asked_for_ever(world: World) -> None:
     world.issuer.gives_refresh = False
     client = world.client()
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_STEP_UPS):
         await world.refuse(client)
         world.clock.now += 31
     with pytest.raises(AuthorizationError, match="asked for 3 times within 300 seconds"):
         await world.refuse(client)
-    assert world.people == ATTEMPTS
+    assert world.people == MAX_STEP_UPS
 
     world.clock.now += USER_TIMEOUT
     await world.refuse(client)
-    assert world.people == ATTEMPTS + 1
+    assert world.people == MAX_STEP_UPS + 1
 
 
 # --- step up

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from mcptrio import Context, Server
-from mcptrio.capabilities.logging import TEXT_LENGTH, Logging
+from mcptrio.capabilities.logging import MAX_TEXT_CHARS, Logging
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Message, Notification
 from tests.runtime.peers import Client, connected, tool
@@ -52,11 +52,11 @@ def test_no_text_takes_long_to_look_through(text: str) -> None:
     began = time.process_time()
     redacted = Logging().redact(text * (4_000_000 // len(text)))
     assert time.process_time() - began < 2
-    assert len(redacted) < TEXT_LENGTH + 100
+    assert len(redacted) < MAX_TEXT_CHARS + 100
 
 
 def test_a_secret_is_not_hidden_by_the_cut() -> None:
-    text = "x" * (TEXT_LENGTH - 10) + " ghp_" + "a" * 40
+    text = "x" * (MAX_TEXT_CHARS - 10) + " ghp_" + "a" * 40
     assert "ghp_" not in Logging().redact(text)
 
 

@@ -34,7 +34,7 @@ __all__ = ["Attempt", "begin", "exchange", "read_code"]
 _S256: Final = "S256"
 _MAX_REDIRECT_CHARS: Final = 16 * 1024
 """Characters of what a browser brings back."""
-_FIELDS: Final = 50
+_MAX_REDIRECT_FIELDS: Final = 50
 
 
 @frozen(kw_only=True)
@@ -128,9 +128,9 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
     if there[:3] != expected[:3]:
         raise AuthorizationError(f"expected a redirect to {shown(attempt.redirect_uri)}, got {shown(redirected)}")
     try:
-        pairs = parse_qsl(there.query, True, max_num_fields=_FIELDS)
+        pairs = parse_qsl(there.query, True, max_num_fields=_MAX_REDIRECT_FIELDS)
     except ValueError:
-        raise AuthorizationError(f"expected a redirect with at most {_FIELDS} parameters") from None
+        raise AuthorizationError(f"expected a redirect with at most {_MAX_REDIRECT_FIELDS} parameters") from None
     parameters = dict(pairs)
     repeated = {name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1}
     if repeated & {"state", "iss", "code", "error"}:

@@ -20,7 +20,7 @@ import trio
 
 from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.credentials import Binding, Granted
-from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT, Grant, GrantRequest
+from mcptrio.auth.client.grants import MAX_STEP_UPS, USER_TIMEOUT, Grant, GrantRequest
 from mcptrio.auth.discovery import TokenSource
 from mcptrio.auth.dpop import DPOP, DPoPSigner
 from mcptrio.auth.scopes import first_scopes, union
@@ -29,7 +29,7 @@ from mcptrio.errors import AuthorizationError, ConsentNeeded, RequestFailed
 
 __all__ = ["GrantClient"]
 
-_EARLY: Final = 30.0
+_RENEW_EARLY_SECONDS: Final = 30.0
 """Seconds before its end that an access token is renewed, or a tenth of its life where that is less."""
 _FRESH: Final = 30.0
 """Seconds in which a token that is refused was never any good, so that another one will not be either."""
@@ -171,10 +171,10 @@ class GrantClient:
                 f"{shown(server.url)} wants the scopes {' '.join(refusal.scopes)}, "
                 f"which were asked for and not granted less than {USER_TIMEOUT:g} seconds ago"
             )
-        if len(server.stepped) >= ATTEMPTS:
+        if len(server.stepped) >= MAX_STEP_UPS:
             raise AuthorizationError(
                 f"{shown(server.url)} refuses for want of a scope; "
-                f"more were asked for {ATTEMPTS} times within {USER_TIMEOUT:g} seconds"
+                f"more were asked for {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
             )
         return wanted
 
@@ -268,7 +268,7 @@ class GrantClient:
         if expires is None:
             return False
         life = max(expires - granted.obtained_at, 0)
-        return expires - self._method.clock() < min(_EARLY, life / 10)
+        return expires - self._method.clock() < min(_RENEW_EARLY_SECONDS, life / 10)
 
     def _has_ended(self, granted: Granted) -> bool:
         return granted.tokens.expires_at is not None and granted.tokens.expires_at <= self._method.clock()

@@ -29,11 +29,11 @@ from mcptrio.auth.token_requests import Tokens
 from mcptrio.auth.urls import canonical, check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError, MCPTrioError
 
-__all__ = ["ATTEMPTS", "USER_TIMEOUT", "Grant", "GrantMethod", "GrantRequest", "ServerState", "text_tuple"]
+__all__ = ["MAX_STEP_UPS", "USER_TIMEOUT", "Grant", "GrantMethod", "GrantRequest", "ServerState", "text_tuple"]
 
 T = TypeVar("T")
 
-ATTEMPTS: Final = 3
+MAX_STEP_UPS: Final = 3
 """Times within :data:`USER_TIMEOUT` that a person is asked for one server, or that more scopes are."""
 USER_TIMEOUT: Final = 300.0
 """Seconds; also how long a step up that did not help is not tried again."""
@@ -64,7 +64,7 @@ class ServerState:
     """How often credentials were looked for, with whatever end."""
     failure: MCPTrioError | None = None
     """Of the last round."""
-    asked: deque[float] = field(factory=lambda: deque(maxlen=ATTEMPTS))
+    asked: deque[float] = field(factory=lambda: deque(maxlen=MAX_STEP_UPS))
     """When a person was."""
     stepped: dict[frozenset[str], float] = field(factory=dict)
     """When which scopes were asked for because others did not suffice."""

@@ -36,11 +36,11 @@ __all__ = ["LoopbackRedirects"]
 
 _HOSTS: Final = ("127.0.0.1", "::1")
 """An address and not ``localhost``, which somebody may have pointed elsewhere (RFC 8252 section 8.3)."""
-_REQUEST_SECONDS: Final = 10.0
+_REQUEST_TIMEOUT: Final = 10.0
 """For one request to the loopback port, whole."""
-_REQUESTS: Final = 16
+_MAX_REQUESTS: Final = 16
 """At once; browsers open a few connections ahead. What comes beyond them waits in the queue of the system."""
-_HEAD: Final = 16 * 1024
+_MAX_HEAD_BYTES: Final = 16 * 1024
 """Bytes of a request."""
 
 
@@ -99,7 +99,7 @@ class LoopbackRedirects:
         failure: OSError | None = None
         for host, port in places:
             try:
-                listeners = await trio.open_tcp_listeners(port, host=host, backlog=_REQUESTS)
+                listeners = await trio.open_tcp_listeners(port, host=host, backlog=_MAX_REQUESTS)
             except OSError as error:
                 failure = error
             else:
@@ -145,7 +145,7 @@ class _Loopback:
             await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
 
     async def _listen(self, nursery: trio.Nursery) -> None:
-        slots = trio.CapacityLimiter(_REQUESTS)
+        slots = trio.CapacityLimiter(_MAX_REQUESTS)
         while True:
             who = object()
             await slots.acquire_on_behalf_of(who)
@@ -159,8 +159,8 @@ class _Loopback:
     async def _serve(self, stream: trio.SocketStream, release: Callable[[], None]) -> None:
         """One request, answered with a page."""
         try:
-            with trio.move_on_after(_REQUEST_SECONDS):
-                connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD)
+            with trio.move_on_after(_REQUEST_TIMEOUT):
+                connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
                 try:
                     request = await _read_request(stream, connection)
                     status, page, redirected = self._judge(request)
@@ -221,7 +221,7 @@ async def _read_request(stream: trio.SocketStream, connection: h11.Connection) -
             return event
         if event is not h11.NEED_DATA:
             raise h11.RemoteProtocolError("expected a request")
-        connection.receive_data(await stream.receive_some(_HEAD))
+        connection.receive_data(await stream.receive_some(_MAX_HEAD_BYTES))
 
 
 async def _answer(stream: trio.SocketStream, connection: h11.Connection, status: int, page: str) -> None:

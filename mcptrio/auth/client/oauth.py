@@ -19,7 +19,15 @@ from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
 from mcptrio.auth.client.credentials import Binding, Credentials, Granted
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.client.grants import ATTEMPTS, USER_TIMEOUT, Grant, GrantMethod, GrantRequest, ServerState, text_tuple
+from mcptrio.auth.client.grants import (
+    MAX_STEP_UPS,
+    USER_TIMEOUT,
+    Grant,
+    GrantMethod,
+    GrantRequest,
+    ServerState,
+    text_tuple,
+)
 from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.auth.client.redirects import Redirect, Redirects
 from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
@@ -159,10 +167,10 @@ class UserGrant(Grant):
     async def obtain(self, request: GrantRequest) -> Granted:
         """Ask the person."""
         oauth, asked, now = self._oauth, self.server.asked, self._oauth.clock()
-        if len(asked) == ATTEMPTS and now - asked[0] < USER_TIMEOUT:
+        if len(asked) == MAX_STEP_UPS and now - asked[0] < USER_TIMEOUT:
             raise AuthorizationError(
                 f"{shown(self.server.url)} wants authorization again; "
-                f"it was asked for {ATTEMPTS} times within {USER_TIMEOUT:g} seconds"
+                f"it was asked for {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
             )
         place, prover = request.place, request.prover
         request = evolve(request, scopes=with_offline(request.scopes, place.server))

@@ -41,7 +41,7 @@ __all__ = ["IntrospectedTokens", "IntrospectionBounds"]
 _MAX_TOKEN_CHARS: Final = 16 * 1024
 _MAX_SUBJECT_CHARS: Final = 1024
 _KINDS: Final = frozenset({"bearer", "dpop", "access_token"})
-_ASK_AGAIN: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 """Seconds until the next question after the issuer could not be reached."""
 
 _log = logging.getLogger("mcptrio.auth")
@@ -193,12 +193,12 @@ class IntrospectedTokens:
         if not delivered or self._endpoint is None:
             # Nothing of the token has left, so it is the issuer. Any other failure may be the doing of this one token
             # (a firewall before the issuer that drops it), and says nothing of the next.
-            self._not_before = self._ticks() + _ASK_AGAIN
+            self._not_before = self._ticks() + _RETRY_SECONDS
         _log.error("tokens of %s cannot be verified: %s", shown(self.issuer), problem)
         raise self._unsure()
 
     def _unsure(self) -> Overloaded:
-        return Overloaded("tokens cannot be verified now", retry_after=_ASK_AGAIN)
+        return Overloaded("tokens cannot be verified now", retry_after=_RETRY_SECONDS)
 
     def _claims_of(self, token: str) -> Flow[Mapping[str, Any]]:
         server = ServerMetadata(issuer=self.issuer, introspection_endpoint=self._endpoint)

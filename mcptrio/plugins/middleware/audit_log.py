@@ -40,7 +40,7 @@ ORDER = -200
 """Outside of all others: what these refuse is a record too."""
 _MAX_ARGUMENT_BYTES = 4 * 1024
 """Bytes of arguments; of more only their size is kept."""
-_LARGEST = 64 * 1024
+_MAX_REDACTED_BYTES = 64 * 1024
 """Bytes of arguments that are looked through."""
 _MAX_TEXT_CHARS = 1024
 """Characters of whatever else a client has chosen: names, URIs, identifiers."""
@@ -163,7 +163,7 @@ class AuditLog:
         arguments, keep = request.arguments, self._config.arguments
         if arguments is None:
             return None, self._redactor.text
-        if (size := len(orjson.dumps(arguments, default=str))) > _LARGEST:
+        if (size := len(orjson.dumps(arguments, default=str))) > _MAX_REDACTED_BYTES:
             return None if keep == "none" else _left_out(size), None
         without, rid = self._redactor.arguments(arguments)
         if keep == "none":

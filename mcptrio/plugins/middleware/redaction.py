@@ -18,7 +18,7 @@ from typing import Any
 __all__ = ["REDACTED", "Redactor"]
 
 REDACTED = "[redacted]"
-_LEAST = 4
+_MIN_SECRET_CHARS = 4
 """Characters of a value that is looked for elsewhere; a shorter one would take half of a text along."""
 _BEGINNING = 8
 """Characters at the beginning of a value that give it away."""
@@ -116,5 +116,5 @@ def _collect(value: Any, found: set[str]) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _collect(item, found)
-    elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _LEAST:
+    elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
         found.add(text)

@@ -30,9 +30,9 @@ from .scopes import granted_scopes
 __all__ = ["Accepted", "accept_assertion", "issuer_of"]
 
 _SKEW: Final = 60.0
-_OLDEST: Final = 86_400.0
+_MAX_LIFETIME_SECONDS: Final = 86_400.0
 """Seconds that an assertion may live in all."""
-_REMEMBERED: Final = 50_000
+_MAX_REMEMBERED: Final = 50_000
 _SUBJECT: Final = 200
 
 
@@ -86,7 +86,7 @@ def accept_assertion(
     try:
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=types).claims
         here = {config.issuer} if is_jag else {config.issuer, config.addresses.url("token")}
-        check_claims(claims, audience=here, alone=is_jag, now=now, skew=_SKEW, within=_OLDEST)
+        check_claims(claims, audience=here, alone=is_jag, now=now, skew=_SKEW, within=_MAX_LIFETIME_SECONDS)
     except BadToken as error:
         raise _bad(str(error)) from None
     subject = claims.get("sub")
@@ -126,7 +126,7 @@ def _of_user(
     key = digest_of(f"{trusted.issuer} {id}")
     if ledger.get("jag", key) is not None:
         raise _bad("it was used before")
-    if ledger.count("jag") >= _REMEMBERED:
+    if ledger.count("jag") >= _MAX_REMEMBERED:
         raise too_often(_SKEW)
     ledger.put("jag", key, {}, until=float(claims["exp"]) + _SKEW)
     named = claims.get("resource")

@@ -33,13 +33,13 @@ from .refusals import Refusal, too_often
 __all__ = ["FetchedClient", "fetch_client", "is_document", "keep_client", "needs_fetch"]
 
 _MAX_URL_CHARS: Final = 1024
-_BYTES: Final = 16 * 1024
+_MAX_DOCUMENT_BYTES: Final = 16 * 1024
 """The draft suggests 5 KiB."""
-_SHORTEST: Final = 60.0
-_LIFETIME: Final = 3600.0
+_MIN_CACHE_SECONDS: Final = 60.0
+_DEFAULT_CACHE_SECONDS: Final = 3600.0
 """Seconds for which a document is kept whose headers say nothing."""
 _MAX_CACHE_SECONDS: Final = 86_400.0
-_FAILED: Final = 60.0
+_FAILURE_CACHE_SECONDS: Final = 60.0
 _MAX_DOCUMENTS: Final = 1000
 """Documents that are kept; past that the oldest go, and are fetched again."""
 _RATE: Final = Rate(kind="document", most=30, seconds=60)
@@ -105,7 +105,13 @@ def needs_fetch(ledger: Ledger, client_id: str, *, address: str | None, now: flo
 def keep_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal, now: float) -> None:
     """Remember what came of it."""
     if isinstance(fetched, Refusal):
-        ledger.put("document", client_id, {"problem": fetched.description}, until=now + _FAILED, most=_MAX_DOCUMENTS)
+        ledger.put(
+            "document",
+            client_id,
+            {"problem": fetched.description},
+            until=now + _FAILURE_CACHE_SECONDS,
+            most=_MAX_DOCUMENTS,
+        )
     else:
         ledger.put("document", client_id, fetched.client.record(), until=now + fetched.lifetime, most=_MAX_DOCUMENTS)
 
@@ -123,10 +129,10 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
     except RequestFailed:
         # Why is not told to whoever asked: it would say what can be reached from here.
         raise Refusal("invalid_client", f"client_id: the document cannot be fetched @ {shown(client_id)}") from None
-    if response.status != 200 or len(response.body) > _BYTES:
+    if response.status != 200 or len(response.body) > _MAX_DOCUMENT_BYTES:
         raise Refusal(
             "invalid_client",
-            f"client_id: expected status 200 and at most {_BYTES} bytes, got status {response.status} and"
+            f"client_id: expected status 200 and at most {_MAX_DOCUMENT_BYTES} bytes, got status {response.status} and"
             f" {len(response.body)} bytes @ {shown(client_id)}",
         )
     try:
@@ -164,10 +170,10 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
 def _lifetime(headers: Mapping[str, str]) -> float:
     control = {part.strip().lower() for part in headers.get("cache-control", "").split(",")}
     if control & {"no-store", "no-cache"}:
-        return _SHORTEST  # as long as one person takes to consent
+        return _MIN_CACHE_SECONDS  # as long as one person takes to consent
     ages = [part for part in control if re.fullmatch(r"max-age=\d{1,9}", part)]
     if not ages:
-        return _LIFETIME
+        return _DEFAULT_CACHE_SECONDS
     age = headers.get("age", "0")
     spent = float(age) if re.fullmatch(r"\d{1,9}", age) else 0.0
-    return min(_MAX_CACHE_SECONDS, max(_SHORTEST, float(ages[0].partition("=")[2]) - spent))
+    return min(_MAX_CACHE_SECONDS, max(_MIN_CACHE_SECONDS, float(ages[0].partition("=")[2]) - spent))

@@ -29,7 +29,7 @@ from .resources import resource_of
 __all__ = ["Code", "issue_code", "redeem_code"]
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-_REMEMBERED: Final = 3600.0
+_USED_CODE_SECONDS: Final = 3600.0
 """Seconds for which a used code is recognised."""
 _MAX_CODES_OF_USER: Final = 20
 """Codes of one user that wait to be taken."""
@@ -114,7 +114,7 @@ def redeem_code(
         raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
     code = Code(**{**record, "scopes": tuple(record["scopes"])})
     ledger.delete("code", digest)
-    ledger.put("spent", digest, {"grant": code.grant}, until=now + _REMEMBERED, group=code.subject, most=1000)
+    ledger.put("spent", digest, {"grant": code.grant}, until=now + _USED_CODE_SECONDS, group=code.subject, most=1000)
     if code.client_id != client.id:
         raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
     # OAuth 2.1 has no redirect URI here any more; where there is one, it is the one of the request.

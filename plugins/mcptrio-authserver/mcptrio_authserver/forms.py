@@ -20,8 +20,8 @@ __all__ = ["MAX_BODY_BYTES", "body_of_request", "read_form", "read_json", "read_
 
 MAX_BODY_BYTES: Final = 64 * 1024
 """Of a body."""
-_QUERY: Final = 16 * 1024
-_FIELDS: Final = 50
+_MAX_QUERY_BYTES: Final = 16 * 1024
+_MAX_FIELDS: Final = 50
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -38,8 +38,8 @@ def read_query(query: bytes) -> Mapping[str, str]:
     Raises:
         Refusal: it is too long, or a parameter comes twice.
     """
-    if len(query) > _QUERY:
-        raise Refusal("invalid_request", f"expected a query of at most {_QUERY} bytes, got {len(query)}")
+    if len(query) > _MAX_QUERY_BYTES:
+        raise Refusal("invalid_request", f"expected a query of at most {_MAX_QUERY_BYTES} bytes, got {len(query)}")
     return _read(query)
 
 
@@ -72,9 +72,9 @@ def read_json(body: bytes, content_type: str | None) -> Mapping[str, Any]:
 def _read(text: bytes) -> Mapping[str, str]:
     try:
         # A name without a value is one that was left out.
-        pairs = parse_qsl(text.decode("utf-8"), max_num_fields=_FIELDS, errors="strict")
+        pairs = parse_qsl(text.decode("utf-8"), max_num_fields=_MAX_FIELDS, errors="strict")
     except ValueError:
-        raise Refusal("invalid_request", f"expected at most {_FIELDS} parameters of UTF-8 text") from None
+        raise Refusal("invalid_request", f"expected at most {_MAX_FIELDS} parameters of UTF-8 text") from None
     read: dict[str, str] = {}
     for name, value in pairs:
         if name in read:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 _OUT: Final = 8
 _METADATA_CACHE_SECONDS: Final = 3600.0
 """Seconds for which the metadata of the provider and of issuers is kept."""
-_AGAIN: Final = 10.0
+_RETRY_SECONDS: Final = 10.0
 """Seconds after which it is asked for again that could not be had, however many want it."""
 
 
@@ -142,7 +142,7 @@ class Outside:
                 found = await self._drive(find_provider(settings), named=True)
                 self._provider = (self._clock() + _METADATA_CACHE_SECONDS, found)
             except Refusal as refusal:
-                self._provider = (self._clock() + _AGAIN, refusal)
+                self._provider = (self._clock() + _RETRY_SECONDS, refusal)
         provider = self._provider[1]
         if isinstance(provider, Refusal):
             raise provider
@@ -170,7 +170,7 @@ class Outside:
                     now + _METADATA_CACHE_SECONDS,
                 )
             except Refusal as refusal:
-                known, until = {"problem": refusal.description}, now + _AGAIN
+                known, until = {"problem": refusal.description}, now + _RETRY_SECONDS
             value = known
             await self._store.transact(lambda ledger: ledger.put("keys-of", issuer, value, until=until))
         if "problem" in known:

@@ -23,8 +23,8 @@ from .refusals import Refusal
 
 __all__ = ["fetch_keys", "keep_keys", "kept_keys", "needs_keys", "where_keys_are"]
 
-_LIFETIME: Final = 3600.0
-_AGAIN: Final = 60.0
+_CACHE_SECONDS: Final = 3600.0
+_REFRESH_INTERVAL: Final = 60.0
 _MAX_KEY_SETS: Final = 1000
 
 
@@ -70,16 +70,16 @@ def needs_keys(ledger: Ledger, url: str, token: str, now: float) -> bool:
         header = peek(token).header
     except BadToken:
         return False
-    return not KeySet.read(record["keys"]).candidates(header) and now - float(record["then"]) > _AGAIN
+    return not KeySet.read(record["keys"]).candidates(header) and now - float(record["then"]) > _REFRESH_INTERVAL
 
 
 def keep_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -> None:
     """Remember what came of it. Where nothing came, the keys that are there stay good as long as they were."""
     value: dict[str, Any]
     if isinstance(fetched, KeySet):
-        value = {"keys": fetched.document, "then": now, "until": now + _LIFETIME}
+        value = {"keys": fetched.document, "then": now, "until": now + _CACHE_SECONDS}
     else:
-        before: Mapping[str, Any] = ledger.get("keys", url) or {"keys": {"keys": []}, "until": now + _AGAIN}
+        before: Mapping[str, Any] = ledger.get("keys", url) or {"keys": {"keys": []}, "until": now + _REFRESH_INTERVAL}
         value = {**before, "then": now}
     ledger.put("keys", url, value, until=float(value["until"]), most=_MAX_KEY_SETS)
 

@@ -37,15 +37,15 @@ T = TypeVar("T")
 _APPLICATION: Final = 0x6D617574
 """The application id in the header of our files: ``maut``."""
 _SCHEMA: Final = 1
-_BUSY: Final = 5.0
+_LOCK_TIMEOUT: Final = 5.0
 """Seconds to wait for another process that writes."""
 _PAGE: Final = 4096
-_BYTES: Final = 512 * 1024 * 1024
+_MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 """What the file may grow to; the bounds of each kind end long before that."""
-_WAITING: Final = 200
+_MAX_WAITING: Final = 200
 """Transactions that may wait for their turn; more are refused."""
 _CLOSE_TIMEOUT: Final = 5.0
-_SWEPT: Final = 5000
+_MAX_EXPIRED_ROWS: Final = 5000
 """Records in one sweep, so that nobody waits for it."""
 
 _TABLES: Final = (
@@ -77,8 +77,8 @@ class SQLiteStore:
         Raises:
             StoreFailed: it was not done, or too many wait already.
         """
-        if self._alone.statistics().tasks_waiting >= _WAITING:
-            raise StoreFailed(f"{self._path}: {_WAITING} transactions are waiting already")
+        if self._alone.statistics().tasks_waiting >= _MAX_WAITING:
+            raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are waiting already")
         return await trio.to_thread.run_sync(self._transact, work, limiter=self._alone)
 
     async def sweep(self) -> int:
@@ -113,7 +113,7 @@ class SQLiteStore:
         try:
             return self._connection.execute(
                 "DELETE FROM records WHERE id IN (SELECT id FROM records WHERE until <= ? LIMIT ?)",
-                (self._clock(), _SWEPT),
+                (self._clock(), _MAX_EXPIRED_ROWS),
             ).rowcount
         except sqlite3.Error as error:
             raise store_failed(self._path, error) from error
@@ -203,7 +203,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(path)
-        connection = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     except (OSError, sqlite3.Error) as error:
         raise store_failed(path, error) from error
     opened = False
@@ -213,13 +213,13 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute("BEGIN")
         _is_ours(connection, path)
         connection.execute("ROLLBACK")
-        mode = run_pragma(connection, "PRAGMA journal_mode=WAL", _BUSY)
+        mode = run_pragma(connection, "PRAGMA journal_mode=WAL", _LOCK_TIMEOUT)
         if mode != "wal":
             raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
         # A code that was used must not be good again after a power cut.
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("PRAGMA secure_delete=ON")
-        connection.execute(f"PRAGMA max_page_count={_BYTES // _PAGE}")
+        connection.execute(f"PRAGMA max_page_count={_MAX_FILE_BYTES // _PAGE}")
         connection.execute("BEGIN IMMEDIATE")
         if not _is_ours(connection, path):
             for statement in _TABLES:

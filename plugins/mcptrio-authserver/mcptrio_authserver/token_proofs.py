@@ -23,7 +23,7 @@ from .refusals import Refusal, too_often
 __all__ = ["current_nonce", "dpop_key_of"]
 
 _ROTATE: Final = 300.0
-_FOREVER: Final = 1e12
+_NEVER_EXPIRES: Final = 1e12
 _PROOFS: Final = 100_000
 _PER_KEY: Final = 1000
 
@@ -63,7 +63,7 @@ def _nonces(ledger: Ledger, now: float) -> Nonces:
     record = ledger.get("secret", "nonces")
     if record is None:
         record = {"key": secrets.token_hex(32)}
-        ledger.put("secret", "nonces", record, until=_FOREVER)
+        ledger.put("secret", "nonces", record, until=_NEVER_EXPIRES)
     return Nonces(rotate=_ROTATE, clock=lambda: now, key=bytes.fromhex(record["key"]))
 
 

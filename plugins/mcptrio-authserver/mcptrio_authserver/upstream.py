@@ -40,14 +40,14 @@ from .upstream_tokens import UpstreamTokens
 
 __all__ = ["Errand", "Provider", "UpstreamEnded", "begin_errand", "end_errand", "exchange", "find_provider", "renew"]
 
-_LASTS: Final = 600.0
+_LOGIN_SECONDS: Final = 600.0
 _MAX_LOGINS: Final = 5000
 _SKEW: Final = 60.0
 _SHORT: Final = 300.0
 """Seconds that an access token lives whose provider does not say."""
 _LONG: Final = 365 * 86_400.0
-_RATE: Final = Rate(kind="errand", most=60, seconds=_LASTS)
-_SUBJECT: Final = 255
+_RATE: Final = Rate(kind="errand", most=60, seconds=_LOGIN_SECONDS)
+_MAX_SUBJECT_CHARS: Final = 255
 
 
 class UpstreamEnded(Refusal):
@@ -144,7 +144,7 @@ def begin_errand(
         raise too_often(wait)
     state, verifier = new_opaque(), new_opaque()
     errand = Errand(browser=digest_of(browser), query=query, scopes=scopes, nonce=new_opaque(), verifier=verifier)
-    ledger.put("errand", digest_of(state), asdict(errand), until=now + _LASTS, most=_MAX_LOGINS)
+    ledger.put("errand", digest_of(state), asdict(errand), until=now + _LOGIN_SECONDS, most=_MAX_LOGINS)
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     parameters = {
         "response_type": "code",
@@ -299,7 +299,7 @@ def _subject(
     elif not is_number(expires := claims.get("exp")) or expires <= now - _SKEW:
         problem = "exp: it has expired"
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT or not subject.isprintable():
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or not subject.isprintable():
         problem = problem or "sub: expected a printable text"
     if problem is not None:
         raise Refusal("access_denied", f"the identity provider's id_token: {problem}")

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["User", "check_name", "check_password", "hash_password", "read_users", "write_users"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
-_BYTES: Final = 1024 * 1024
-_SHORTEST: Final = 8
+_MAX_FILE_BYTES: Final = 1024 * 1024
+_MIN_PASSWORD_CHARS: Final = 8
 _MAX_PASSWORD_CHARS: Final = 1024
 """Characters of a password; hashing more is a way to keep a server busy."""
 
@@ -58,7 +58,7 @@ def read_users(path: Path) -> Mapping[str, User]:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            content = file.read(_BYTES + 1)
+            content = file.read(_MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -67,8 +67,8 @@ def read_users(path: Path) -> Mapping[str, User]:
         raise ConfigError(
             f"{path}: expected a file that only its owner may open (mode 600), got {stat.S_IMODE(mode):o}"
         )
-    if len(content) > _BYTES:
-        raise ConfigError(f"{path}: expected at most {_BYTES} bytes")
+    if len(content) > _MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: expected at most {_MAX_FILE_BYTES} bytes")
     users: dict[str, User] = {}
     for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -120,8 +120,10 @@ def hash_password(password: str) -> str:
     Raises:
         ValueError: it is too short or too long.
     """
-    if not _SHORTEST <= len(password) <= _MAX_PASSWORD_CHARS:
-        raise ValueError(f"expected a password of {_SHORTEST} to {_MAX_PASSWORD_CHARS} characters, got {len(password)}")
+    if not _MIN_PASSWORD_CHARS <= len(password) <= _MAX_PASSWORD_CHARS:
+        raise ValueError(
+            f"expected a password of {_MIN_PASSWORD_CHARS} to {_MAX_PASSWORD_CHARS} characters, got {len(password)}"
+        )
     return _hasher().hash(password)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["make_app"]
 
-_SECONDS: Final = 20.0
+_REQUEST_TIMEOUT: Final = 20.0
 """For a body to arrive, and for a response to leave."""
 _OPEN: Final = ("token", "register", "revoke", "jwks")
 """Endpoints that pages of other origins may use; clients run in browsers too."""
@@ -52,7 +52,10 @@ def make_app(service: Service) -> QuartTrio:
     addresses = service.config.addresses
     app = QuartTrio("mcptrio_authserver", static_folder=None)
     app.config.update(
-        MAX_CONTENT_LENGTH=MAX_BODY_BYTES, BODY_TIMEOUT=_SECONDS, RESPONSE_TIMEOUT=_SECONDS, PROPAGATE_EXCEPTIONS=False
+        MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
+        BODY_TIMEOUT=_REQUEST_TIMEOUT,
+        RESPONSE_TIMEOUT=_REQUEST_TIMEOUT,
+        PROPAGATE_EXCEPTIONS=False,
     )
     app.jinja_env.globals.update(server=service.config.name, style=STYLE)
     clients, pages = ClientHandlers(service), PageHandlers(service)

@@ -28,7 +28,7 @@ __all__ = ["MAX_ROBOTS_BYTES", "Robots"]
 MAX_ROBOTS_BYTES = 500 * 1024
 """What is read of a robots.txt (RFC 9309, 2.5); what comes later is not there."""
 
-_CAPACITY = 4 * 1024 * 1024
+_CACHE_BYTES = 4 * 1024 * 1024
 """Bytes of robots.txt that are remembered; parsed they take about ten times as much."""
 _ENTRY_WEIGHT = 2048
 _FAILURE_SECONDS = 30.0
@@ -49,7 +49,7 @@ class Robots:
     def __init__(self, fetch: Callable[[str], Awaitable[Page]], *, token: str, max_age: float) -> None:
         self._fetch = fetch
         self._token = token.lower()
-        self._known: Shelf[str, _Answer] = Shelf(_CAPACITY, max_age)
+        self._known: Shelf[str, _Answer] = Shelf(_CACHE_BYTES, max_age)
         self._asking: dict[str, _Turn] = {}
 
     async def check(self, url: httpx2.URL) -> None:

@@ -34,7 +34,7 @@ TEMPLATE = "fetch://{+url}"
 _AS_IT_IS = ":/?#[]@!$&'()*+,;=~"
 """What ``{+url}`` leaves as it is (RFC 6570, 3.2.3)."""
 
-_LARGEST = 2**53 - 1
+_MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
 _CURSOR = 15
@@ -82,7 +82,7 @@ class Fetch:
             int,
             Meta(
                 ge=0,
-                le=_LARGEST,
+                le=_MAX_SAFE_INTEGER,
                 description="On return output starting at this character index, useful if a previous fetch was "
                 "truncated and more context is required.",
             ),

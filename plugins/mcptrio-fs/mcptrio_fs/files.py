@@ -44,17 +44,17 @@ MAX_PATHS = 200
 _MAX_ERROR_CHARS = 2000
 _MAX_LINE_CHARS = 100
 """Characters of what is said of a file that is not read, beside its path."""
-_LARGEST = 2**53 - 1
+_MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
 _Path = Annotated[str, "A path in an allowed directory; a relative one is taken from the first allowed directory."]
-_Head = Annotated[Annotated[int, Meta(ge=0, le=_LARGEST)] | None, "Return only the first N lines."]
-_Tail = Annotated[Annotated[int, Meta(ge=0, le=_LARGEST)] | None, "Return only the last N lines."]
-_ByteOffset = Annotated[int, Meta(ge=0, le=_LARGEST, description="Begin at this byte of the file.")]
+_Head = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the first N lines."]
+_Tail = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the last N lines."]
+_ByteOffset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Begin at this byte of the file.")]
 # Four is the longest character of UTF-8; with less, a page could stand still.
-_ByteLimit = Annotated[Annotated[int, Meta(ge=4, le=_LARGEST)] | None, "Return at most this many bytes."]
-_Offset = Annotated[int, Meta(ge=0, le=_LARGEST, description="Leave out this many entries at the beginning.")]
-_Limit = Annotated[Annotated[int, Meta(ge=1, le=_LARGEST)] | None, "Return at most this many entries."]
+_ByteLimit = Annotated[Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many bytes."]
+_Offset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Leave out this many entries at the beginning.")]
+_Limit = Annotated[Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many entries."]
 _Exclude = Annotated[list[str], Meta(max_length=100, description="Glob patterns of what to leave out.")]
 
 
@@ -200,7 +200,7 @@ class Files:
         ctx: Context,
         path: _Path,
         excludePatterns: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        maxDepth: Annotated[Annotated[int, Meta(ge=1, le=_LARGEST)] | None, "Levels to go down."] = None,
+        maxDepth: Annotated[Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Levels to go down."] = None,
         limit: _Limit = None,
     ) -> CallToolResult:
         """Show a directory with everything in it as JSON: each entry has name, type (file or directory) and, for a
@@ -219,7 +219,7 @@ class Files:
                 start=start,
                 excluded=excluded,
                 limit=bound,
-                max_depth=maxDepth or _LARGEST,
+                max_depth=maxDepth or _MAX_SAFE_INTEGER,
                 max_visited=config.max_visited,
             )
             while await self.access.run(sandbox, path, partial(tree.advance, SLICE, check_cancelled)):

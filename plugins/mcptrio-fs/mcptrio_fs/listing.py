@@ -21,8 +21,8 @@ from .reading import Checkpoint
 from .sandbox import Sandbox
 
 __all__ = [
-    "EVERY",
-    "MAX_DIRECTORY",
+    "ENTRIES_PER_CHECK",
+    "MAX_DIRECTORY_ENTRIES",
     "Entry",
     "Listing",
     "format_size",
@@ -32,10 +32,10 @@ __all__ = [
     "scan_start",
 ]
 
-MAX_DIRECTORY = 500_000
+MAX_DIRECTORY_ENTRIES = 500_000
 """Entries of one directory that are held in memory, about 100 bytes each; a larger one is refused."""
 
-EVERY = 256
+ENTRIES_PER_CHECK = 256
 """Entries between two looks at whether somebody still waits."""
 
 
@@ -74,7 +74,7 @@ def list_entries(
     """A page of the entries of a directory, in order of name, or of size with the largest first.
 
     Raises:
-        ToolError: there is no directory, or it holds more than ``MAX_DIRECTORY`` entries.
+        ToolError: there is no directory, or it holds more than ``MAX_DIRECTORY_ENTRIES`` entries.
     """
     entries, _ = scan_start(sandbox, path, sizes=sizes, checkpoint=checkpoint)
     if largest_first:
@@ -131,10 +131,12 @@ def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: 
     found: list[Entry] = []
     with os.scandir(descriptor) as entries:
         for number, entry in enumerate(entries, 1):
-            if number % EVERY == 0:
+            if number % ENTRIES_PER_CHECK == 0:
                 checkpoint()
-            if number > MAX_DIRECTORY:
-                raise ToolError(f"expected a directory of at most {MAX_DIRECTORY} entries: {printable(path)} has more")
+            if number > MAX_DIRECTORY_ENTRIES:
+                raise ToolError(
+                    f"expected a directory of at most {MAX_DIRECTORY_ENTRIES} entries: {printable(path)} has more"
+                )
             if sandbox.is_denied([entry.name]):
                 continue
             is_directory = entry.is_dir(follow_symlinks=False)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field
 
 from .errors import AccessDenied, printable
-from .listing import EVERY, Entry, list_below, scan_start
+from .listing import ENTRIES_PER_CHECK, Entry, list_below, scan_start
 from .patterns import Pattern
 from .reading import Checkpoint
 from .sandbox import Sandbox
@@ -73,7 +73,7 @@ class Search:
             above, entries = self._stack[-1]
             for entry in entries:
                 self.visited += 1
-                if self.visited % EVERY == 0:
+                if self.visited % ENTRIES_PER_CHECK == 0:
                     checkpoint()
                 parts = (*above, entry.name)
                 deeper = self._look_at(parts, entry, checkpoint)
@@ -83,7 +83,7 @@ class Search:
                 if deeper is not None:
                     self._stack.append((parts, deeper))
                     break
-                if self.visited % EVERY == 0 and time.monotonic() > until:
+                if self.visited % ENTRIES_PER_CHECK == 0 and time.monotonic() > until:
                     return True
             else:
                 self._stack.pop()

@@ -17,7 +17,7 @@ from typing import Any
 from attrs import define, field
 
 from .errors import printable
-from .listing import EVERY, Entry, list_below, scan_start
+from .listing import ENTRIES_PER_CHECK, Entry, list_below, scan_start
 from .patterns import Pattern
 from .reading import Checkpoint
 from .sandbox import Sandbox
@@ -84,7 +84,7 @@ class Tree:
     def _add(self, parts: tuple[str, ...], node: dict[str, Any], entries: list[Entry], checkpoint: Checkpoint) -> None:
         for entry in entries:
             self.visited += 1
-            if self.visited % EVERY == 0:
+            if self.visited % ENTRIES_PER_CHECK == 0:
                 checkpoint()
             below = (*parts, entry.name)
             if any(_excludes(pattern, below) for pattern in self.excluded):

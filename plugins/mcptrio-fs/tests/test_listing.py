@@ -154,7 +154,7 @@ class TestListing:
     def test_a_directory_beyond_the_bound_is_refused(
         self, sandbox: Sandbox, inside: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("mcptrio_fs.listing.MAX_DIRECTORY", 2)
+        monkeypatch.setattr("mcptrio_fs.listing.MAX_DIRECTORY_ENTRIES", 2)
         (inside / "d").mkdir()
         for name in ("a", "b", "c"):
             (inside / "d" / name).touch()

@@ -15,7 +15,7 @@ from mcptrio_fs.access import Access, uri_of
 from mcptrio_fs.changes import Changes
 from mcptrio_fs.config import Config
 from mcptrio_fs.files import Files
-from mcptrio_fs.listing import EVERY
+from mcptrio_fs.listing import ENTRIES_PER_CHECK
 from mcptrio_fs.resources import FileResources
 from mcptrio_fs.results import MEDIA, TEXT
 from mcptrio_fs.search import Search
@@ -288,7 +288,7 @@ class TestSearching:
 
         assert scope.cancelled_caught
         assert len(visited) == 1
-        assert visited[0] <= EVERY
+        assert visited[0] <= ENTRIES_PER_CHECK
 
     async def test_a_bad_pattern_or_start_is_an_error(self, files: Files, call: Call, outside: Path) -> None:
         with pytest.raises(ToolError, match="expected a glob"):

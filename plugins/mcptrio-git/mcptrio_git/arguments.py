@@ -21,7 +21,7 @@ from mcptrio.errors import ToolError
 from .text import printable
 
 __all__ = [
-    "LARGEST",
+    "MAX_SAFE_INTEGER",
     "Cursor",
     "Limit",
     "MaxBytes",
@@ -36,7 +36,7 @@ __all__ = [
     "offset_of",
 ]
 
-LARGEST = 2**53 - 1
+MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
 DEFAULT_BYTES = 64 * 1024
@@ -51,14 +51,17 @@ RepoPath = Annotated[
     ),
 ]
 StartIndex = Annotated[
-    int, Meta(ge=0, le=LARGEST, description="Begin at this byte of the output: the next_index of the answer before.")
+    int,
+    Meta(
+        ge=0, le=MAX_SAFE_INTEGER, description="Begin at this byte of the output: the next_index of the answer before."
+    ),
 ]
 MaxBytes = Annotated[
-    Annotated[int, Meta(ge=100, le=LARGEST)] | None,
+    Annotated[int, Meta(ge=100, le=MAX_SAFE_INTEGER)] | None,
     "At most this many bytes of output; 65536 unless told, and never more than the server allows.",
 ]
 Limit = Annotated[
-    Annotated[int, Meta(ge=1, le=LARGEST)] | None,
+    Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)] | None,
     "At most this many entries; 100 unless told, and never more than the server allows.",
 ]
 Cursor = Annotated[

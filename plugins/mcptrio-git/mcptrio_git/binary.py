@@ -14,9 +14,9 @@ from attrs import frozen
 
 from mcptrio.errors import ToolError
 
-__all__ = ["OLDEST", "Binary", "find_git", "read_version"]
+__all__ = ["MIN_VERSION", "Binary", "find_git", "read_version"]
 
-OLDEST = (2, 36)
+MIN_VERSION = (2, 36)
 """The first with ``git worktree list -z``; those before lack fixes of what a foreign repository may do besides."""
 
 _VERSION = r"git version (\d+)\.(\d+)"
@@ -50,7 +50,7 @@ def read_version(output: str) -> tuple[int, int]:
     """
     found = re.match(_VERSION, output)
     version = (int(found[1]), int(found[2])) if found else None
-    if version is None or version < OLDEST:
-        needed = ".".join(map(str, OLDEST))
+    if version is None or version < MIN_VERSION:
+        needed = ".".join(map(str, MIN_VERSION))
         raise ToolError(f"expected git {needed} or newer, got {output.strip()[:100]!r}; set git in [plugins.git]")
     return version

@@ -39,7 +39,7 @@ MESSAGES = 16 * 1024
 
 _CHUNK = 64 * 1024
 _TICK = 1.0
-_LINGER = 1.0
+_PIPE_CLOSE_TIMEOUT = 1.0
 """Seconds that a pipe may stay open after the command has ended; what still holds it is a child it has left behind."""
 
 
@@ -120,7 +120,7 @@ async def run(command: Command, listener: Listener) -> Output:
             nursery.start_soon(_wait, process, stopped)
             await stopped.wait()
             if not collected.cut:
-                with trio.move_on_after(_LINGER):
+                with trio.move_on_after(_PIPE_CLOSE_TIMEOUT):
                     await readers.done.wait()
             nursery.cancel_scope.cancel()
     finally:

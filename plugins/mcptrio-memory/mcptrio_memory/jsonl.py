@@ -41,7 +41,7 @@ BATCH: Final = 500
 """Lines in one transaction: other processes wait for less than a second."""
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """Bytes in one line of a file."""
-_PROBLEMS: Final = 50
+_MAX_PROBLEMS: Final = 50
 
 Line: TypeAlias = tuple[int, bytes]
 """A line and its number, from 1."""
@@ -137,7 +137,7 @@ def add_up(one: Imported, other: Imported) -> Imported:
         observations_added=one.observations_added + other.observations_added,
         relations_created=one.relations_created + other.relations_created,
         skipped=one.skipped + other.skipped,
-        problems=[*one.problems, *other.problems][:_PROBLEMS],
+        problems=[*one.problems, *other.problems][:_MAX_PROBLEMS],
     )
 
 
@@ -225,4 +225,4 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 
 def _with_problem(done: Imported, problem: Problem) -> Imported:
-    return replace(done, skipped=done.skipped + 1, problems=[*done.problems, problem][:_PROBLEMS])
+    return replace(done, skipped=done.skipped + 1, problems=[*done.problems, problem][:_MAX_PROBLEMS])

@@ -28,11 +28,13 @@ __all__ = ["Answer", "result_of"]
 
 _ERROR_TEXT = 4000
 """Characters of a refusal's body that a model reads."""
-_TOLD = frozenset({"location", "link", "retry-after", "content-range", "x-total-count", "deprecation", "sunset"})
+_REPORTED_HEADERS = frozenset(
+    {"location", "link", "retry-after", "content-range", "x-total-count", "deprecation", "sunset"}
+)
 """Headers that are told even if the document does not speak of them."""
-_NEVER_TOLD = frozenset({"set-cookie", "authorization", "proxy-authenticate", "www-authenticate"})
+_NEVER_REPORTED_HEADERS = frozenset({"set-cookie", "authorization", "proxy-authenticate", "www-authenticate"})
 _MAX_HEADERS = 30
-_DEEPEST = 48
+_MAX_DEPTH = 48
 """Levels of an answer. A whole message may have 64 by default, and one that has more is dropped by who gets it."""
 _TEXTUAL = re.compile(
     r"text/.*|application/(?:.*\+)?(?:xml|yaml|x-yaml|javascript|ecmascript|graphql|x-ndjson|ndjson|jsonl|sql|toml"
@@ -165,8 +167,8 @@ def _note(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> s
     told: list[str] = []
     for name, value in answer.headers:
         key = name.lower()
-        is_told = key in _TOLD or key in operation.headers or operation.method == "HEAD"
-        if is_told and key not in _NEVER_TOLD and len(told) < _MAX_HEADERS:
+        is_told = key in _REPORTED_HEADERS or key in operation.headers or operation.method == "HEAD"
+        if is_told and key not in _NEVER_REPORTED_HEADERS and len(told) < _MAX_HEADERS:
             told.append(f"{name}: {shorten(hide(value), 1000)}")
     if answer.status == 200 and not told:
         return None
@@ -210,10 +212,10 @@ def _parsed(text: str) -> Any:
 
 def _is_deep(value: Any, text: str) -> bool:
     """Whether a JSON value is nested deeper than a message may be; as a text it is not nested at all."""
-    if text.count("[") + text.count("{") <= _DEEPEST:
+    if text.count("[") + text.count("{") <= _MAX_DEPTH:
         return False
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         level = [
             item
             for each in level

@@ -31,7 +31,7 @@ from .requests import Draft, draft_request
 
 __all__ = ["Caller"]
 
-_AGAIN = frozenset({429, 502, 503, 504})
+_RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 _ERROR_BYTES = 64 * 1024
 _TOKEN_BYTES = 64 * 1024
 _FIRST_PAUSE = 0.25
@@ -116,7 +116,7 @@ class Caller:
             answer = await self._exchange(ctx, operation, draft, marks)
         except Unreached as error:
             return _Later(None, seconds, error)
-        if answer.status not in _AGAIN:
+        if answer.status not in _RETRIED_STATUSES:
             return answer
         told = answer.header("retry-after") or ""
         if told.isascii() and told.isdigit():

@@ -34,7 +34,7 @@ _EARLY = 30.0
 """Seconds before its end in which a token is not used any more."""
 _LIFETIME = 300.0
 """Seconds for which a token is used whose end is not told."""
-_SHORTEST = 4
+_MIN_SECRET_CHARS = 4
 """Characters of a secret that is looked for in texts; a shorter one would take half of the text with it."""
 _HIDDEN = "[secret]"
 _MAX_TOKENS = 60
@@ -179,6 +179,6 @@ def _client(credential: Credential) -> str:
 
 def _forms(secret: str) -> set[str]:
     """How a secret may look in a text: as it is, in a URL, in a form, in JSON that is not read as such."""
-    if len(secret) < _SHORTEST:
+    if len(secret) < _MIN_SECRET_CHARS:
         return set()
     return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}

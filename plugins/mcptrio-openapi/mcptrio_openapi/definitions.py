@@ -19,7 +19,7 @@ from .names import Names
 __all__ = ["Definitions"]
 
 _PREFIX = "#/$defs/"
-_DEEPEST = 30
+_MAX_DEPTH = 30
 """Levels of JSON below which nothing more is put in place; the validator's own bound is 64."""
 
 
@@ -83,7 +83,7 @@ class Definitions:
                 else self._place(value, single, used, depth + 1, is_map=not is_map and key in MAPS)
                 for key, value in node.items()
             }
-        if name not in single or depth > _DEEPEST:
+        if name not in single or depth > _MAX_DEPTH:
             used.add(name)
             return node
         target: dict[str, Any] = self._place(self._schemas[name], single, used, depth)

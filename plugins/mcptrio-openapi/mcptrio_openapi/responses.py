@@ -27,7 +27,7 @@ _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9!#$&^_.+*-]{1,100}/[A-Za-z0-9!#$&^_.+*-]{1,100}(?:; ?[A-Za-z0-9_-]+=[A-Za-z0-9_.-]+)?"
 )
 _JSON = ("application/json", "application/*", "*/*")
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 
 def read_answers(document: Document, place: Place) -> list[Described]:
@@ -70,7 +70,7 @@ def output_schema_of(
 
 def _is_object(document: Document, schema: Any, pointer: str, depth: int = 0) -> bool:
     schema, pointer = document.follow(schema, pointer)
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return False
     given = schema.get("type", "object" if "properties" in schema else None)
     if given is not None:

@@ -40,7 +40,7 @@ from .problems import Misfit, Problem, join, name_kind, shorten
 
 __all__ = ["Schemas"]
 
-_DEEPEST = 24
+_MAX_DEPTH = 24
 _MAX_SUBSCHEMAS = 1500
 _SAMPLE_BYTES = 300
 _ENUM_BYTES = 16_000
@@ -91,8 +91,8 @@ class Schemas:
         self._count += 1
         if self._count > _MAX_SUBSCHEMAS:
             raise Misfit(pointer, f"expected at most {_MAX_SUBSCHEMAS} subschemas for one operation, got more")
-        if depth > _DEEPEST:
-            raise Misfit(pointer, f"expected at most {_DEEPEST} levels of nesting, got more")
+        if depth > _MAX_DEPTH:
+            raise Misfit(pointer, f"expected at most {_MAX_DEPTH} levels of nesting, got more")
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
         if not isinstance(schema, Mapping):

@@ -37,7 +37,7 @@ STYLES: Mapping[str, tuple[Style, ...]] = {
 _RESERVED = ":/?@!$'()*,;="
 """With ``allowReserved``; ``[ ] #`` are not valid in a query, ``& +`` separate and mean a space."""
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
-_DEEPEST = 8
+_MAX_DEPTH = 8
 
 
 def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
@@ -158,8 +158,8 @@ def _joined(parts: list[tuple[str, str]], delimiter: str, value: Any, *, explode
 
 
 def _deep(name: str, value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if len(steps) > _DEEPEST:
-        raise ToolError(f"expected at most {_DEEPEST} levels @ $.{name}, got more")
+    if len(steps) > _MAX_DEPTH:
+        raise ToolError(f"expected at most {_MAX_DEPTH} levels @ $.{name}, got more")
     if isinstance(value, Mapping):
         for field, item in value.items():
             yield from _deep(name, item, (*steps, field))

@@ -22,7 +22,7 @@ from attrs import define, field
 
 __all__ = ["YAMLError", "read_yaml"]
 
-_DEEPEST = 200
+_MAX_DEPTH = 200
 _MAX_VALUES = 5_000_000
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?")
@@ -102,8 +102,8 @@ def _build(yaml: Any, events: Any) -> Any:
         if not stack:
             root = value
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            if len(stack) >= _DEEPEST:
-                raise _at(event, f"expected at most {_DEEPEST} levels of nesting, got more")
+            if len(stack) >= _MAX_DEPTH:
+                raise _at(event, f"expected at most {_MAX_DEPTH} levels of nesting, got more")
             stack.append(_Open(value))
     return None if root is _MISSING else root
 

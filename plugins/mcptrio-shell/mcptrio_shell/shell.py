@@ -41,7 +41,7 @@ __all__ = ["LOG", "Shell"]
 
 LOG = "process://{id}/log{?stream,start}"
 
-_LARGEST = 2**53 - 1
+_MAX_SAFE_INTEGER = 2**53 - 1
 _LIST = 100
 """Entries in one list."""
 _MAX_WAIT_SECONDS = 30.0
@@ -151,9 +151,11 @@ class Shell:
         id: _Id,
         stream: Annotated[_Name, "Which output."] = "stdout",
         start: Annotated[
-            Annotated[int, Meta(ge=0, le=_LARGEST)] | None, "Begin at this byte; without it, the end is shown."
+            Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Begin at this byte; without it, the end is shown."
         ] = None,
-        max_bytes: Annotated[Annotated[int, Meta(ge=4, le=_LARGEST)] | None, "Return at most this many bytes."] = None,
+        max_bytes: Annotated[
+            Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many bytes."
+        ] = None,
         wait: Annotated[
             float,
             Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output beyond start, or for the end."),

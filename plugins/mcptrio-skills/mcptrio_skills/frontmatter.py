@@ -29,7 +29,7 @@ MAX_DEPTH = 32
 
 _BLOCK = re.compile(rb"\A(?:\xef\xbb\xbf)?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
-_LARGEST = 2**53 - 1
+_MAX_SAFE_INTEGER = 2**53 - 1
 _DESCRIPTION = 1024
 _COMPATIBILITY = 500
 
@@ -166,7 +166,7 @@ def _integer(text: str) -> int:
         value = int(text[2:], 8 if text[1] == "o" else 16)
     else:
         value = int(text)
-    if abs(value) > _LARGEST:
+    if abs(value) > _MAX_SAFE_INTEGER:
         raise ValueError(f"expected an integer within 2^53, or quotes, got {text[:40]}")
     return value
 

@@ -26,7 +26,7 @@ from .reading import DatabaseName, Limit, Params, Query, Reading, told
 
 __all__ = ["Changing"]
 
-_TOLD: Final = 100
+_MAX_NOTIFIED_TABLES: Final = 100
 """Tables whose subscribers are told of one statement."""
 
 DryRun = Annotated[bool, "Run it, tell what it would do, and undo it."]
@@ -106,5 +106,5 @@ class Changing:
             return
         name = quote(database.name, safe="")
         ctx.notify_resource_updated(f"sqlite://{name}/schema")
-        for table in altered[:_TOLD]:
+        for table in altered[:_MAX_NOTIFIED_TABLES]:
             ctx.notify_resource_updated(f"sqlite://{name}/{quote(table, safe='')}")

@@ -25,7 +25,7 @@ __all__ = ["MEMO", "Appended", "Insights"]
 
 MEMO: Final = "memo://insights"
 _MAX_INSIGHT_CHARS: Final = 4_000
-_MEMOS: Final = 200
+_MAX_MEMOS: Final = 200
 """Memos that are kept, each of one caller."""
 
 
@@ -74,7 +74,7 @@ class Insights:
         memo = self._memos.get(owner)
         if memo is None:
             memo = self._memos[owner] = deque(maxlen=self.config.max_insights)
-            if len(self._memos) > _MEMOS:
+            if len(self._memos) > _MAX_MEMOS:
                 self._memos.popitem(last=False)
         self._memos.move_to_end(owner)
         return memo

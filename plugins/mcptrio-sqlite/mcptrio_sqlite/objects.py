@@ -19,7 +19,7 @@ from .resources import SchemaResources
 
 __all__ = ["objects"]
 
-_OLDEST: Final = (3, 37, 0)
+_MIN_SQLITE_VERSION: Final = (3, 37, 0)
 """The first SQLite with ``pragma_table_list``."""
 
 
@@ -29,7 +29,7 @@ def objects(config: Config) -> list[object]:
     Raises:
         ValueError: this Python has an SQLite that is too old.
     """
-    if sqlite3.sqlite_version_info < _OLDEST:
+    if sqlite3.sqlite_version_info < _MIN_SQLITE_VERSION:
         raise ValueError(f"expected SQLite 3.37 or newer, got {sqlite3.sqlite_version}")
     queries = Queries(config)
     found: list[object] = [

@@ -24,7 +24,7 @@ from .lanes import Lanes
 
 __all__ = ["Queries"]
 
-_EVERY: Final = 1.0
+_PROGRESS_INTERVAL: Final = 1.0
 """Seconds between two reports of progress; the first one comes after as many."""
 
 _T = TypeVar("_T")
@@ -112,7 +112,7 @@ class Queries:
     async def _report(self, ctx: Context, tally: Tally) -> None:
         started = trio.current_time()
         while True:
-            await trio.sleep(_EVERY)
+            await trio.sleep(_PROGRESS_INTERVAL)
             seconds = trio.current_time() - started
             message = f"{seconds:.0f} of at most {self.config.query_timeout:g} seconds, {tally.steps:,} steps"
             await ctx.report_progress(seconds, message=message + (f", {tally.rows:,} rows" if tally.rows else ""))

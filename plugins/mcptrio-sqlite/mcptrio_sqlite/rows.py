@@ -25,7 +25,7 @@ from .watching import Watch
 __all__ = ["Bounds", "Page", "Rows", "cursor_for", "position_of", "read_page"]
 
 _CURSOR: Final = re.compile(r"(\d{1,15})-([0-9a-f]{16})")
-_LEAST: Final = 32
+_MIN_CELL_BYTES: Final = 32
 """Bytes shown of a cell even where there are very many columns."""
 
 
@@ -74,7 +74,7 @@ def read_page(cursor: sqlite3.Cursor, watch: Watch, bounds: Bounds, *, skip: int
         drain: take the rest too, without keeping it; a statement that writes has to come to its end.
     """
     columns = tuple(name for name, *_ in cursor.description or ())
-    cell = min(bounds.cell, max(_LEAST, bounds.size // max(1, len(columns))))
+    cell = min(bounds.cell, max(_MIN_CELL_BYTES, bounds.size // max(1, len(columns))))
     items: list[tuple[Cell, ...]] = []
     size = position = 0
     has_more = is_cut = False

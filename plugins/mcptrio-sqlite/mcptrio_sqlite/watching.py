@@ -23,7 +23,7 @@ __all__ = ["STEPS", "Stopped", "Watch"]
 STEPS: Final = 5_000
 """Steps of SQLite's machine between two looks at whether the call is to stop; about a tenth of a millisecond."""
 _ROWS: Final = 256
-_EVERY: Final = 0.4
+_PROGRESS_INTERVAL: Final = 0.4
 """Seconds between two words to the server about how far it is."""
 
 
@@ -81,6 +81,6 @@ class Watch:
 
     def _tell_progress(self) -> None:
         now = time.monotonic()
-        if now - self._told > _EVERY:
+        if now - self._told > _PROGRESS_INTERVAL:
             self._told = now
             self.tell(Progress(steps=self._steps, rows=self._rows))

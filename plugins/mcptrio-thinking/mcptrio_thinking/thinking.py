@@ -29,10 +29,10 @@ TEMPLATE: Final = "thinking://{sequence_id}"
 _EXPIRY_INTERVAL: Final = 60.0
 """Seconds between two looks for what has expired; at every call it is looked for as well."""
 
-_LARGEST: Final = 9_999_999
+_MAX_THOUGHT_NUMBER: Final = 9_999_999
 
 # Models write numbers and truth values as strings time and again, so both forms are in the schema.
-_Number = Annotated[int, Meta(ge=1, le=_LARGEST)] | Annotated[str, Meta(pattern="^0{0,9}[1-9][0-9]{0,6}$")]
+_Number = Annotated[int, Meta(ge=1, le=_MAX_THOUGHT_NUMBER)] | Annotated[str, Meta(pattern="^0{0,9}[1-9][0-9]{0,6}$")]
 _Flag = bool | Literal["true", "false", "True", "False"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")]
 _SequenceId = Annotated[
