@@ -249,7 +249,7 @@ class HTTPConnection:
             return self._current
         elif self._refused is not None:
             self._refuse(self._refused.status)
-        elif self.engine.ending:
+        elif self.engine.is_ending:
             self._say_goodbye(is_uploading=False)
         else:
             self.mark_idle()

@@ -41,7 +41,7 @@ _Job: TypeAlias = tuple[Callable[[Any], Awaitable[None]], Any]
 class ServedRequest(Protocol):
     """A request as the server runs the application for it."""
 
-    gone: bool
+    is_gone: bool
     """Whether the client has left."""
     is_kept_open: bool
     """Whether the response goes on without the application."""
@@ -82,9 +82,9 @@ class HTTPEngine:
         self.access_log = AccessLog(wanted=access_log)
         self.nursery: trio.Nursery
         self.http2: Callable[[Any], Awaitable[None]] | None = None
-        self.draining = False
+        self.is_draining = False
         """Whether each connection is to end with its next response."""
-        self.ending = False
+        self.is_ending = False
         """Whether it is to end with the one it is at."""
         self._sparing = SparingLog(LOG, per_key=10, total=100)
         self._app = app
@@ -142,7 +142,7 @@ class HTTPEngine:
             await self._app(request.scope(), request.receive, request.send)
             if request.is_complete or request.is_kept_open:
                 return
-            if not request.gone:
+            if not request.is_gone:
                 self._log(logging.ERROR, client, "the application has ended without completing its response")
                 await request.refuse(500)
             elif request.refusal or request.is_uploading:

@@ -25,8 +25,9 @@ The two directions are independent. Each has a state, and no event moves it back
 ``DONE``     The last byte is out, or is being written. The connection may go on with the next request.
 ===========  =====================================================================================================
 
-Two more facts are no state of either. The client has left (``gone``): after half a connection is closed, the other half
-goes on. The application has returned and the response goes on until :meth:`EngineExchange.close` (``is_kept_open``).
+Two more facts are no state of either. The client has left (``is_gone``): after half a connection is closed, the other
+half goes on. The application has returned, and the response goes on until :meth:`EngineExchange.close`
+(``is_kept_open``).
 
 Source: ASGI 3.0, HTTP message format; RFC 9110 sections 8.6, 10.1.1, 15; RFC 9112 sections 6 and 7.
 """
@@ -76,8 +77,8 @@ class EngineExchange:
         "began",
         "buffered",
         "closes",
-        "gone",
         "head",
+        "is_gone",
         "is_kept_open",
         "is_logged",
         "note",
@@ -97,7 +98,7 @@ class EngineExchange:
         """Bytes of the body that the application has not taken."""
         self.closes = not head.keep_alive
         """Whether the connection ends with this response."""
-        self.gone = False
+        self.is_gone = False
         """Whether the client has left."""
         self.is_kept_open = False
         """Whether the response goes on without the application."""
@@ -149,8 +150,8 @@ class EngineExchange:
 
     def leave(self) -> None:
         """The client has left."""
-        if not self.gone:
-            self.gone = True
+        if not self.is_gone:
+            self.is_gone = True
             self._wake()
             leave, self._leave = self._leave, None
             if leave is not None and self.writing is not WritingState.DONE:
@@ -169,7 +170,7 @@ class EngineExchange:
         return self._take()
 
     async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
-        if self.gone:
+        if self.is_gone:
             leave()
         else:
             self._leave = leave
@@ -291,7 +292,7 @@ class EngineExchange:
     async def _wait_for_body(self) -> bool:
         """Wait for more of the request. Returns whether there is more; ``False`` when nothing of it will come."""
         while not self._body and self.reading is not ReadingState.WHOLE:
-            if self.gone or self.writing is WritingState.DONE:
+            if self.is_gone or self.writing is WritingState.DONE:
                 return False
             if self.reading is ReadingState.HELD:
                 await self._ask_for_body()
@@ -367,7 +368,7 @@ class EngineExchange:
             else:
                 self.closes = True
         # A request that is still being sent cannot be followed by another one.
-        self.closes = self.closes or self.is_uploading or self._connection.engine.draining
+        self.closes = self.closes or self.is_uploading or self._connection.engine.is_draining
         if self.closes:
             lines.append(b"connection: close\r\n")
         elif self.head.version == "1.0":

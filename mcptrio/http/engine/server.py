@@ -181,7 +181,7 @@ class _Server:
             for each in listening:
                 each.close()
             # From now on a connection ends with its next response; one that is silent meanwhile waits for the end.
-            self._engine.draining = True
+            self._engine.is_draining = True
             await ends.shutdown.wait()
             await self._drain(ends.timeout)
             nursery.cancel_scope.cancel()
@@ -212,7 +212,7 @@ class _Server:
 
     async def _drain(self, timeout: float) -> None:
         """Wait until the last connection has closed, at most ``timeout`` seconds; then cut what is left."""
-        self._engine.draining = self._engine.ending = True
+        self._engine.is_draining = self._engine.is_ending = True
         for connection in tuple(self._connections):
             connection.end_if_idle()
         if self._connections:
@@ -252,7 +252,7 @@ class _Server:
         finally:
             self._connections.discard(connection)
             admission.leave(connection)
-            if self._engine.draining and not self._connections:
+            if self._engine.is_draining and not self._connections:
                 self._empty.set()
 
 

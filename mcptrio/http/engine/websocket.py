@@ -49,7 +49,7 @@ class WebSocketExchange:
         self.is_complete = False
         """Whether it has ended in order: with a response, or a close frame."""
         self.closes = True
-        self.gone = False
+        self.is_gone = False
         self.is_uploading = False
         self.is_kept_open = False
         self.refusal = 0
@@ -99,8 +99,8 @@ class WebSocketExchange:
 
     def leave(self) -> None:
         """The client has left."""
-        if not self.gone:
-            self.gone = True
+        if not self.is_gone:
+            self.is_gone = True
             self._disconnect(_ABNORMAL, "")
 
     def look(self, now: float) -> None:
@@ -160,7 +160,7 @@ class WebSocketExchange:
                 await self._respond(
                     self._denial["status"], self._denial.get("headers", ()), b"".join(self._denial_body)
                 )
-        elif self.is_complete or self.gone:
+        elif self.is_complete or self.is_gone:
             # The peer may close while we send; that is nobody's fault.
             await trio.lowlevel.checkpoint()
         elif self._frames is not None and kind == "websocket.send":

@@ -113,7 +113,7 @@ class _HTTP2:
             self._connection.mark_busy()
             return
         self._connection.mark_idle()
-        if self._connection.engine.draining:
+        if self._connection.engine.is_draining:
             self._connection.end()
 
 

@@ -71,7 +71,7 @@ class _Request:
 
     def __init__(self, connection: HTTPConnection, scope: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         self.is_complete = False
-        self.gone = False
+        self.is_gone = False
         self.refusal = 0
         self._connection = connection
         self._scope = scope
@@ -94,7 +94,7 @@ class _Request:
         if event["type"].endswith(".disconnect"):
             self._leave()
             return
-        while len(self._inbox) >= _MAX_QUEUED_PARTS and not self.gone:
+        while len(self._inbox) >= _MAX_QUEUED_PARTS and not self.is_gone:
             self._room = trio.Event()
             await self._room.wait()
         self._is_whole = not event.get("more_body", False)
@@ -107,7 +107,7 @@ class _Request:
             if self._scope["type"] == "websocket":
                 await self._to_stream({"type": "websocket.http.response.start", "status": 501, "headers": []})
                 await self._to_stream({"type": "websocket.http.response.body"})
-            elif connection.engine.ending:
+            elif connection.engine.is_ending:
                 await self.refuse(503)
             else:
                 await connection.call(self)
@@ -129,12 +129,12 @@ class _Request:
         with trio.CancelScope() as waiting:
             if not self._is_whole:
                 waiting.deadline = trio.current_time() + self._connection.engine.limits.body_timeout
-            while not self._inbox and not self.gone and not self.is_complete:
+            while not self._inbox and not self.is_gone and not self.is_complete:
                 self._news = trio.Event()
                 await self._news.wait()
         if waiting.cancelled_caught:
             self.refusal = 408
-            self.gone = True
+            self.is_gone = True
         if not self._inbox:
             return {"type": "http.disconnect"}
         event = self._inbox.popleft()
@@ -142,14 +142,14 @@ class _Request:
         return event
 
     async def send(self, event: _Event) -> None:
-        if self.gone and not self.refusal:
+        if self.is_gone and not self.refusal:
             await trio.lowlevel.checkpoint()
             return
         if event["type"] == "http.response.start":
             self._status = event["status"]
         with trio.move_on_after(self._connection.engine.limits.write_timeout) as self._writing:
             await self._to_stream(event)
-        if self._writing.cancelled_caught and not self.gone:
+        if self._writing.cancelled_caught and not self.is_gone:
             # A client that opens no window for so long reads nothing.
             self._connection.cut()
         self._writing = None
@@ -164,7 +164,7 @@ class _Request:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _leave(self) -> None:
-        self.gone = True
+        self.is_gone = True
         self._news.set()
         self._room.set()
         if self._writing is not None:

@@ -48,9 +48,9 @@ class Exchange:
     """The client that it counts for, as :class:`mcptrio.ground.shares.Shares` has it."""
     common: list[tuple[bytes, bytes]] = field(factory=list)
     """Headers of every response to this request: CORS, the session."""
-    streaming: bool = False
+    is_streaming: bool = False
     """Whether the response is a stream of events that has begun."""
-    gone: bool = False
+    is_gone: bool = False
     """Whether the client has left, or is as good as gone because it does not read."""
     is_kept_open: bool = False
     """Whether the response goes on, though nobody waits for its end."""
@@ -117,7 +117,7 @@ class Exchange:
         """
 
         def left() -> None:
-            self.gone = True
+            self.is_gone = True
             leave()
 
         await self._http.while_connected(work, left)
@@ -156,8 +156,8 @@ class Exchange:
 
     def stream(self) -> None:
         """Begin a stream of events, unless it has begun. Its head goes out with the first bytes."""
-        if not self.streaming:
-            self.streaming = True
+        if not self.is_streaming:
+            self.is_streaming = True
             self._http.begin(200, [*self.common, *_STREAM_HEADERS])
 
     async def write(self, data: bytes = COMMENT) -> None:
@@ -208,8 +208,8 @@ class Exchange:
             try:
                 await write
             except ConnectionClosed:
-                self.gone = True
+                self.is_gone = True
                 raise
         if scope.cancelled_caught:
-            self.gone = True
+            self.is_gone = True
             raise ConnectionClosed("the client does not read")

@@ -61,7 +61,7 @@ class LegacyChannel:
             trio.EndOfChannel: nothing came on a new stream.
             ConnectionClosed: the client has left, or does not read.
         """
-        if not self._exchange.streaming:
+        if not self._exchange.is_streaming:
             async with self._writing:
                 await self._exchange.write(sse.encode(self._endpoint.encode("ascii"), event="endpoint"))
         try:
@@ -88,7 +88,7 @@ class LegacyChannel:
         self._arriving.close()
         self._arrived.close()
         exchange = self._exchange
-        if exchange.streaming and not exchange.gone:
+        if exchange.is_streaming and not exchange.is_gone:
             async with self._writing:
                 try:
                     await exchange.end()
@@ -109,7 +109,7 @@ class LegacyChannel:
         try:
             while True:
                 await trio.sleep_until(self._written + silence)
-                if not self._exchange.streaming:
+                if not self._exchange.is_streaming:
                     self._written = trio.current_time()
                 elif trio.current_time() - self._written >= silence:
                     await self._write(sse.comment())

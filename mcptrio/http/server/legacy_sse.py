@@ -100,7 +100,7 @@ class LegacySSE:
                 nursery.cancel_scope.cancel()
         finally:
             del self._channels[id]
-        if not (exchange.streaming or exchange.gone):
+        if not (exchange.is_streaming or exchange.is_gone):
             raise refused
 
     async def post(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:

@@ -52,7 +52,7 @@ async def serve_session(
     if failed is None:
         return
     _log.error("%s", failed)
-    if not exchange.streaming:
+    if not exchange.is_streaming:
         raise Overloaded("sessions cannot be kept at the moment", retry_after=_STORE_RETRY_SECONDS) from failed
     # The client comes back for the rest, and again later if that does not work.
     await exchange.end()
@@ -108,7 +108,7 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
 
         await _while_connected(exchange, collect)
         outbox.abort()
-        if exchange.gone:
+        if exchange.is_gone:
             return
         answer = next((item for item in reply if isinstance(item, (Response, ErrorResponse))), None)
         if answer is None:
@@ -178,7 +178,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
             session.keepalives.end(stream, quiet)
 
     await exchange.while_connected(wait, stream.outbox.poke)
-    if exchange.gone:
+    if exchange.is_gone:
         return
     if items is None:
         await _say_nothing(session, exchange)
@@ -266,7 +266,7 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
                 )
         if complete and not session.ended:
             await _listen(session, exchange, from_start=True)
-        elif not exchange.gone:
+        elif not exchange.is_gone:
             await exchange.end()
 
     await _while_connected(exchange, follow)

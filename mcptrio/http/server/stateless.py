@@ -70,7 +70,7 @@ async def answer(
     if stands:
         reply.keep_open()
         return
-    if exchange.gone or reply.written is not None:
+    if exchange.is_gone or reply.written is not None:
         return
     id = message.id if isinstance(message, Request) else None
     if overloaded is not None:
@@ -119,7 +119,7 @@ class _Reply:
     def opened(self, cancel: Callable[[str], None]) -> None:
         """See :meth:`mcptrio.abc.Engine.answer`."""
         self._cancel = cancel
-        if self._exchange.gone:
+        if self._exchange.is_gone:
             self.leave()
 
     def leave(self, reason: str = "the client closed the response") -> None:
@@ -184,7 +184,7 @@ class _Reply:
 
     async def end(self) -> None:
         """Everything has been written: the response is complete."""
-        if not self._exchange.gone:
+        if not self._exchange.is_gone:
             try:
                 await self._exchange.end()
             except ConnectionClosed:
@@ -219,7 +219,7 @@ class _Reply:
                 await self._exchange.write(data)
             is_written = True
         except ConnectionClosed:
-            self._exchange.gone = True
+            self._exchange.is_gone = True
         finally:
             if not is_written:
                 self.abandon()
@@ -229,7 +229,7 @@ class _Reply:
     def abandon(self) -> None:
         """Nothing can be written any more."""
         assert self._outbox is not None
-        self._exchange.gone = True
+        self._exchange.is_gone = True
         # First: a handler that waits for room is cancelled, and does not hear of a full outbox.
         self.leave()
         self._outbox.abort()
@@ -268,7 +268,7 @@ class _Reply:
         """Nothing more is written; who waits for that, or else the stream itself, ends the response."""
         if self.written is not None:
             self.written.set()
-        elif self._exchange.gone or self._keepalives.writers.ended:
+        elif self._exchange.is_gone or self._keepalives.writers.ended:
             self._exchange.close()
         else:
             self._keepalives.writers.start_soon(self._end_alone)
