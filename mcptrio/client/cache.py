@@ -62,13 +62,13 @@ class Cache:
         self._kept.move_to_end(key)
         return kept.result
 
-    def put(self, method: str, params: dict[str, Any], result: CacheableResult, *, asked: int) -> None:
+    def put(self, method: str, params: dict[str, Any], result: CacheableResult, *, changes_before: int) -> None:
         """Keep an answer, if it says that it may be kept.
 
         Args:
-            asked: :attr:`changes` when it was asked for. What was overtaken by a change may have been made before it.
+            changes_before: :attr:`changes` when the request was sent. An answer that a change overtook is not kept.
         """
-        if result.ttl_ms <= 0 or not self._max or asked != self.changes:
+        if result.ttl_ms <= 0 or not self._max or changes_before != self.changes:
             return
         self._kept[_key(method, params)] = _Kept(result, trio.current_time() + min(result.ttl_ms / 1000, self._longest))
         while len(self._kept) > self._max:

@@ -79,15 +79,15 @@ class _Call:
 class Calls:
     """
     Args:
-        take_back: tells the server, soon and without waiting, that nobody waits for a request any more.
+        cancel: tells the server, soon and without waiting, that nobody waits for a request any more.
     """
 
-    def __init__(self, timeouts: ClientTimeouts, take_back: Callable[[Link, RequestSent], None]) -> None:
+    def __init__(self, timeouts: ClientTimeouts, cancel: Callable[[Link, RequestSent], None]) -> None:
         self._timeouts = timeouts
-        self._take_back = take_back
+        self._cancel = cancel
         self._active: dict[ProgressToken, _Call] = {}
         self._deadlines = Deadlines()
-        self._asked = 0
+        self._handlers_running = 0
         """Handlers at work: as long as a person thinks, no server can answer."""
 
     async def watch(self) -> None:
@@ -118,7 +118,7 @@ class Calls:
         latest = started + max(self._timeouts.request, idle)
         # A ping asks whether anybody is there: that does not depend on what our user is doing.
         pauses_for_handlers = sent.message.method != "ping"
-        deadline = latest if self._asked and pauses_for_handlers else started + idle
+        deadline = latest if self._handlers_running and pauses_for_handlers else started + idle
         call = self._active[id] = _Call(link, sent, idle, latest, deadline, pauses_for_handlers)
         self._deadlines.add(call)
         try:
@@ -141,7 +141,7 @@ class Calls:
         call = self._active.get(params.progress_token)
         if call is None:
             return
-        if not self._asked:
+        if not self._handlers_running:
             self._set_deadline(call, trio.current_time() + call.idle)
         if call.reports is None or call.unread is None:
             return
@@ -155,17 +155,17 @@ class Calls:
             pass  # the callback has failed, or the answer is there
 
     @contextmanager
-    def asked(self) -> Iterator[None]:
+    def handler_running(self) -> Iterator[None]:
         """While inside, a handler of ours is at work, and only ``timeouts.request`` runs."""
-        self._asked += 1
+        self._handlers_running += 1
         for call in self._active.values():
             if call.pauses_for_handlers:
                 self._set_deadline(call, call.latest)
         try:
             yield
         finally:
-            self._asked -= 1
-            if not self._asked:
+            self._handlers_running -= 1
+            if not self._handlers_running:
                 now = trio.current_time()
                 for call in self._active.values():
                     if call.pauses_for_handlers:
@@ -182,7 +182,7 @@ class Calls:
             return await call.link.exchange(call.sent.message, call.sent.revision, mirrored=mirrored)
         except (trio.Cancelled, trio.TooSlowError):
             if not call.link.cancels_by_leaving(call.sent.revision):
-                self._take_back(call.link, call.sent)
+                self._cancel(call.link, call.sent)
             raise
 
     async def _reporting(self, call: _Call, mirrored: Mapping[str, tuple[str, ...]], on_progress: OnProgress) -> Answer:
@@ -220,6 +220,6 @@ class Calls:
 
 
 async def _report(on_progress: OnProgress, progress: Progress) -> None:
-    heard = on_progress(progress)
-    if inspect.isawaitable(heard):
-        await heard
+    returned = on_progress(progress)
+    if inspect.isawaitable(returned):
+        await returned

@@ -235,7 +235,7 @@ class Client:
         if kept is not None:
             return kept  # type: ignore[return-value]
         # What was answered in between would be part of it, and of nobody else's.
-        keep = partial(self._cache.put, "resources/read", {"uri": uri}, asked=self._cache.changes)
+        keep = partial(self._cache.put, "resources/read", {"uri": uri}, changes_before=self._cache.changes)
         result: ReadResourceResult = await self._requests.send_with_input(
             "resources/read", params, timeout=timeout, progress=progress, meta=meta, without_input=keep
         )
@@ -401,7 +401,7 @@ class Client:
             handlers=self._handlers,
             timeouts=self._timeouts,
             log_level=self._log_level,
-            heard=self._heard,
+            notified=self._notified,
         )
 
     def _settled(self) -> None:
@@ -421,7 +421,7 @@ class Client:
             return kept
         changes = self._cache.changes
         result: CacheableResult = await self._requests.send(method, cls(cursor=cursor), meta=meta)
-        self._cache.put(method, params, result, asked=changes)
+        self._cache.put(method, params, result, changes_before=changes)
         return result
 
     async def _list_tools(self, meta: Mapping[str, Any] | None, cursor: str | None) -> Any:
@@ -429,9 +429,9 @@ class Client:
 
     # What the server tells
 
-    def _heard(self, event: NotificationReceived | CancelReceived) -> None:
+    def _notified(self, event: NotificationReceived | CancelReceived) -> None:
         if isinstance(event, CancelReceived):
-            self._subscriber.ended_by_server(event.id)
+            self._subscriber.cancelled_by_server(event.id)
             return
         method, params = event.method.name, event.params
         if isinstance(params, dict):
@@ -440,7 +440,7 @@ class Client:
         change = Change.of(method, params)
         if change is not None:
             self._changed(change)
-        self._subscriber.hear(params, change, (params.meta or {}).get(SUBSCRIPTION_ID))
+        self._subscriber.notify(params, change, (params.meta or {}).get(SUBSCRIPTION_ID))
 
     def _changed(self, change: Change) -> None:
         """What is known of the server may be stale."""

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from mcptrio.client.url_looks import URLLooks
+from mcptrio.client.url_checks import URLCheck
 from mcptrio.ground.quoting import printable, quote_name
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT
@@ -104,32 +104,32 @@ class OpenURL:
     url: str
     elicitation_id: str | None = None
     """Named again when the server tells that the user is done; only 2025-11-25 has it."""
-    _looks: URLLooks = field(
+    _check: URLCheck = field(
         init=False,
         repr=False,
         eq=False,
-        default=attrs.Factory(lambda self: URLLooks.of(self.url), takes_self=True),
+        default=attrs.Factory(lambda self: URLCheck.of(self.url), takes_self=True),
     )
 
     @property
     def host(self) -> str:
         """Where it leads, in ASCII, so that a host which looks like another does not; empty where it names none."""
-        return self._looks.host
+        return self._check.host
 
     @property
     def is_punycode(self) -> bool:
         """Whether the host has letters beyond ASCII, and so may look like another elsewhere."""
-        return self._looks.is_punycode
+        return self._check.is_punycode
 
     @property
     def is_openable(self) -> bool:
         """Whether it may be opened at all, if the user agrees."""
-        return not self._looks.refusals
+        return not self._check.refusals
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to tell the user before asking; first why it may not be opened. Text fit for a terminal."""
-        return (*(f"it may not be opened: {refusal}" for refusal in self._looks.refusals), *self._looks.warnings)
+        return (*(f"it may not be opened: {refusal}" for refusal in self._check.refusals), *self._check.warnings)
 
     def accept(self) -> ElicitResult:
         """The user agrees to open it; that is not to say that anything was done there.
@@ -137,8 +137,8 @@ class OpenURL:
         Raises:
             ValueError: it may not be opened, whatever the user says.
         """
-        if self._looks.refusals:
-            raise ValueError(f"url: {'; '.join(self._looks.refusals)}")
+        if self._check.refusals:
+            raise ValueError(f"url: {'; '.join(self._check.refusals)}")
         return ElicitResult(action="accept")
 
     def decline(self) -> ElicitResult:

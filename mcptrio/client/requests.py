@@ -18,7 +18,7 @@ import trio
 
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.consent import with_consent
-from mcptrio.client.round_trips import drive
+from mcptrio.client.round_trips import send_until_complete
 from mcptrio.client.session import ClientSession
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.url_elicitation import send_after_urls
@@ -135,7 +135,7 @@ class ClientRequests:
         result = await send(params)
         if isinstance(result, InputRequiredResult):
             session = await self._supervisor.current()
-            return await drive(result, params, send, partial(_answer, session), session.revision)
+            return await send_until_complete(result, params, send, partial(_answer, session), session.revision)
         if without_input is not None:
             without_input(result)
         return result

@@ -20,7 +20,7 @@ from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Revision
 
-__all__ = ["MAX_ROUNDS", "drive"]
+__all__ = ["MAX_ROUNDS", "send_until_complete"]
 
 MAX_ROUNDS = 10
 """Times one request may be asked again."""
@@ -30,7 +30,7 @@ FIRST_PAUSE_SECONDS = 0.05
 """Seconds before asking again without any answer to bring, doubled each time; the server only needs time."""
 
 
-async def drive(
+async def send_until_complete(
     result: InputRequiredResult,
     params: Any,
     send: Callable[[Any], Awaitable[Any]],

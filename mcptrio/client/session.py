@@ -57,7 +57,7 @@ class ClientSession:
     Args:
         name: of the server, for the user; until it has said its own.
         log_level: log messages of this level and above are asked for, with each request where the revision wants that.
-        heard: called with each notification that is for nobody in here.
+        notified: called with each notification that is for nobody in here.
     """
 
     def __init__(
@@ -68,24 +68,24 @@ class ClientSession:
         handlers: Handlers,
         timeouts: ClientTimeouts,
         log_level: str | None,
-        heard: Callable[[NotificationReceived | CancelReceived], None],
+        notified: Callable[[NotificationReceived | CancelReceived], None],
     ) -> None:
         self._name = name
         self._handlers = handlers
         self._timeouts = timeouts
         self.log_level = log_level
-        self._heard = heard
+        self._pass_on = notified
         self._log_limit = LogLimit()
         self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
-        self._calls = Calls(timeouts, self._take_back)
+        self._calls = Calls(timeouts, self._start_cancelling)
         self._server_requests: ServerRequests | None = None
         """``None`` while there is no link to answer over."""
         self._urls: dict[str, trio.Event] = {}
         """By elicitation id: set when the server says that the user is done with a page."""
-        self._last_heard = trio.current_time()
+        self._last_received = trio.current_time()
         self.given_up = ""
         """Why the client ends the session itself."""
-        self._wrongly_asked = ""
+        self._violation = ""
         """What is wrong with a server that sends requests in a revision without them."""
         self._link: Link | None = None
         self._nursery: trio.Nursery | None = None
@@ -195,10 +195,10 @@ class ClientSession:
                 raise ConnectionClosed(self.given_up) from closed
             raise
         except RequestTimeout as late:
-            if self._wrongly_asked:
-                raise RequestTimeout(f"{late}; {self._wrongly_asked}", seconds=late.seconds) from late
+            if self._violation:
+                raise RequestTimeout(f"{late}; {self._violation}", seconds=late.seconds) from late
             raise
-        self._last_heard = trio.current_time()
+        self._last_received = trio.current_time()
         return self._connection.result(sent, answer)
 
     async def open_stream(self, method: str, params: Any, begun: Callable[[object], None]) -> Any:
@@ -213,7 +213,7 @@ class ClientSession:
             answer = await self.link.exchange(sent.message, sent.revision)
         except trio.Cancelled:
             if not self.link.cancels_by_leaving(sent.revision):
-                self._take_back(self.link, sent)
+                self._start_cancelling(self.link, sent)
             raise
         except RequestFailed as failed:
             await self._raise_refusal(failed, sent)
@@ -236,7 +236,7 @@ class ClientSession:
 
     async def answer(self, method: str, params: Any) -> Any:
         """Have the handlers answer a question of the server; meanwhile no request of ours can time out."""
-        with self._calls.asked():
+        with self._calls.handler_running():
             return await self._handlers._answer(
                 method, params, server=self.asker, timeout=self._timeouts.input, revision=self.revision
             )
@@ -257,8 +257,8 @@ class ClientSession:
         if self.revision.method("ping", Side.SERVER) is None:
             return
         while True:
-            await trio.sleep_until(self._last_heard + interval)
-            if trio.current_time() < self._last_heard + interval:
+            await trio.sleep_until(self._last_received + interval)
+            if trio.current_time() < self._last_received + interval:
                 continue
             try:
                 await self.request("ping", None, timeout=self._timeouts.ping)
@@ -270,13 +270,13 @@ class ClientSession:
                 pass  # the link reports it to the supervisor, which renews the session
             except (MCPTrioError, OSError) as error:
                 _log.warning("%s: a ping failed: %s", self.link.name, error)
-            self._last_heard = trio.current_time()
+            self._last_received = trio.current_time()
 
     # Listening
 
     def receive(self, message: Request | Notification) -> None:
         """Take in what the server sends on its own."""
-        self._last_heard = trio.current_time()
+        self._last_received = trio.current_time()
         revision = self.server.revision if self.server is not None else LATEST_HANDSHAKE
         event = self._connection.receive(message, revision)
         if isinstance(event, NotificationReceived):
@@ -287,12 +287,12 @@ class ClientSession:
         elif isinstance(event, MessageRefused):
             if revision.inputs is not Inputs.BACK_CHANNEL:
                 # "clients do not send JSON-RPC responses" (basic/transports).
-                self._refuse_to_answer(message.method, revision)
+                self._note_violation(message.method, revision)
             elif self._server_requests is not None:
                 self._server_requests.send(event.reply, revision)
         elif isinstance(event, CancelReceived):
             if self._server_requests is None or not self._server_requests.cancel(event.id):
-                self._heard(event)
+                self._pass_on(event)
         elif isinstance(event, Unexpected):
             _log.debug("%s: ignored %s", self.link.name, event.what)
 
@@ -308,13 +308,13 @@ class ClientSession:
             raise ConnectionClosed("not connected yet")
         return self.server
 
-    def _refuse_to_answer(self, method: str, revision: Revision) -> None:
-        if not self._wrongly_asked:
-            self._wrongly_asked = (
+    def _note_violation(self, method: str, revision: Revision) -> None:
+        if not self._violation:
+            self._violation = (
                 f"the server sent the request {method}, which {revision.version} does not allow: connect with "
                 f"revision={LATEST_HANDSHAKE.version!r} or prefer='handshake'"
             )
-            _log.warning("%s: %s", self.link.name, self._wrongly_asked)
+            _log.warning("%s: %s", self.link.name, self._violation)
 
     async def _raise_refusal(self, failed: RequestFailed, sent: RequestSent, within: float | None = None) -> NoReturn:
         """
@@ -362,12 +362,12 @@ class ClientSession:
                 done.set()
             self._handlers._url_done(params.elicitation_id)
         else:
-            self._heard(event)
+            self._pass_on(event)
 
-    def _take_back(self, link: Link, sent: RequestSent) -> None:
-        self.start_soon(self._say_goodbye, link, sent)
+    def _start_cancelling(self, link: Link, sent: RequestSent) -> None:
+        self.start_soon(self._send_cancellation, link, sent)
 
-    async def _say_goodbye(self, link: Link, sent: RequestSent) -> None:
+    async def _send_cancellation(self, link: Link, sent: RequestSent) -> None:
         notice = self._connection.cancelled(sent.message.id, "no longer needed")
         with trio.move_on_after(CANCELLATION_TIMEOUT, shield=True):
             try:

@@ -84,7 +84,7 @@ class Subscriber:
         finally:
             self._subscriptions.remove(changes)
 
-    def hear(self, params: Any, change: Change | None, id: object) -> None:
+    def notify(self, params: Any, change: Change | None, id: object) -> None:
         """A notification has come.
 
         Args:
@@ -100,7 +100,7 @@ class Subscriber:
                 if changes in self._streams:
                     self._streams[changes].acknowledged.set()
 
-    def ended_by_server(self, id: object) -> None:
+    def cancelled_by_server(self, id: object) -> None:
         """The server has cancelled a stream."""
         for changes, stream in self._streams.items():
             if changes.id == id:
@@ -167,7 +167,7 @@ class Subscriber:
         server = session.server
         assert server is not None
         changes.id = None
-        changes.honoured = _told(changes.wanted, server.capabilities)
+        changes.honoured = _reported_without_stream(changes.wanted, server.capabilities)
         if self._uris is None or self._uris[0] != generation:
             self._uris = generation, self._session_uris(session, generation)
         async with self._uris[1].held(changes.honoured.resource_subscriptions):
@@ -226,7 +226,7 @@ class Subscriber:
             raise failure
 
 
-def _told(wanted: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
+def _reported_without_stream(wanted: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
     """The changes a server reports without a stream, by what it declares."""
     tools, prompts, resources = capabilities.tools, capabilities.prompts, capabilities.resources
     return SubscriptionFilter(

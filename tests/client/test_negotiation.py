@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import ConfigError, ConnectionClosed, MCPError, RequestTimeout, Server, connect
 from mcptrio.client import ClientTimeouts
-from mcptrio.client.negotiation import Fail, Handshake, PerRequest, TryAgain, Verdict, judge
+from mcptrio.client.discovery import Fail, Handshake, PerRequest, TryAgain, Verdict, judge_answer
 from mcptrio.errors import ProtocolError, RemoteProtocolError, RequestFailed
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.transports.memory import memory_channel_pair
@@ -85,7 +85,7 @@ def unsupported(*versions: Any) -> ErrorResponse:
     ids=str,
 )
 def test_answer_leads_to_one_verdict(answer: Any, verdict: Verdict) -> None:
-    assert judge(answer, ASKED) == verdict
+    assert judge_answer(answer, ASKED) == verdict
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_answer_leads_to_one_verdict(answer: Any, verdict: Verdict) -> None:
 )
 def test_failure_that_says_nothing_about_revisions_is_passed_on(answer: RequestFailed) -> None:
     """Trying a handshake would hide it, and fail too."""
-    verdict = judge(answer, ASKED)
+    verdict = judge_answer(answer, ASKED)
 
     assert isinstance(verdict, Fail)
     assert verdict.error is answer
@@ -103,7 +103,7 @@ def test_failure_that_says_nothing_about_revisions_is_passed_on(answer: RequestF
 
 @pytest.mark.parametrize("answer", [error(-32020), error(-32021), refused(400, -32021), refused(400, -32020)], ids=str)
 def test_refusal_of_a_per_request_server_is_passed_on(answer: Any) -> None:
-    verdict = judge(answer, ASKED)
+    verdict = judge_answer(answer, ASKED)
 
     assert isinstance(verdict, Fail)
     assert isinstance(verdict.error, MCPError)
@@ -124,7 +124,7 @@ def test_refusal_of_a_per_request_server_is_passed_on(answer: Any) -> None:
     ids=["two", "rubbish", "none", "text", "nothing", "null", "a text", "far too many"],
 )
 def test_no_revision_in_common_is_said_shortly(data: Any, spoken: str) -> None:
-    verdict = judge(error(-32022, data), ASKED)
+    verdict = judge_answer(error(-32022, data), ASKED)
 
     assert isinstance(verdict, Fail)
     with pytest.raises(RemoteProtocolError, match=f"no revision in common: the server speaks {spoken}"):

@@ -23,7 +23,7 @@ from attrs import frozen
 
 from mcptrio.ground.quoting import printable, quote
 
-__all__ = ["URLLooks"]
+__all__ = ["URLCheck"]
 
 _SCHEMES = ("http", "https")
 MAX_URL_CHARS = 2_000
@@ -40,7 +40,7 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 
 
 @frozen(kw_only=True)
-class URLLooks:
+class URLCheck:
     """What there is to say about a URL."""
 
     host: str
@@ -53,9 +53,9 @@ class URLLooks:
     """What a person should know before it is opened."""
 
     @classmethod
-    def of(cls, url: str) -> URLLooks:
+    def of(cls, url: str) -> URLCheck:
         """Look at a URL, of any form. Takes time in proportion to its length."""
-        refusals, warnings = _look_at_characters(url)
+        refusals, warnings = _check_characters(url)
         try:
             parts = urlsplit(url)
             _ = parts.port  # raises where it is no number, or too large
@@ -74,7 +74,7 @@ class URLLooks:
             refusals.append(f"{quote(host)} is not the name of a host")
             host = ""
         elif host:
-            warnings.extend(_look_at_host(host, address, is_foreign=is_foreign))
+            warnings.extend(_check_host(host, address, is_foreign=is_foreign))
             if parts.scheme == "http" and not _is_loopback(host, address):
                 warnings.append("it is not encrypted (http): others may read along, and change the page")
         return cls(
@@ -85,7 +85,7 @@ class URLLooks:
         )
 
 
-def _look_at_characters(url: str) -> tuple[list[str], list[str]]:
+def _check_characters(url: str) -> tuple[list[str], list[str]]:
     refusals, warnings = [], []
     odd = {character for character in url if not character.isprintable() or character.isspace() or character == "\\"}
     if odd:
@@ -100,7 +100,7 @@ def _look_at_characters(url: str) -> tuple[list[str], list[str]]:
     return refusals, warnings
 
 
-def _look_at_host(host: str, address: _Address | None, *, is_foreign: bool) -> list[str]:
+def _check_host(host: str, address: _Address | None, *, is_foreign: bool) -> list[str]:
     warnings = []
     if address is not None and not address.is_loopback:
         warnings.append(f"the host {host} is an address and not a name")

@@ -28,7 +28,7 @@ from mcptrio.protocol.model.lifecycle import (
 )
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS, REVISIONS
 
-__all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge", "remote_server"]
+__all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge_answer", "remote_server"]
 
 _ASSUMED_CAPABILITIES = ServerCapabilities(
     tools=ToolsCapability(list_changed=True),
@@ -73,7 +73,7 @@ class Fail:
 Verdict: TypeAlias = PerRequest | TryAgain | Handshake | Fail
 
 
-def judge(answer: Response | ErrorResponse | RequestFailed | None, asked: str) -> Verdict:
+def judge_answer(answer: Response | ErrorResponse | RequestFailed | None, asked: str) -> Verdict:
     """What to do after an answer to ``server/discover``.
 
     Args:
