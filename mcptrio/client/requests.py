@@ -125,7 +125,7 @@ class ClientRequests:
         """A request during which the server may ask; what it asks goes to the handlers.
 
         Args:
-            unasked: is given a result that came without a question; nothing in it depends on what was answered.
+            without_input: called with a result for which the server requested no input, and which may be cached.
         """
 
         async def send(params: Any) -> Any:
