@@ -222,7 +222,7 @@ async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: boo
     assert site.handshakes == 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100)
 @given(
     events=EVENTS,
     is_pipe=st.booleans(),
