@@ -229,6 +229,7 @@ async def test_half_closed_client_still_gets_its_answer() -> None:
         ([{"status": 200, "headers": [(b"x", b"a\r\nset-cookie: b")]}, {"body": b""}], 500),
         ([{"status": 200, "headers": [(b"x", b"a\nb")]}, {"body": b""}], 500),
         ([{"status": 200}, {"status": 200}], 500),
+        ([{"status": 200, "headers": [(b"content-length", b"3")]}, {"body": b"abcde"}], 500),
     ],
 )
 async def test_application_that_breaks_the_rules_is_an_error(
