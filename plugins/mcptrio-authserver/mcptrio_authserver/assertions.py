@@ -19,7 +19,7 @@ from attrs import frozen
 from mcptrio.auth import check_claims
 from mcptrio.auth.jose import ALGORITHMS, BadToken, KeySet, peek, verify
 
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config, TrustedIssuer
 from .ledger import Ledger
 from .opaque import digest_of
@@ -27,7 +27,7 @@ from .refusals import Refusal, too_often
 from .resources import resource_of
 from .scopes import granted_scopes
 
-__all__ = ["Accepted", "accept_assertion", "issuer_of"]
+__all__ = ["AcceptedAssertion", "accept_assertion", "issuer_of"]
 
 _SKEW: Final = 60.0
 _MAX_LIFETIME_SECONDS: Final = 86_400.0
@@ -37,7 +37,7 @@ _SUBJECT: Final = 200
 
 
 @frozen(kw_only=True)
-class Accepted:
+class AcceptedAssertion:
     """What an assertion is good for."""
 
     subject: str
@@ -65,12 +65,12 @@ def issuer_of(config: Config, assertion: str) -> tuple[str, TrustedIssuer]:
 def accept_assertion(
     ledger: Ledger,
     config: Config,
-    client: Client | None,
+    client: RegisteredClient | None,
     keys: KeySet,
     form: Mapping[str, str],
     *,
     now: float,
-) -> Accepted:
+) -> AcceptedAssertion:
     """
     Args:
         client: the one that has authenticated; ``None`` where none was named.
@@ -99,7 +99,7 @@ def accept_assertion(
         raise Refusal("invalid_client", "expected a client that authenticates, or none", status=401)
     if not any(_fits(subject, pattern) for pattern in trusted.subjects):
         raise _bad("sub: expected a workload that is let in")
-    return Accepted(
+    return AcceptedAssertion(
         subject=f"{name}:{subject}",
         client_id=client.id if client is not None else f"{name}:{subject}",
         resource=resource_of(config, form.get("resource")),
@@ -110,12 +110,12 @@ def accept_assertion(
 def _of_user(
     ledger: Ledger,
     config: Config,
-    client: Client | None,
+    client: RegisteredClient | None,
     trusted: TrustedIssuer,
     name: str,
     claims: Mapping[str, Any],
     form: Mapping[str, str],
-) -> Accepted:
+) -> AcceptedAssertion:
     if client is None or client.is_public:
         raise Refusal("invalid_client", "expected a client that authenticates", status=401)
     if claims.get("client_id") != client.id:
@@ -137,7 +137,7 @@ def _of_user(
         raise Refusal("invalid_target", "resource: expected the one of the assertion")
     said = claims.get("scope")
     allowed = said.split() if isinstance(said, str) else None
-    return Accepted(
+    return AcceptedAssertion(
         subject=f"{name}:{claims['sub']}",
         client_id=client.id,
         resource=resource,

@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
 from .redirect_uris import host_of, is_local, is_registered, with_parameters
 from .refusals import Refusal
@@ -40,7 +40,7 @@ class AuthorizationRequest:
         silent: whether it is to end in an error rather than ask anybody anything.
     """
 
-    client: Client
+    client: RegisteredClient
     redirect_uri: str
     state: str | None = field(repr=False)
     challenge: str = field(repr=False)
@@ -85,14 +85,14 @@ class ReturnedRefusal(Refusal):
         location: where the browser goes to tell it.
     """
 
-    def __init__(self, error: str, description: str, *, client: Client, location: str) -> None:
+    def __init__(self, error: str, description: str, *, client: RegisteredClient, location: str) -> None:
         super().__init__(error, description)
         self.client = client
         self.location = location
 
 
 def read_authorization_request(
-    config: Config, client: Client | None, query: Mapping[str, str], raw: str
+    config: Config, client: RegisteredClient | None, query: Mapping[str, str], raw: str
 ) -> AuthorizationRequest:
     """
     Args:

@@ -21,7 +21,7 @@ from attrs import field, frozen
 from mcptrio.auth import check_claims
 from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, KeySet, peek, verify
 
-from .clients import Client, find_client
+from .clients import RegisteredClient, find_client
 from .config import Config
 from .ledger import Ledger
 from .opaque import MAX_TOKEN_CHARS, digest_of, is_same
@@ -29,7 +29,7 @@ from .published_keys import kept_keys
 from .rates import Rate, count_attempt, forget_attempts, neighbourhood
 from .refusals import Refusal, too_often
 
-__all__ = ["ASSERTION", "Credentials", "authenticate_client", "read_credentials"]
+__all__ = ["ASSERTION", "UnverifiedClient", "authenticate_client", "read_credentials"]
 
 ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _TYPES: Final = frozenset({"", "jwt", "client-authentication+jwt"})
@@ -43,7 +43,7 @@ _NOBODY: Final = "0" * 64
 
 
 @frozen(kw_only=True)
-class Credentials:
+class UnverifiedClient:
     """What a request says of its client, not yet believed."""
 
     client_id: str
@@ -52,7 +52,7 @@ class Credentials:
     assertion: str | None = field(default=None, repr=False)
 
 
-def read_credentials(form: Mapping[str, str], authorization: str | None) -> Credentials | None:
+def read_credentials(form: Mapping[str, str], authorization: str | None) -> UnverifiedClient | None:
     """
     Returns:
         ``None`` where no client is named.
@@ -66,7 +66,7 @@ def read_credentials(form: Mapping[str, str], authorization: str | None) -> Cred
         id, secret = _basic(authorization)
         if form.get("client_id", id) != id:
             raise Refusal("invalid_request", "client_id: expected the one that authenticates")
-        return Credentials(client_id=id, method="client_secret_basic", secret=secret)
+        return UnverifiedClient(client_id=id, method="client_secret_basic", secret=secret)
     if "client_assertion" in form or "client_assertion_type" in form:
         if "client_secret" in form:
             raise Refusal("invalid_request", "expected one way of client authentication, got several")
@@ -79,19 +79,19 @@ def read_credentials(form: Mapping[str, str], authorization: str | None) -> Cred
             raise _unknown(f"client_assertion: {error}") from None
         if not isinstance(subject, str) or form.get("client_id", subject) != subject:
             raise _unknown("client_assertion: expected the client's id as its subject")
-        return Credentials(client_id=subject, method="private_key_jwt", assertion=assertion)
+        return UnverifiedClient(client_id=subject, method="private_key_jwt", assertion=assertion)
     if "client_id" not in form:
         if "client_secret" in form:
             raise Refusal("invalid_request", "client_id: expected one beside the secret")
         return None
     if "client_secret" in form:
-        return Credentials(client_id=form["client_id"], method="client_secret_post", secret=form["client_secret"])
-    return Credentials(client_id=form["client_id"], method="none")
+        return UnverifiedClient(client_id=form["client_id"], method="client_secret_post", secret=form["client_secret"])
+    return UnverifiedClient(client_id=form["client_id"], method="none")
 
 
 def authenticate_client(
-    ledger: Ledger, config: Config, credentials: Credentials | None, *, address: str | None, now: float
-) -> Client:
+    ledger: Ledger, config: Config, credentials: UnverifiedClient | None, *, address: str | None, now: float
+) -> RegisteredClient:
     """The client that it is.
 
     Raises:
@@ -117,7 +117,7 @@ def authenticate_client(
     return client
 
 
-def _check_secret(client: Client | None, credentials: Credentials) -> None:
+def _check_secret(client: RegisteredClient | None, credentials: UnverifiedClient) -> None:
     secret = (credentials.secret or "")[:MAX_TOKEN_CHARS]
     digest = client.secret_digest if client is not None and client.secret_digest is not None else _NOBODY
     good = is_same(secret, digest)
@@ -128,7 +128,9 @@ def _check_secret(client: Client | None, credentials: Credentials) -> None:
         raise _unknown("the client is not known, or did not authenticate")
 
 
-def _check_assertion(ledger: Ledger, config: Config, client: Client | None, assertion: str, now: float) -> None:
+def _check_assertion(
+    ledger: Ledger, config: Config, client: RegisteredClient | None, assertion: str, now: float
+) -> None:
     if client is None or client.auth_method != "private_key_jwt":
         raise _unknown("the client is not known, or did not authenticate")
     try:

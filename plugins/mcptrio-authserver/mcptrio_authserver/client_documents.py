@@ -24,7 +24,7 @@ from mcptrio.auth.urls import is_loopback, shown
 from mcptrio.errors import AuthorizationError, RequestFailed
 
 from .client_metadata import read_client_metadata
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
 from .ledger import Ledger
 from .rates import Rate, count_attempt, neighbourhood
@@ -52,7 +52,7 @@ class FetchedClient:
         lifetime: seconds for which it may be kept.
     """
 
-    client: Client
+    client: RegisteredClient
     lifetime: float
 
 
@@ -154,7 +154,7 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
             "invalid_client",
             f"token_endpoint_auth_method: expected none or private_key_jwt in a document @ {shown(client_id)}",
         )
-    client = Client(
+    client = RegisteredClient(
         id=client_id,
         name=metadata.name,
         origin="document",

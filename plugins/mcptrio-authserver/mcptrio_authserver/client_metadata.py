@@ -21,7 +21,7 @@ from .clients import AUTH_METHODS
 from .redirect_uris import check_redirect_uri, is_local
 from .refusals import Refusal
 
-__all__ = ["ClientMetadata", "read_client_metadata"]
+__all__ = ["RegistrationMetadata", "read_client_metadata"]
 
 _GRANTS: Final = ("authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 """``client_credentials`` is not among them: nobody would have consented to what such a client gets."""
@@ -32,7 +32,7 @@ _KEYS: Final = 20
 
 
 @frozen(kw_only=True)
-class ClientMetadata:
+class RegistrationMetadata:
     name: str | None
     redirect_uris: tuple[str, ...]
     grant_types: tuple[str, ...]
@@ -45,7 +45,7 @@ class ClientMetadata:
 
 def read_client_metadata(
     document: Mapping[str, Any], *, default_method: str, app_schemes: Collection[str]
-) -> ClientMetadata:
+) -> RegistrationMetadata:
     """
     Args:
         default_method: how it authenticates where it does not say.
@@ -79,7 +79,7 @@ def read_client_metadata(
     keys, jwks_uri = _keys(document)
     if method == "private_key_jwt" and keys is None and jwks_uri is None:
         raise _wrong("jwks: expected keys, or jwks_uri, for private_key_jwt")
-    return ClientMetadata(
+    return RegistrationMetadata(
         name=_name(document),
         redirect_uris=redirects or (),
         grant_types=known,

@@ -18,7 +18,7 @@ from .grants import end_grant, list_grants
 from .ledger import Ledger
 from .opaque import digest_of
 
-__all__ = ["AUTH_METHODS", "Client", "Origin", "find_client", "list_clients", "remove_client"]
+__all__ = ["AUTH_METHODS", "Origin", "RegisteredClient", "find_client", "list_clients", "remove_client"]
 
 Origin = Literal["settings", "registration", "document"]
 
@@ -26,7 +26,7 @@ AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_ke
 
 
 @frozen(kw_only=True)
-class Client:
+class RegisteredClient:
     """
     Args:
         auth_method: of :data:`AUTH_METHODS`; a client with a secret in the settings may use either of the two.
@@ -92,21 +92,24 @@ class Client:
         return asdict(self, recurse=False)
 
 
-def find_client(ledger: Ledger, config: Config, id: str) -> Client | None:
+def find_client(ledger: Ledger, config: Config, id: str) -> RegisteredClient | None:
     """A client that is known, or whose document was fetched lately."""
     if id in config.clients:
-        return Client.of_settings(id, config.clients[id])
+        return RegisteredClient.of_settings(id, config.clients[id])
     for kind in ("client", "document"):
         record = ledger.get(kind, id)
         if record is not None and "id" in record:
-            return Client.of_record(record)
+            return RegisteredClient.of_record(record)
     return None
 
 
-def list_clients(ledger: Ledger) -> Sequence[Client]:
+def list_clients(ledger: Ledger) -> Sequence[RegisteredClient]:
     """The clients outside the settings: those that registered themselves, and those whose document is cached."""
     return [
-        Client.of_record(record) for kind in ("client", "document") for record in ledger.list(kind) if "id" in record
+        RegisteredClient.of_record(record)
+        for kind in ("client", "document")
+        for record in ledger.list(kind)
+        if "id" in record
     ]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from attrs import asdict, field, frozen
 
 from .authorization_requests import AuthorizationRequest
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
 from .grants import end_grant
 from .ledger import Ledger
@@ -26,7 +26,7 @@ from .opaque import MAX_TOKEN_CHARS, digest_of, new_id, new_opaque
 from .refusals import Refusal
 from .resources import resource_of
 
-__all__ = ["Code", "issue_code", "redeem_code"]
+__all__ = ["AuthorizationCode", "issue_code", "redeem_code"]
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _USED_CODE_SECONDS: Final = 3600.0
@@ -36,7 +36,7 @@ _MAX_CODES_OF_USER: Final = 20
 
 
 @frozen(kw_only=True)
-class Code:
+class AuthorizationCode:
     """What a code stands for."""
 
     grant: str
@@ -72,7 +72,7 @@ def issue_code(
         code: one that something was sealed with already.
     """
     code = code if code is not None else new_opaque("mcpac_")
-    value = Code(
+    value = AuthorizationCode(
         grant=new_id(),
         client_id=request.client.id,
         redirect_uri=request.redirect_uri,
@@ -91,8 +91,14 @@ def issue_code(
 
 
 def redeem_code(
-    ledger: Ledger, config: Config, client: Client, form: Mapping[str, str], *, dpop_key: str | None, now: float
-) -> Code:
+    ledger: Ledger,
+    config: Config,
+    client: RegisteredClient,
+    form: Mapping[str, str],
+    *,
+    dpop_key: str | None,
+    now: float,
+) -> AuthorizationCode:
     """What a code stands for; it is spent then, whatever comes of it.
 
     Args:
@@ -112,7 +118,7 @@ def redeem_code(
     record: Mapping[str, Any] | None = ledger.get("code", digest)
     if record is None:
         raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
-    code = Code(**{**record, "scopes": tuple(record["scopes"])})
+    code = AuthorizationCode(**{**record, "scopes": tuple(record["scopes"])})
     ledger.delete("code", digest)
     ledger.put("spent", digest, {"grant": code.grant}, until=now + _USED_CODE_SECONDS, group=code.subject, most=1000)
     if code.client_id != client.id:

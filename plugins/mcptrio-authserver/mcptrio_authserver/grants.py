@@ -23,7 +23,7 @@ from .refusals import Refusal
 
 __all__ = [
     "LEEWAY",
-    "Grant",
+    "TokenGrant",
     "begin_grant",
     "end_grant",
     "end_grants",
@@ -41,7 +41,7 @@ _MAX_USED_TOKENS: Final = 100
 
 
 @frozen(kw_only=True)
-class Grant:
+class TokenGrant:
     """
     Args:
         client_name: what the client was called when the user consented.
@@ -77,7 +77,7 @@ class Grant:
         ledger.put("grant", self.id, asdict(self), until=self.ends, group=self.subject, most=config.max_grants)
 
 
-def begin_grant(ledger: Ledger, config: Config, grant: Grant, now: float) -> str:
+def begin_grant(ledger: Ledger, config: Config, grant: TokenGrant, now: float) -> str:
     """Keep a grant.
 
     Returns:
@@ -87,10 +87,10 @@ def begin_grant(ledger: Ledger, config: Config, grant: Grant, now: float) -> str
     return _issue(ledger, config, grant, now)
 
 
-def find_grant(ledger: Ledger, id: str) -> Grant | None:
+def find_grant(ledger: Ledger, id: str) -> TokenGrant | None:
     """A grant that has not ended."""
     record = ledger.get("grant", id)
-    return Grant.of_record(record) if record is not None else None
+    return TokenGrant.of_record(record) if record is not None else None
 
 
 def end_grant(ledger: Ledger, id: str) -> bool:
@@ -99,9 +99,9 @@ def end_grant(ledger: Ledger, id: str) -> bool:
     return ledger.delete("grant", id)
 
 
-def list_grants(ledger: Ledger, subject: str | None = None) -> Sequence[Grant]:
+def list_grants(ledger: Ledger, subject: str | None = None) -> Sequence[TokenGrant]:
     """The grants of one subject, or of all of them, the oldest first."""
-    return [Grant.of_record(record) for record in ledger.list("grant", subject)]
+    return [TokenGrant.of_record(record) for record in ledger.list("grant", subject)]
 
 
 def end_grants(ledger: Ledger, subject: str | None = None) -> int:
@@ -114,7 +114,7 @@ def end_grants(ledger: Ledger, subject: str | None = None) -> int:
     return sum(end_grant(ledger, grant.id) for grant in list_grants(ledger, subject))
 
 
-def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> Grant:
+def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> TokenGrant:
     """The grant that a refresh token is of. A token that was used longer than :data:`LEEWAY` ago ends it.
 
     Raises:
@@ -141,7 +141,7 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> Gr
     return grant
 
 
-def rotate_refresh_token(ledger: Ledger, config: Config, grant: Grant, token: str, now: float) -> str:
+def rotate_refresh_token(ledger: Ledger, config: Config, grant: TokenGrant, token: str, now: float) -> str:
     """Take a refresh token that :func:`find_refreshed` found good, and give the next one."""
     before = ledger.get("refresh", digest_of(token))
     # The leeway begins with the first use.
@@ -151,7 +151,7 @@ def rotate_refresh_token(ledger: Ledger, config: Config, grant: Grant, token: st
     return _issue(ledger, config, grant, now)
 
 
-def _issue(ledger: Ledger, config: Config, grant: Grant, now: float) -> str:
+def _issue(ledger: Ledger, config: Config, grant: TokenGrant, now: float) -> str:
     token = new_opaque("mcpar_")
     until = min(grant.ends, now + config.refresh_idle)
     ledger.put(

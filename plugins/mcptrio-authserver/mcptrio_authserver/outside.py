@@ -20,9 +20,9 @@ from mcptrio.auth.jose import KeySet
 from mcptrio.errors import RequestFailed
 
 from .assertions import issuer_of
-from .client_authentication import Credentials, read_credentials
+from .client_authentication import UnverifiedClient, read_credentials
 from .client_documents import FetchedClient, fetch_client, is_document, keep_client, needs_fetch
-from .clients import Client, find_client
+from .clients import RegisteredClient, find_client
 from .config import Config
 from .grants import end_grant, find_refreshed
 from .ledger import Ledger, Store
@@ -61,7 +61,7 @@ class Outside:
         self._limit = trio.CapacityLimiter(_OUT)
         self._provider: tuple[float, Provider | Refusal] | None = None
 
-    async def client(self, id: str, address: str | None) -> Client | None:
+    async def client(self, id: str, address: str | None) -> RegisteredClient | None:
         """A client, whose document is fetched where it has one.
 
         Raises:
@@ -82,7 +82,7 @@ class Outside:
 
     async def credentials(
         self, form: Mapping[str, str], authorization: str | None, address: str | None
-    ) -> Credentials | None:
+    ) -> UnverifiedClient | None:
         """What a request says of its client; what is needed to judge it has been fetched then.
 
         Raises:

@@ -20,7 +20,7 @@ from .opaque import new_opaque
 from .pages import client_values, consent_forms, consent_values, grants_values, policy, problem_sentence
 from .redirect_uris import host_of
 from .refusals import Refusal
-from .service import Asked, Service
+from .service import AuthServerRequest, Service
 
 if TYPE_CHECKING:
     from quart import Response
@@ -184,7 +184,7 @@ class PageHandlers:
 
     async def _login_page(
         self,
-        asked: Asked | None,
+        asked: AuthServerRequest | None,
         cookie: str | None,
         *,
         problem: str | None = None,
@@ -210,7 +210,7 @@ class PageHandlers:
             self._set_cookie(response, known)
         return response
 
-    async def _consent_page(self, asked: Asked, cookie: str | None) -> Response:
+    async def _consent_page(self, asked: AuthServerRequest, cookie: str | None) -> Response:
         known = cookie if cookie is not None else new_opaque()
         request = asked.request
         provider = await self._service.provider_endpoint()
@@ -290,12 +290,12 @@ class PageHandlers:
         return response
 
 
-def _query_of(asked: Asked | None) -> str:
+def _query_of(asked: AuthServerRequest | None) -> str:
     """The query of a client's request; empty if the user came without one."""
     return asked.request.query if asked is not None else ""
 
 
-def _consent_form(asked: Asked) -> str:
+def _consent_form(asked: AuthServerRequest) -> str:
     """Which form it is: what is allowed is what was shown."""
     user = asked.session.user if asked.session is not None else ""
     return f"consent {user} {' '.join(asked.scopes)}"

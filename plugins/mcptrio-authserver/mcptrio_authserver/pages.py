@@ -18,9 +18,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from .authorization_requests import AuthorizationRequest
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
-from .grants import Grant
+from .grants import TokenGrant
 from .moments import shown_moment
 
 __all__ = ["STYLE", "client_values", "consent_forms", "consent_values", "grants_values", "policy", "problem_sentence"]
@@ -128,7 +128,7 @@ def consent_forms(request: AuthorizationRequest, provider: str | None) -> tuple[
     return tuple(places)
 
 
-def grants_values(config: Config, grants: Sequence[Grant]) -> dict[str, Any]:
+def grants_values(config: Config, grants: Sequence[TokenGrant]) -> dict[str, Any]:
     """The values of the page that lists the grants of a user."""
     return {
         "grants": [
@@ -148,7 +148,7 @@ def grants_values(config: Config, grants: Sequence[Grant]) -> dict[str, Any]:
     }
 
 
-def problem_sentence(error: str, client: Client | None) -> str:
+def problem_sentence(error: str, client: RegisteredClient | None) -> str:
     """What went wrong, for people."""
     name = client.name if client is not None else "The application"
     if error == "temporarily_unavailable":

@@ -16,7 +16,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from .client_metadata import read_client_metadata
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
 from .ledger import Ledger
 from .opaque import digest_of, new_id, new_opaque
@@ -56,7 +56,7 @@ def register_client(
         raise Refusal("temporarily_unavailable", "there is no room for more clients", status=503)
     has_secret = metadata.auth_method in ("client_secret_basic", "client_secret_post")
     secret = new_opaque("mcpas_") if has_secret else None
-    client = Client(
+    client = RegisteredClient(
         id=new_id(),
         name=metadata.name or "An application without a name",
         origin="registration",
@@ -93,7 +93,7 @@ def register_client(
     return answer
 
 
-def note_use(ledger: Ledger, config: Config, client: Client, now: float) -> None:
+def note_use(ledger: Ledger, config: Config, client: RegisteredClient, now: float) -> None:
     """A user has let it in: it is kept for as long as it is used."""
     if client.origin == "registration":
         kept = evolve(client, used=now)

@@ -23,7 +23,7 @@ from .client_authentication import authenticate_client
 from .codes import issue_code
 from .config import Config
 from .forms import read_query
-from .grants import Grant, end_grant, find_grant, list_grants
+from .grants import TokenGrant, end_grant, find_grant, list_grants
 from .ledger import Ledger, Store
 from .logins import count_login, forgive_login
 from .opaque import new_opaque
@@ -37,7 +37,7 @@ from .upstream import begin_errand, end_errand
 from .upstream_tokens import UpstreamTokens, seal_tokens
 from .users import User, check_password, read_users
 
-__all__ = ["Asked", "LoggedIn", "Service"]
+__all__ = ["AuthServerRequest", "LoggedIn", "Service"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ _GUESSES: Final = 50
 
 
 @frozen(kw_only=True)
-class Asked:
+class AuthServerRequest:
     """A request of a client, and who is logged in where it was opened.
 
     Args:
@@ -87,7 +87,7 @@ class Service:
 
     # The authorization endpoint
 
-    async def ask(self, query: bytes, cookie: str | None, address: str | None) -> Asked:
+    async def ask(self, query: bytes, cookie: str | None, address: str | None) -> AuthServerRequest:
         """What a client asks of whoever is in front of a browser.
 
         Raises:
@@ -99,12 +99,12 @@ class Service:
         request = read_authorization_request(self.config, client, read, query.decode("ascii", "replace"))
         found = await self._session(cookie)
         if found is None:
-            return Asked(request=request, session=None, scopes=request.scopes)
+            return AuthServerRequest(request=request, session=None, scopes=request.scopes)
         session, user = found
         scopes = _of_user(request.scopes, user)
         if request.scopes and not scopes:
             raise request.refusal("access_denied", "the user may grant none of these scopes")
-        return Asked(request=request, session=session, scopes=scopes)
+        return AuthServerRequest(request=request, session=session, scopes=scopes)
 
     async def log_in(self, name: str, password: str, address: str | None) -> LoggedIn:
         """Look at a name and a password."""
@@ -137,7 +137,7 @@ class Service:
         found = await self._session(cookie)
         return found[0] if found is not None else None
 
-    async def grants(self, session: BrowserSession) -> Sequence[Grant]:
+    async def grants(self, session: BrowserSession) -> Sequence[TokenGrant]:
         """The grants of the user of a session, the oldest first."""
         return await self._store.transact(partial(list_grants, subject=session.user))
 
@@ -151,7 +151,7 @@ class Service:
 
         await self._store.transact(end)
 
-    async def allow(self, asked: Asked, scopes: tuple[str, ...]) -> str:
+    async def allow(self, asked: AuthServerRequest, scopes: tuple[str, ...]) -> str:
         """The user consents.
 
         Args:
@@ -177,7 +177,9 @@ class Service:
 
     # The provider upstream
 
-    async def send_upstream(self, asked: Asked, scopes: tuple[str, ...], browser: str, address: str | None) -> str:
+    async def send_upstream(
+        self, asked: AuthServerRequest, scopes: tuple[str, ...], browser: str, address: str | None
+    ) -> str:
         """The user consents, and has yet to log in. Where the browser goes.
 
         Raises:

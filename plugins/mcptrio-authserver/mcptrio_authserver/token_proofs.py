@@ -14,7 +14,7 @@ from typing import Final
 
 from mcptrio.auth import BadDPoPProof, DPoPVerifier, Nonces
 
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
 from .ledger import Ledger
 from .opaque import digest_of
@@ -28,7 +28,9 @@ _PROOFS: Final = 100_000
 _PER_KEY: Final = 1000
 
 
-def dpop_key_of(ledger: Ledger, config: Config, client: Client | None, proofs: Sequence[str], now: float) -> str | None:
+def dpop_key_of(
+    ledger: Ledger, config: Config, client: RegisteredClient | None, proofs: Sequence[str], now: float
+) -> str | None:
     """The thumbprint of the key that a request proves to have; ``None`` where it has no proof, and needs none.
 
     Args:

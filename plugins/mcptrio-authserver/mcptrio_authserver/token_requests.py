@@ -17,11 +17,11 @@ from mcptrio.auth.jose import KeySet
 
 from .access_tokens import AccessToken, issue_access_token
 from .assertions import accept_assertion
-from .client_authentication import Credentials, authenticate_client
-from .clients import Client, find_client
-from .codes import Code, redeem_code
+from .client_authentication import UnverifiedClient, authenticate_client
+from .clients import RegisteredClient, find_client
+from .codes import AuthorizationCode, redeem_code
 from .config import Config
-from .grants import Grant, begin_grant, end_grant, find_refreshed, rotate_refresh_token
+from .grants import TokenGrant, begin_grant, end_grant, find_refreshed, rotate_refresh_token
 from .ledger import Ledger
 from .redirect_uris import host_of
 from .refusals import Refusal
@@ -50,7 +50,7 @@ class TokenRequest:
     """
 
     form: Mapping[str, str] = field(repr=False)
-    credentials: Credentials | None
+    credentials: UnverifiedClient | None
     proofs: Sequence[str] = field(default=(), repr=False)
     address: str | None = None
     upstream: UpstreamTokens | None = field(default=None, repr=False)
@@ -66,7 +66,7 @@ class Asker:
         dpop_key: thumbprint of the key it has proved to have.
     """
 
-    client: Client | None
+    client: RegisteredClient | None
     dpop_key: str | None
 
 
@@ -80,7 +80,7 @@ def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> 
     if grant not in _GRANTS:
         error = "unsupported_grant_type" if grant else "invalid_request"
         raise Refusal(error, f"grant_type: expected one of {', '.join(_GRANTS)}")
-    client: Client | None = None
+    client: RegisteredClient | None = None
     if grant != BEARER or request.credentials is not None:
         client = authenticate_client(ledger, config, request.credentials, address=request.address, now=now)
     if client is not None and grant not in client.grant_types and grant != BEARER:
@@ -150,14 +150,20 @@ def give(
 
 
 def _begun(
-    ledger: Ledger, config: Config, client: Client, dpop_key: str | None, code: Code, text: str, now: float
+    ledger: Ledger,
+    config: Config,
+    client: RegisteredClient,
+    dpop_key: str | None,
+    code: AuthorizationCode,
+    text: str,
+    now: float,
 ) -> dict[str, Any]:
     refreshes = "refresh_token" in client.grant_types
     ends = now + (config.refresh_lifetime if refreshes else config.access_lifetime)
     upstream = open_tokens(code.upstream, text) if code.upstream is not None else None
     if upstream is not None and upstream.refresh is None:
         ends = min(ends, upstream.ends)
-    grant = Grant(
+    grant = TokenGrant(
         id=code.grant,
         client_id=client.id,
         client_name=client.name,
@@ -185,7 +191,7 @@ def _begun(
 
 
 def _refreshed(
-    ledger: Ledger, config: Config, client: Client, dpop_key: str | None, request: TokenRequest, now: float
+    ledger: Ledger, config: Config, client: RegisteredClient, dpop_key: str | None, request: TokenRequest, now: float
 ) -> dict[str, Any]:
     form = request.form
     token = form.get("refresh_token", "")
@@ -220,7 +226,7 @@ def _refreshed(
     return {**body, "refresh_token": refresh}
 
 
-def _token(grant: Grant, scopes: tuple[str, ...], dpop_key: str | None) -> AccessToken:
+def _token(grant: TokenGrant, scopes: tuple[str, ...], dpop_key: str | None) -> AccessToken:
     ends = [grant.ends] if grant.upstream_ends is None else [grant.ends, grant.upstream_ends]
     return AccessToken(
         subject=grant.subject,

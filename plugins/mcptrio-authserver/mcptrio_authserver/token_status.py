@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .access_tokens import find_access_token, revoke_access_token
-from .clients import Client
+from .clients import RegisteredClient
 from .config import Config
 from .grants import end_grant, find_grant
 from .ledger import Ledger
@@ -22,7 +22,9 @@ from .refusals import Refusal
 __all__ = ["introspect", "revoke"]
 
 
-def introspect(ledger: Ledger, config: Config, client: Client, form: Mapping[str, str], now: float) -> dict[str, Any]:
+def introspect(
+    ledger: Ledger, config: Config, client: RegisteredClient, form: Mapping[str, str], now: float
+) -> dict[str, Any]:
     """What is said of a token.
 
     Raises:
@@ -50,7 +52,7 @@ def introspect(ledger: Ledger, config: Config, client: Client, form: Mapping[str
     }
 
 
-def revoke(ledger: Ledger, config: Config, client: Client, form: Mapping[str, str], now: float) -> None:
+def revoke(ledger: Ledger, config: Config, client: RegisteredClient, form: Mapping[str, str], now: float) -> None:
     """End a token of the client's, if it is one. Of a refresh token the whole grant ends.
 
     Raises:

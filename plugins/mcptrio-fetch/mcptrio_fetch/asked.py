@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from attrs import frozen
 
-__all__ = ["Asked"]
+__all__ = ["PageRequest"]
 
 
 @frozen(kw_only=True)
-class Asked:
+class PageRequest:
     url: str
     by_user: bool = False
     """A user asked for this page by name; a model did otherwise, and robots.txt is for those."""

@@ -20,11 +20,11 @@ from attrs import evolve, frozen
 from mcptrio import ToolError
 
 from .config import Config
-from .errors import Refused, Unreachable, printable
-from .gate import Gate
-from .lanes import Lanes
-from .page import Page
-from .transport import FAILURES, Transport, explain
+from .errors import FetchRefused, Unreachable, printable
+from .gate import AddressGate
+from .lanes import HostLanes
+from .page import FetchedPage
+from .transport import FAILURES, FetchTransport, explain
 
 __all__ = ["Download", "Downloader", "Permit", "Report", "parse_url"]
 
@@ -47,22 +47,22 @@ class Download:
     url: str
     user_agent: str
     method: Literal["GET", "HEAD"] = "GET"
-    limit: Callable[[Page], int]
+    limit: Callable[[FetchedPage], int]
     """Told what the headers say, the most bytes of the body, unpacked. What it raises ends the download."""
-    known: Page | None = None
+    known: FetchedPage | None = None
     """What was there before: where the site says it has not changed, it is the answer."""
     permit: Permit | None = None
     report: Report | None = None
 
 
 class Downloader:
-    def __init__(self, config: Config, gate: Gate, transport: Transport) -> None:
+    def __init__(self, config: Config, gate: AddressGate, transport: FetchTransport) -> None:
         self._config = config
         self._gate = gate
         self._transport = transport
-        self._lanes = Lanes(config.host_concurrency, config.requests_per_second)
+        self._lanes = HostLanes(config.host_concurrency, config.requests_per_second)
 
-    async def download(self, asked: Download) -> Page:
+    async def download(self, asked: Download) -> FetchedPage:
         """Get a page, whatever its status.
 
         Raises:
@@ -79,7 +79,7 @@ class Downloader:
                 await asked.permit(url)
             async with self._lanes.enter(f"{host}:{url.port}"):
                 found = await self._request(asked, url, tuple(passed))
-            if isinstance(found, Page):
+            if isinstance(found, FetchedPage):
                 return found
             passed.append(str(url))
             if len(passed) > self._config.max_redirects:
@@ -89,7 +89,7 @@ class Downloader:
                 )
             url = found
 
-    async def _request(self, asked: Download, url: httpx2.URL, passed: tuple[str, ...]) -> Page | httpx2.URL:
+    async def _request(self, asked: Download, url: httpx2.URL, passed: tuple[str, ...]) -> FetchedPage | httpx2.URL:
         """One hop: the page, or where to go instead."""
         known = asked.known if asked.known is not None and asked.known.url == str(url) else None
         headers = {"User-Agent": asked.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
@@ -113,7 +113,7 @@ class Downloader:
         except FAILURES as error:
             raise explain(error, str(url)) from error
 
-    async def _read(self, asked: Download, response: httpx2.Response, page: Page) -> Page:
+    async def _read(self, asked: Download, response: httpx2.Response, page: FetchedPage) -> FetchedPage:
         coding = response.headers.get("content-encoding", "").strip().lower()
         if coding not in _CODINGS:
             raise Unreachable(
@@ -140,13 +140,13 @@ def parse_url(text: str) -> httpx2.URL:
         Refused: it is none.
     """
     if len(text) > _MAX_URL_CHARS:
-        raise Refused(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(text)}")
+        raise FetchRefused(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(text)}")
     try:
         url = httpx2.URL(text.strip()).copy_with(fragment=None)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise Refused(f"expected a URL such as https://example.com/, got {printable(text)}: {error}") from error
+        raise FetchRefused(f"expected a URL such as https://example.com/, got {printable(text)}: {error}") from error
     if not url.scheme or not url.host:
-        raise Refused(f"expected a URL such as https://example.com/, got {printable(text)}")
+        raise FetchRefused(f"expected a URL such as https://example.com/, got {printable(text)}")
     return url
 
 
@@ -162,12 +162,12 @@ def _target(url: httpx2.URL, location: str) -> httpx2.URL:
     return target
 
 
-def _page_without_body(url: httpx2.URL, response: httpx2.Response) -> Page:
+def _page_without_body(url: httpx2.URL, response: httpx2.Response) -> FetchedPage:
     headers = response.headers
     content_type, _, parameters = headers.get("content-type", "").partition(";")
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", parameters, re.IGNORECASE | re.ASCII)
     length = headers.get("content-length", "")
-    return Page(
+    return FetchedPage(
         url=str(url),
         status=response.status_code,
         content_type=printable(content_type.strip().lower(), 100),

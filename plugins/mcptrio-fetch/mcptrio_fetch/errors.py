@@ -10,12 +10,12 @@ import re
 
 from mcptrio import ToolError
 
-__all__ = ["Refused", "Unreachable", "printable"]
+__all__ = ["FetchRefused", "Unreachable", "printable"]
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-class Refused(ToolError):
+class FetchRefused(ToolError):
     """The request is not allowed: by the operator's rules, by the kind of address, or by robots.txt."""
 
 

@@ -14,18 +14,18 @@ import trio
 from mcptrio.net import Address, AddressKind, address_kind, parse_address
 
 from .config import Config
-from .errors import Refused, Unreachable, printable
+from .errors import FetchRefused, Unreachable, printable
 from .hosts import Places
 from .resolving import Resolver
 
-__all__ = ["Gate"]
+__all__ = ["AddressGate"]
 
 _SCHEMES = ("http", "https")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
 """A name or an address. A zone (``%eth0``) belongs to a machine, and not to a URL."""
 
 
-class Gate:
+class AddressGate:
     """
     Args:
         resolver: asked once for each connection.
@@ -47,13 +47,13 @@ class Gate:
             Refused: nothing like it may be fetched.
         """
         if scheme not in _SCHEMES or not _HOST.fullmatch(host):
-            raise Refused(f"expected an http or https URL with a host, got {printable(f'{scheme}://{host}')}")
+            raise FetchRefused(f"expected an http or https URL with a host, got {printable(f'{scheme}://{host}')}")
         if port is not None and not 0 < port < 65_536:
-            raise Refused(f"expected a port from 1 to 65535, got {port} for {printable(host)}")
+            raise FetchRefused(f"expected a port from 1 to 65535, got {port} for {printable(host)}")
         if has_user:
-            raise Refused(f"expected a URL without a user name and password, got one for {printable(host)}")
+            raise FetchRefused(f"expected a URL without a user name and password, got one for {printable(host)}")
         if self._denied.have_name(host) or not (self._all_allowed or self._allowed.have_name(host)):
-            raise Refused(f"{printable(host)} is not among the hosts that may be fetched from")
+            raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Resolve a host, and return where to connect.
@@ -96,13 +96,13 @@ class Gate:
 
     def _judge(self, host: str, address: Address) -> None:
         if self._denied.have_address(address):
-            raise Refused(f"{printable(host)} is not among the hosts that may be fetched from")
+            raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
         if self._all_private or self._private.have_name(host) or self._private.have_address(address):
             return
         kind = address_kind(address)
         if kind is not AddressKind.PUBLIC:
             shown = "" if str(address) == host else f" resolves to {address}, which"
-            raise Refused(
+            raise FetchRefused(
                 f"{printable(host)}{shown} is not a public address but {kind.value}; "
                 "the operator can allow it with private_hosts or allow_private"
             )

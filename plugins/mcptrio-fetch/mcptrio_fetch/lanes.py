@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import trio
 from attrs import define
 
-__all__ = ["BURST", "Lanes"]
+__all__ = ["BURST", "HostLanes"]
 
 BURST = 10
 """Requests that are let through at once after a pause."""
@@ -23,7 +23,7 @@ _MAX_IDLE_LANES = 256
 """Lanes that nobody is in, before those that are over are looked for."""
 
 
-class Lanes:
+class HostLanes:
     """
     Args:
         width: requests to one host at once.

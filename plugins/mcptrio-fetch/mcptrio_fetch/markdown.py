@@ -24,7 +24,7 @@ from attrs import frozen
 from lxml.etree import LxmlError  # type: ignore[import-untyped]
 from trio.from_thread import check_cancelled
 
-from .results import Link
+from .results import PageLink
 
 __all__ = ["Article", "find_links", "write_markdown"]
 
@@ -74,7 +74,7 @@ def write_markdown(html: str, url: str) -> Article:
         return Article(text.strip(), title)
 
 
-def find_links(html: str, url: str) -> list[Link]:
+def find_links(html: str, url: str) -> list[PageLink]:
     """The links of a page to http and https, absolute, each once, in the order of the page.
 
     Raises:
@@ -94,7 +94,7 @@ def find_links(html: str, url: str) -> list[Link]:
                 element.text_content() or element.get("alt") or element.get("title") or "", _MAX_LABEL_CHARS
             )
             found[target] = found.get(target) or label
-        return [Link(url=target, text=label) for target, label in found.items()]
+        return [PageLink(url=target, text=label) for target, label in found.items()]
 
 
 def _parse(html: str, url: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-__all__ = ["Kind", "Page"]
+__all__ = ["FetchedPage", "Kind"]
 
 Kind: TypeAlias = Literal["html", "text", "image", "audio", "pdf", "binary"]
 
@@ -41,7 +41,7 @@ _UNSAID = ("", "application/octet-stream", "binary/octet-stream", "unknown/unkno
 
 
 @frozen(kw_only=True)
-class Page:
+class FetchedPage:
     """What came back."""
 
     url: str

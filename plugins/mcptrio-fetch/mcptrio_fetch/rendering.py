@@ -19,9 +19,9 @@ from mcptrio import ToolError
 from .charsets import decode_text
 from .config import Config
 from .errors import printable
-from .page import Page
+from .page import FetchedPage
 from .rendered import Rendered
-from .results import Link
+from .results import PageLink
 
 __all__ = ["Renderer"]
 
@@ -39,7 +39,7 @@ class Renderer:
         self._timeout = config.convert_timeout
         self._threads = trio.CapacityLimiter(_THREADS)
 
-    async def render(self, page: Page, *, raw: bool) -> Rendered:
+    async def render(self, page: FetchedPage, *, raw: bool) -> Rendered:
         """
         Args:
             raw: leave HTML as it is.
@@ -49,14 +49,14 @@ class Renderer:
         """
         return await self._run(page, partial(_render, page, self._limit, raw))
 
-    async def links(self, page: Page) -> list[Link]:
+    async def links(self, page: FetchedPage) -> list[PageLink]:
         """
         Raises:
             ToolError: it took too long.
         """
         return await self._run(page, partial(_links, page, self._limit))
 
-    async def _run(self, page: Page, work: Callable[[], T]) -> T:
+    async def _run(self, page: FetchedPage, work: Callable[[], T]) -> T:
         try:
             with trio.fail_after(self._timeout):
                 return await trio.to_thread.run_sync(work, limiter=self._threads)
@@ -67,7 +67,7 @@ class Renderer:
             ) from error
 
 
-def _render(page: Page, limit: int, raw: bool) -> Rendered:
+def _render(page: FetchedPage, limit: int, raw: bool) -> Rendered:
     text = decode_text(page.body, page.charset, is_whole=page.is_whole)
     if raw or page.kind != "html":
         return Rendered(
@@ -83,7 +83,7 @@ def _render(page: Page, limit: int, raw: bool) -> Rendered:
     return Rendered(text=article.text or _NOTHING, title=article.title, is_whole=page.is_whole and len(text) <= limit)
 
 
-def _links(page: Page, limit: int) -> list[Link]:
+def _links(page: FetchedPage, limit: int) -> list[PageLink]:
     from .markdown import find_links  # as above
 
     return find_links(decode_text(page.body, page.charset, is_whole=page.is_whole)[:limit], page.url)

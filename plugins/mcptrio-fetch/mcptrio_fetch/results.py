@@ -23,10 +23,10 @@ from mcptrio.types import (
 )
 
 if TYPE_CHECKING:
-    from .page import Page
+    from .page import FetchedPage
     from .rendered import Rendered
 
-__all__ = ["FETCHED", "Head", "Link", "Links", "answer_media", "answer_text", "contents_of", "whole_text"]
+__all__ = ["FETCHED", "Links", "PageHead", "PageLink", "answer_media", "answer_text", "contents_of", "whole_text"]
 
 FETCHED: dict[str, Any] = {
     "type": "object",
@@ -53,7 +53,7 @@ _NOT_READ = "\n\n<error>The page is too large; its end was not read.</error>"
 
 
 @frozen(kw_only=True)
-class Link:
+class PageLink:
     url: str
     text: str
 
@@ -66,14 +66,14 @@ class Links:
     """What was asked for."""
     final_url: str
     """Where it was found, after redirects."""
-    items: list[Link]
+    items: list[PageLink]
     total: int
     truncated: bool
     next_cursor: str | None = None
 
 
 @frozen(kw_only=True)
-class Head:
+class PageHead:
     """What a site says of a page without sending it."""
 
     url: str
@@ -92,7 +92,7 @@ class Head:
     """The URLs on the way."""
 
 
-def answer_text(asked: str, page: Page, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
+def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
     """A piece of a text.
 
     Args:
@@ -120,7 +120,7 @@ def answer_text(asked: str, page: Page, rendered: Rendered, *, start: int, most:
     return CallToolResult(content=(TextContent(text=text),), structured_content=about | more)
 
 
-def answer_media(asked: str, page: Page) -> CallToolResult:
+def answer_media(asked: str, page: FetchedPage) -> CallToolResult:
     """An image, a sound or a document, after a line that says what it is."""
     what = f"{page.content_type or page.kind}, {len(page.body)} bytes"
     return CallToolResult(
@@ -136,12 +136,12 @@ def whole_text(rendered: Rendered, most: int) -> str:
     return rendered.text if rendered.is_whole else rendered.text + _NOT_READ
 
 
-def contents_of(page: Page, uri: str) -> BlobResourceContents:
+def contents_of(page: FetchedPage, uri: str) -> BlobResourceContents:
     """The bytes of a page as a resource."""
     return BlobResourceContents(uri=uri, mime_type=_media_type(page), blob=_base64(page))
 
 
-def _block(page: Page) -> ImageContent | AudioContent | EmbeddedResource:
+def _block(page: FetchedPage) -> ImageContent | AudioContent | EmbeddedResource:
     match page.kind:
         case "image":
             return ImageContent(data=_base64(page), mime_type=page.content_type)
@@ -151,16 +151,16 @@ def _block(page: Page) -> ImageContent | AudioContent | EmbeddedResource:
             return EmbeddedResource(resource=contents_of(page, page.url))
 
 
-def _media_type(page: Page) -> str:
+def _media_type(page: FetchedPage) -> str:
     # A PDF may have been told by its first bytes.
     return "application/pdf" if page.kind == "pdf" else page.content_type
 
 
-def _base64(page: Page) -> str:
+def _base64(page: FetchedPage) -> str:
     return base64.b64encode(page.body).decode("ascii")
 
 
-def _about(asked: str, page: Page, content: str, *, total: int, is_whole: bool) -> dict[str, Any]:
+def _about(asked: str, page: FetchedPage, content: str, *, total: int, is_whole: bool) -> dict[str, Any]:
     return {
         "content": content,
         "url": asked,

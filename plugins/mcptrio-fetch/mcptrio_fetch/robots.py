@@ -19,9 +19,9 @@ from protego import Protego
 
 from mcptrio import ToolError
 
-from .errors import Refused, printable
-from .page import Page
-from .shelf import Shelf
+from .errors import FetchRefused, printable
+from .page import FetchedPage
+from .shelf import ByteCache
 
 __all__ = ["MAX_ROBOTS_BYTES", "Robots"]
 
@@ -46,10 +46,10 @@ class Robots:
         max_age: seconds for which an answer is used again.
     """
 
-    def __init__(self, fetch: Callable[[str], Awaitable[Page]], *, token: str, max_age: float) -> None:
+    def __init__(self, fetch: Callable[[str], Awaitable[FetchedPage]], *, token: str, max_age: float) -> None:
         self._fetch = fetch
         self._token = token.lower()
-        self._known: Shelf[str, _Answer] = Shelf(_CACHE_BYTES, max_age)
+        self._known: ByteCache[str, _Answer] = ByteCache(_CACHE_BYTES, max_age)
         self._asking: dict[str, _Turn] = {}
 
     async def check(self, url: httpx2.URL) -> None:
@@ -60,9 +60,9 @@ class Robots:
         place = str(url.copy_with(raw_path=b"/robots.txt", fragment=None))
         answer = self._find(place) or await self._ask(place)
         if answer.refusal is not None:
-            raise Refused(answer.refusal)
+            raise FetchRefused(answer.refusal)
         if answer.rules is not None and not answer.rules.can_fetch(str(url), self._token):
-            raise Refused(
+            raise FetchRefused(
                 f"The site's robots.txt ({printable(place)}) specifies that autonomous fetching of "
                 f"{printable(str(url))} is not allowed for {self._token}. {_MANUALLY}"
             )
@@ -91,7 +91,7 @@ class Robots:
         shown = printable(place)
         try:
             page = await self._fetch(place)
-        except Refused:
+        except FetchRefused:
             # By the gate; the page, which is at the same address, would be refused as well.
             raise
         except ToolError as error:

@@ -12,13 +12,13 @@ from typing import Generic, TypeVar
 import trio
 from attrs import frozen
 
-__all__ = ["Shelf"]
+__all__ = ["ByteCache"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Shelf(Generic[K, V]):
+class ByteCache(Generic[K, V]):
     """
     Args:
         capacity: the most weight, in bytes.

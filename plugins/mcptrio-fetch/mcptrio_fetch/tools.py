@@ -18,16 +18,16 @@ from msgspec import Meta
 from mcptrio import Context, ToolError, lifespan, prompt, resource, tool
 from mcptrio.types import BlobResourceContents, CallToolResult, TextResourceContents
 
-from .asked import Asked
+from .asked import PageRequest
 from .config import Config
 from .errors import printable
 from .resolving import Resolver, SystemResolver
-from .results import FETCHED, Head, Links, answer_media, answer_text, contents_of, whole_text
+from .results import FETCHED, Links, PageHead, answer_media, answer_text, contents_of, whole_text
 
 if TYPE_CHECKING:
     from .web import Web
 
-__all__ = ["TEMPLATE", "Fetch"]
+__all__ = ["TEMPLATE", "FetchTools"]
 
 TEMPLATE = "fetch://{+url}"
 
@@ -46,7 +46,7 @@ _CLOSE_TIMEOUT = 1.0
 _URL = Annotated[str, Meta(min_length=1, max_length=8192, description="URL to fetch")]
 
 
-class Fetch:
+class FetchTools:
     """The web for a model.
 
     Args:
@@ -99,7 +99,7 @@ class Fetch:
         that. A long page comes in pieces: ask again with start_index. Images, sounds and PDF files come as they are.
         """
         web = await self._use()
-        asked = Asked(url=url)
+        asked = PageRequest(url=url)
         page, rendered = await web.read(asked, raw=raw, continues=start_index > 0, report=ctx.report_progress)
         if rendered is None:
             return answer_media(url, page)
@@ -118,7 +118,7 @@ class Fetch:
         """
         start = _position(cursor)
         web = await self._use()
-        page, links = await web.links(Asked(url=url), continues=start > 0, report=ctx.report_progress)
+        page, links = await web.links(PageRequest(url=url), continues=start > 0, report=ctx.report_progress)
         end = start + min(limit, self._config.max_links)
         return Links(
             url=url,
@@ -130,13 +130,13 @@ class Fetch:
         )
 
     @tool(title="Fetch Head", read_only=True, destructive=False, idempotent=True, open_world=True)
-    async def fetch_head(self, url: _URL) -> Head:
+    async def fetch_head(self, url: _URL) -> PageHead:
         """Asks what is at a URL without downloading it: the status, where it redirects to, its media type, its size
         and when it changed. A status such as 404 is an answer here, and not an error.
         """
         web = await self._use()
-        page = await web.head(Asked(url=url))
-        return Head(
+        page = await web.head(PageRequest(url=url))
+        return PageHead(
             url=url,
             final_url=page.url,
             status=page.status,
@@ -152,7 +152,7 @@ class Fetch:
         """Fetch a URL and extract its contents as markdown"""
         web = await self._use()
         try:
-            page, rendered = await web.read(Asked(url=url, by_user=True), report=ctx.report_progress)
+            page, rendered = await web.read(PageRequest(url=url, by_user=True), report=ctx.report_progress)
         except ToolError as error:
             # The user sees it in the place of the page.
             return str(error)
@@ -166,7 +166,7 @@ class Fetch:
         percent-encoded is encoded once more (``%2520``), or all of it is (``https%3A%2F%2F…``).
         """
         web = await self._use()
-        page, rendered = await web.read(Asked(url=url), report=ctx.report_progress)
+        page, rendered = await web.read(PageRequest(url=url), report=ctx.report_progress)
         uri = "fetch://" + quote(url, safe=_AS_IT_IS)  # as it was asked for
         if rendered is None:
             return contents_of(page, uri)

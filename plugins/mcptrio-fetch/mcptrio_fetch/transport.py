@@ -23,9 +23,9 @@ from mcptrio import ToolError
 
 from .config import Config
 from .errors import Unreachable, printable
-from .gate import Gate
+from .gate import AddressGate
 
-__all__ = ["FAILURES", "Transport", "explain"]
+__all__ = ["FAILURES", "FetchTransport", "explain"]
 
 FAILURES = (
     httpcore2.NetworkError,
@@ -45,10 +45,10 @@ _MAX_IDLE_CONNECTIONS = 10
 _IDLE_SECONDS = 15.0
 
 
-class Transport:
+class FetchTransport:
     """A pool of connections. Its owner closes it."""
 
-    def __init__(self, config: Config, gate: Gate) -> None:
+    def __init__(self, config: Config, gate: AddressGate) -> None:
         self._timeouts = {
             "connect": config.connect_timeout,
             "read": config.request_timeout,
@@ -145,7 +145,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     TLS is begun later, by the pool, with the name of the URL: so it is what SNI says and the certificate must hold.
     """
 
-    def __init__(self, gate: Gate, timeout: float) -> None:
+    def __init__(self, gate: AddressGate, timeout: float) -> None:
         self._gate = gate
         self._timeout = timeout
         # It has a second definition, for where there is no Trio; pyright takes that one.

@@ -18,19 +18,19 @@ from attrs import evolve, frozen
 
 from mcptrio import ToolError
 
-from .asked import Asked
+from .asked import PageRequest
 from .config import Config
 from .downloader import Download, Downloader, Permit, Report, parse_url
 from .errors import Unreachable, printable
-from .gate import Gate
-from .page import Page
+from .gate import AddressGate
+from .page import FetchedPage
 from .rendered import Rendered
 from .rendering import Renderer
 from .resolving import Resolver
-from .results import Link
+from .results import PageLink
 from .robots import MAX_ROBOTS_BYTES, Robots
-from .shelf import Shelf
-from .transport import Transport
+from .shelf import ByteCache
+from .transport import FetchTransport
 
 __all__ = ["Web"]
 
@@ -49,8 +49,8 @@ class Web:
 
     def __init__(self, config: Config, resolver: Resolver) -> None:
         self._config = config
-        gate = Gate(config, resolver)
-        self._transport = Transport(config, gate)
+        gate = AddressGate(config, resolver)
+        self._transport = FetchTransport(config, gate)
         self._downloader = Downloader(config, gate, self._transport)
         self._robots = Robots(
             self._fetch_robots,
@@ -58,14 +58,14 @@ class Web:
             max_age=min(config.robots_seconds, 86_400.0),
         )
         self._renderer = Renderer(config)
-        self._kept: Shelf[Asked, _Kept] = Shelf(config.cache_bytes, _KEEP_SECONDS)
+        self._kept: ByteCache[PageRequest, _Kept] = ByteCache(config.cache_bytes, _KEEP_SECONDS)
         self._calls = trio.CapacityLimiter(config.max_downloads)
 
     async def aclose(self) -> None:
         """Close the idle connections."""
         await self._transport.aclose()
 
-    async def page(self, asked: Asked, *, continues: bool = False, report: Report | None = None) -> Page:
+    async def page(self, asked: PageRequest, *, continues: bool = False, report: Report | None = None) -> FetchedPage:
         """Get a page whose status is no error.
 
         Args:
@@ -78,8 +78,8 @@ class Web:
         return (await self._keep(asked, continues=continues, report=report)).page
 
     async def read(
-        self, asked: Asked, *, raw: bool = False, continues: bool = False, report: Report | None = None
-    ) -> tuple[Page, Rendered | None]:
+        self, asked: PageRequest, *, raw: bool = False, continues: bool = False, report: Report | None = None
+    ) -> tuple[FetchedPage, Rendered | None]:
         """Get a page and its text; ``None`` for the text of an image, a sound or a PDF.
 
         Args:
@@ -100,7 +100,9 @@ class Web:
                 self._put(asked, evolve(kept, texts={**kept.texts, raw: rendered}))
         return kept.page, rendered
 
-    async def links(self, asked: Asked, *, continues: bool, report: Report | None = None) -> tuple[Page, list[Link]]:
+    async def links(
+        self, asked: PageRequest, *, continues: bool, report: Report | None = None
+    ) -> tuple[FetchedPage, list[PageLink]]:
         """Get a page and the links in it.
 
         Raises:
@@ -111,7 +113,7 @@ class Web:
             raise ToolError(f"expected an HTML page, got {page.content_type or page.kind}: {printable(page.url)}")
         return page, await self._renderer.links(page)
 
-    async def head(self, asked: Asked) -> Page:
+    async def head(self, asked: PageRequest) -> FetchedPage:
         """Ask for what a site says of a page without sending it, whatever its status.
 
         Raises:
@@ -122,7 +124,7 @@ class Web:
         )
         return await self._download(download)
 
-    async def _keep(self, asked: Asked, *, continues: bool, report: Report | None) -> _Kept:
+    async def _keep(self, asked: PageRequest, *, continues: bool, report: Report | None) -> _Kept:
         kept = self._kept.get(asked)
         now = trio.current_time()
         if kept is not None and (continues or now < kept.fresh_until):
@@ -152,12 +154,12 @@ class Web:
         self._put(asked, fresh)
         return fresh
 
-    def _put(self, asked: Asked, kept: _Kept) -> None:
+    def _put(self, asked: PageRequest, kept: _Kept) -> None:
         texts = sum(len(rendered.text) for rendered in kept.texts.values())
         # A character takes one to four bytes, in most pages one or two.
         self._kept.put(asked, kept, _ENTRY_WEIGHT + len(asked.url) + len(kept.page.body) + 2 * texts)
 
-    async def _download(self, download: Download) -> Page:
+    async def _download(self, download: Download) -> FetchedPage:
         timeout = self._config.request_timeout
         try:
             with trio.fail_after(timeout):
@@ -168,20 +170,22 @@ class Web:
                 f"Failed to fetch {printable(download.url)}: it took longer than {timeout:g} seconds"
             ) from error
 
-    async def _fetch_robots(self, url: str) -> Page:
+    async def _fetch_robots(self, url: str) -> FetchedPage:
         # Within the call that needs it: its deadline and its place among the calls are used.
         return await self._downloader.download(
-            Download(url=url, user_agent=self._user_agent(Asked(url=url)), limit=partial(_always, MAX_ROBOTS_BYTES))
+            Download(
+                url=url, user_agent=self._user_agent(PageRequest(url=url)), limit=partial(_always, MAX_ROBOTS_BYTES)
+            )
         )
 
-    def _permit(self, asked: Asked) -> Permit | None:
+    def _permit(self, asked: PageRequest) -> Permit | None:
         return self._robots.check if self._config.robots and not asked.by_user else None
 
-    def _user_agent(self, asked: Asked) -> str:
+    def _user_agent(self, asked: PageRequest) -> str:
         who = "user-specified" if asked.by_user else "autonomous"
         return self._config.user_agent or f"{_PRODUCT}/{_VERSION} (Model Context Protocol; {who})"
 
-    def _limit(self, page: Page) -> int:
+    def _limit(self, page: FetchedPage) -> int:
         """How much of a page to read; asked when its headers are there."""
         if page.status >= 400:
             return 0
@@ -195,7 +199,7 @@ class Web:
             )
         return self._config.max_media_bytes
 
-    def _check_size(self, page: Page) -> None:
+    def _check_size(self, page: FetchedPage) -> None:
         """What turned out to be something else than its type said."""
         if page.kind == "binary":
             raise ToolError(f"expected a page, an image, a sound or a PDF, got other bytes: {printable(page.url)}")
@@ -204,7 +208,7 @@ class Web:
         if not page.is_whole or len(page.body) > self._config.max_media_bytes:
             self._refuse_size(page, "more")
 
-    def _refuse_size(self, page: Page, size: str) -> NoReturn:
+    def _refuse_size(self, page: FetchedPage, size: str) -> NoReturn:
         raise ToolError(
             f"expected at most {self._config.max_media_bytes} bytes of {page.content_type or page.kind}, got {size}: "
             f"{printable(page.url)}"
@@ -213,7 +217,7 @@ class Web:
 
 @frozen(kw_only=True)
 class _Kept:
-    page: Page
+    page: FetchedPage
     texts: dict[bool, Rendered]
     """By whether it was wanted raw."""
     fresh_until: float
@@ -226,9 +230,9 @@ def _token(user_agent: str | None) -> str | None:
     return found[0] if found else None
 
 
-def _always(limit: int, page: Page) -> int:
+def _always(limit: int, page: FetchedPage) -> int:
     return limit
 
 
-def _nothing(page: Page) -> int:
+def _nothing(page: FetchedPage) -> int:
     return 0

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import trio
-from mcptrio_fetch.lanes import BURST, Lanes
-from mcptrio_fetch.shelf import Shelf
+from mcptrio_fetch.lanes import BURST, HostLanes
+from mcptrio_fetch.shelf import ByteCache
 
 
 async def test_a_fresh_page_is_not_asked_for_again(reading: Any, site: Any) -> None:
@@ -74,7 +74,7 @@ async def test_nothing_is_kept_where_nothing_may_be(reading: Any, site: Any) -> 
 
 
 async def test_a_shelf_holds_so_much_for_so_long(autojump_clock: Any) -> None:
-    shelf: Shelf[str, int] = Shelf(10, max_age=5)
+    shelf: ByteCache[str, int] = ByteCache(10, max_age=5)
     shelf.put("a", 1, 4)
     shelf.put("b", 2, 4)
     assert shelf.get("a") == 1
@@ -89,7 +89,7 @@ async def test_a_shelf_holds_so_much_for_so_long(autojump_clock: Any) -> None:
 
 
 async def test_who_leaves_while_waiting_for_a_host_gives_the_turn_back(autojump_clock: Any) -> None:
-    lanes = Lanes(width=1, rate=1)
+    lanes = HostLanes(width=1, rate=1)
     for _ in range(BURST):
         async with lanes.enter("a"):
             pass
@@ -103,7 +103,7 @@ async def test_who_leaves_while_waiting_for_a_host_gives_the_turn_back(autojump_
 
 
 async def test_a_host_is_asked_at_a_pace(autojump_clock: Any) -> None:
-    lanes = Lanes(width=100, rate=2)
+    lanes = HostLanes(width=100, rate=2)
     times = []
     for _ in range(BURST + 4):
         async with lanes.enter("a"):

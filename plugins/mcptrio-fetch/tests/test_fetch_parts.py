@@ -13,7 +13,7 @@ import pytest
 import trio
 from mcptrio_fetch import Config, Fetch
 from mcptrio_fetch.errors import printable
-from mcptrio_fetch.page import Page
+from mcptrio_fetch.page import FetchedPage
 from mcptrio_fetch.rendering import Renderer
 
 from mcptrio import Secret, Server, ToolError, connect
@@ -65,8 +65,8 @@ def loaded() -> None:
     importlib.import_module("mcptrio_fetch.markdown")
 
 
-def html(body: str) -> Page:
-    return Page(url="http://e.org/", status=200, content_type="text/html", body=f"<html><body>{body}".encode())
+def html(body: str) -> FetchedPage:
+    return FetchedPage(url="http://e.org/", status=200, content_type="text/html", body=f"<html><body>{body}".encode())
 
 
 @pytest.mark.usefixtures("loaded")

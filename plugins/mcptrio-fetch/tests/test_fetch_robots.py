@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from mcptrio_fetch.page import Page
+from mcptrio_fetch.page import FetchedPage
 from mcptrio_fetch.robots import MAX_ROBOTS_BYTES, Robots
 
 TEXT = "text/plain"
@@ -156,9 +156,9 @@ async def test_many_agents_with_many_rules_cost_little() -> None:
     """Rules times agents would be two hundred million here."""
     body = "".join(f"User-agent: bot{number}\n" for number in range(12_000)) + "Disallow: /a\n" * 18_000
     assert len(body) < MAX_ROBOTS_BYTES
-    page = Page(url="http://e.org/robots.txt", status=200, content_type=TEXT, body=body.encode())
+    page = FetchedPage(url="http://e.org/robots.txt", status=200, content_type=TEXT, body=body.encode())
 
-    async def fetch(url: str) -> Page:
+    async def fetch(url: str) -> FetchedPage:
         return page
 
     from httpx2 import URL

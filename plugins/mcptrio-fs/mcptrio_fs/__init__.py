@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from mcptrio import PluginSetup, hookimpl
 
-from .access import Access
-from .changes import Changes
+from .access import FileAccess
+from .changes import FileChanges
 from .config import Config
 from .files import Files
 from .resources import FileResources
 
-__all__ = ["Access", "Changes", "Config", "FileResources", "Files", "setup"]
+__all__ = ["Config", "FileAccess", "FileChanges", "FileResources", "Files", "setup"]
 
 
 @hookimpl
 def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools and resources."""
-    access = Access(config)
+    access = FileAccess(config)
     server.add(Files(access))
     if not config.read_only:
-        server.add(Changes(access))
+        server.add(FileChanges(access))
     server.add(FileResources(access))

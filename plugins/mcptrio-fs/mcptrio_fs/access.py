@@ -21,7 +21,7 @@ from .config import Config
 from .errors import printable
 from .sandbox import Folder, Sandbox
 
-__all__ = ["SLICE", "Access", "path_of", "uri_of"]
+__all__ = ["SLICE", "FileAccess", "path_of", "uri_of"]
 
 SLICE = 0.03
 """Seconds that a long walk works before it comes back to report progress."""
@@ -41,7 +41,7 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 """What RFC 3986 lets stand in a path as it is."""
 
 
-class Access:
+class FileAccess:
     """The file system as the configuration and one client's roots leave it."""
 
     def __init__(self, config: Config) -> None:

@@ -18,14 +18,14 @@ from trio.from_thread import check_cancelled
 from mcptrio import Context, ToolError, tool
 from mcptrio.types import CallToolResult
 
-from .access import Access
+from .access import FileAccess
 from .editing import MAX_EDITS, Edit, Edited, apply_edits, fenced
 from .reading import read_bytes
 from .results import TEXT, answer
 from .sandbox import Sandbox
 from .writing import move, replace, write
 
-__all__ = ["Changes", "EditOperation"]
+__all__ = ["EditOperation", "FileChanges"]
 
 _Path = Annotated[str, "A path in an allowed directory; a relative one is taken from the first allowed directory."]
 
@@ -37,10 +37,10 @@ class EditOperation(TypedDict):
     newText: Annotated[str, "Text to replace it with."]
 
 
-class Changes:
+class FileChanges:
     """The changing tools over one file system."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: FileAccess) -> None:
         self.access = access
 
     @tool(title="Write File", read_only=False, idempotent=True, destructive=True, open_world=False, output_schema=TEXT)

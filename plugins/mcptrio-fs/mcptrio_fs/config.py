@@ -15,7 +15,7 @@ from attrs.validators import ge, gt, le
 
 from mcptrio.errors import ToolError
 
-from .patterns import Pattern
+from .patterns import GlobPattern
 from .sandbox import Folder, Sandbox
 
 __all__ = ["Config"]
@@ -84,7 +84,7 @@ class Config:
     max_watched: int = field(default=1000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """Subscribed files that are looked at, at least 1; those beyond are not, and the log says so."""
 
-    patterns: tuple[Pattern, ...] = field(init=False, eq=False)
+    patterns: tuple[GlobPattern, ...] = field(init=False, eq=False)
     """``deny``, compiled."""
 
     def __attrs_post_init__(self) -> None:
@@ -95,12 +95,12 @@ class Config:
         return Sandbox(tuple(Folder(str(path)) for path in self.folders), denied=self.patterns)
 
 
-def _deny_pattern(text: str) -> Pattern:
+def _deny_pattern(text: str) -> GlobPattern:
     """Deny patterns name names: then no move of a directory above can bring a denied file into view."""
     name = text.removeprefix("**/").removesuffix("/**").rstrip("/")
     if "/" in name or name.startswith("!"):
         raise ValueError(f"expected the globs of names such as '.env*' in 'deny', got {text!r}")
     try:
-        return Pattern.parse(name, ignore_case=True)
+        return GlobPattern.parse(name, ignore_case=True)
     except ToolError as error:
         raise ValueError(f"{error} in 'deny'") from error

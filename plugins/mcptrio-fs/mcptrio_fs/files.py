@@ -25,10 +25,10 @@ from trio.from_thread import check_cancelled
 from mcptrio import Context, ToolError, notification, tool
 from mcptrio.types import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent
 
-from .access import SLICE, Access, uri_of
+from .access import SLICE, FileAccess, uri_of
 from .errors import printable
-from .listing import Entry, Listing, format_size, list_entries
-from .patterns import Pattern
+from .listing import DirectoryEntry, DirectoryPage, format_size, list_entries
+from .patterns import GlobPattern
 from .reading import Text, read_bytes, read_head, read_tail, read_text
 from .results import MEDIA, TEXT, answer, notes_on
 from .sandbox import Sandbox
@@ -61,7 +61,7 @@ _Exclude = Annotated[list[str], Meta(max_length=100, description="Glob patterns 
 class Files:
     """The reading tools over one file system."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: FileAccess) -> None:
         self.access = access
 
     @tool(title="Read File (Deprecated)", read_only=True, open_world=False, output_schema=TEXT)
@@ -210,7 +210,7 @@ class Files:
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         start = await self.access.run(sandbox, path, lambda: sandbox.absolute(path))
-        excluded = [Pattern.parse(text) for text in excludePatterns]
+        excluded = [GlobPattern.parse(text) for text in excludePatterns]
         bound, most = min(limit or config.max_entries, config.max_entries), share(config.max_answer_bytes)
         visited = 0
         while True:
@@ -257,8 +257,8 @@ class Files:
         search = Search(
             sandbox=sandbox,
             start=await self.access.run(sandbox, path, lambda: sandbox.absolute(path)),
-            pattern=Pattern.parse(pattern),
-            excluded=[Pattern.parse(text) for text in excludePatterns],
+            pattern=GlobPattern.parse(pattern),
+            excluded=[GlobPattern.parse(text) for text in excludePatterns],
             limit=min(limit or config.max_entries, config.max_entries),
             max_visited=config.max_visited,
             max_bytes=share(config.max_answer_bytes),
@@ -352,7 +352,9 @@ class Files:
 
         return await fitting(read, limit, most)
 
-    def _answer_listing(self, lines: Sequence[str], listing: Listing, totals: Sequence[str] = ()) -> CallToolResult:
+    def _answer_listing(
+        self, lines: Sequence[str], listing: DirectoryPage, totals: Sequence[str] = ()
+    ) -> CallToolResult:
         """
         Args:
             lines: one for each entry.
@@ -367,7 +369,7 @@ class Files:
 
     async def _list(
         self, ctx: Context, path: str, offset: int, limit: int | None, *, sizes: bool, largest_first: bool
-    ) -> Listing:
+    ) -> DirectoryPage:
         sandbox = await self.access.sandbox(ctx)
         bound = min(limit or self.access.config.max_entries, self.access.config.max_entries)
         return await self.access.run(
@@ -385,7 +387,7 @@ class Files:
         )
 
 
-def _kind(entry: Entry) -> str:
+def _kind(entry: DirectoryEntry) -> str:
     return "[DIR]" if entry.is_directory else "[FILE]"
 
 

@@ -23,8 +23,8 @@ from .sandbox import Sandbox
 __all__ = [
     "ENTRIES_PER_CHECK",
     "MAX_DIRECTORY_ENTRIES",
-    "Entry",
-    "Listing",
+    "DirectoryEntry",
+    "DirectoryPage",
     "format_size",
     "list_below",
     "list_entries",
@@ -39,7 +39,7 @@ ENTRIES_PER_CHECK = 256
 """Entries between two looks at whether somebody still waits."""
 
 
-class Entry(Struct, frozen=True):
+class DirectoryEntry(Struct, frozen=True):
     """One name in a directory."""
 
     name: str
@@ -49,10 +49,10 @@ class Entry(Struct, frozen=True):
     """Bytes; 0 unless sizes were asked for, and for directories."""
 
 
-class Listing(Struct, kw_only=True, frozen=True):
+class DirectoryPage(Struct, kw_only=True, frozen=True):
     """A page of a directory."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     offset: int
     total: int
     files: int
@@ -70,7 +70,7 @@ def list_entries(
     sizes: bool,
     largest_first: bool,
     checkpoint: Checkpoint,
-) -> Listing:
+) -> DirectoryPage:
     """A page of the entries of a directory, in order of name, or of size with the largest first.
 
     Raises:
@@ -80,7 +80,7 @@ def list_entries(
     if largest_first:
         entries.sort(key=lambda entry: (-entry.size, entry.name))
     directories = sum(entry.is_directory for entry in entries)
-    return Listing(
+    return DirectoryPage(
         entries=tuple(entries[offset : offset + limit]),
         offset=offset,
         total=len(entries),
@@ -98,7 +98,9 @@ def format_size(size: int) -> str:
     return f"{size / 1024**power:.2f} {('B', 'KB', 'MB', 'GB', 'TB')[power]}"
 
 
-def scan_start(sandbox: Sandbox, path: str, *, sizes: bool = False, checkpoint: Checkpoint) -> tuple[list[Entry], str]:
+def scan_start(
+    sandbox: Sandbox, path: str, *, sizes: bool = False, checkpoint: Checkpoint
+) -> tuple[list[DirectoryEntry], str]:
     """The entries of a directory that is given by a path, and its resolved path.
 
     Raises:
@@ -111,7 +113,9 @@ def scan_start(sandbox: Sandbox, path: str, *, sizes: bool = False, checkpoint: 
             raise explain(error, path) from error
 
 
-def list_below(real: str, parts: tuple[str, ...], sandbox: Sandbox, checkpoint: Checkpoint) -> list[Entry] | None:
+def list_below(
+    real: str, parts: tuple[str, ...], sandbox: Sandbox, checkpoint: Checkpoint
+) -> list[DirectoryEntry] | None:
     """The entries of a directory found by a walk; None when it is gone, unreadable, too large, or something else."""
     path = os.path.join(real, *parts)
     try:
@@ -126,9 +130,9 @@ def list_below(real: str, parts: tuple[str, ...], sandbox: Sandbox, checkpoint: 
         os.close(descriptor)
 
 
-def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: Checkpoint) -> list[Entry]:
+def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: Checkpoint) -> list[DirectoryEntry]:
     """Every entry that is not denied, in order of name."""
-    found: list[Entry] = []
+    found: list[DirectoryEntry] = []
     with os.scandir(descriptor) as entries:
         for number, entry in enumerate(entries, 1):
             if number % ENTRIES_PER_CHECK == 0:
@@ -141,7 +145,7 @@ def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: 
                 continue
             is_directory = entry.is_dir(follow_symlinks=False)
             size = _size(descriptor, entry) if sizes and not is_directory else 0
-            found.append(Entry(entry.name, is_directory, entry.is_symlink(), size))
+            found.append(DirectoryEntry(entry.name, is_directory, entry.is_symlink(), size))
     found.sort(key=lambda entry: entry.name)
     return found
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
-__all__ = ["MAX_ALTERNATIVES", "MAX_PATTERN", "Pattern"]
+__all__ = ["MAX_ALTERNATIVES", "MAX_PATTERN", "GlobPattern"]
 
 MAX_PATTERN = 1024
 """Characters in one pattern."""
@@ -28,7 +28,7 @@ MAX_ALTERNATIVES = 128
 """Patterns that the braces of one pattern may expand to."""
 
 
-class Pattern(Struct, frozen=True):
+class GlobPattern(Struct, frozen=True):
     """One compiled glob."""
 
     text: str
@@ -38,7 +38,7 @@ class Pattern(Struct, frozen=True):
     _negated: bool = False
 
     @classmethod
-    def parse(cls, text: str, *, ignore_case: bool = False) -> Pattern:
+    def parse(cls, text: str, *, ignore_case: bool = False) -> GlobPattern:
         """Compile a glob.
 
         Raises:

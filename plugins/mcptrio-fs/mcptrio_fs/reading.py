@@ -18,7 +18,7 @@ from mcptrio.errors import ToolError
 
 from .errors import printable
 from .media import SNIFFED, media_type
-from .sandbox import Place, Sandbox
+from .sandbox import AllowedPath, Sandbox
 
 __all__ = ["Bytes", "Checkpoint", "Text", "read_bytes", "read_head", "read_tail", "read_text"]
 
@@ -56,7 +56,7 @@ class Bytes(Struct, kw_only=True, frozen=True):
     status: os.stat_result
     """As it was before the file was read."""
 
-    place: Place
+    place: AllowedPath
 
 
 def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoint: Checkpoint) -> Text:

@@ -20,7 +20,7 @@ from trio.from_thread import check_cancelled
 from mcptrio import Context, PluginSetup, Registrar, ResourceNotFound, ToolError, completion, hookimpl, resource
 from mcptrio.types import BlobResourceContents, TextResourceContents
 
-from .access import Access, path_of, uri_of
+from .access import FileAccess, path_of, uri_of
 from .completing import complete_path
 from .errors import AccessDenied, NotThere, printable
 from .listing import list_entries
@@ -28,7 +28,7 @@ from .media import DIRECTORY, is_text
 from .reading import read_bytes
 from .sandbox import Sandbox
 from .sizes import AROUND, how_many_fit, most_bytes_of_media, wire_size
-from .watching import Fingerprint, Subscriptions, Watcher
+from .watching import FileSubscriptions, FileWatcher, Fingerprint
 
 __all__ = ["TEMPLATE", "FileResources"]
 
@@ -41,7 +41,7 @@ _WATCH_TIMEOUT = 5.0
 class FileResources:
     """The resources over one file system."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: FileAccess) -> None:
         self.access = access
 
     @resource(TEMPLATE, name="files")
@@ -73,10 +73,10 @@ class FileResources:
         work = partial(complete_path, sandbox, value, checkpoint=check_cancelled)
         return await self.access.run(sandbox, "/" + value.lstrip("/"), work)
 
-    async def watch(self, subscriptions: Subscriptions) -> None:
+    async def watch(self, subscriptions: FileSubscriptions) -> None:
         """Tell the subscribers of changed files, until cancelled."""
         config = self.access.config
-        await Watcher(
+        await FileWatcher(
             subscriptions=subscriptions,
             look=self.fingerprints,
             interval=config.watch_interval,
@@ -144,8 +144,8 @@ class FileResources:
         return BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=blob)
 
 
-def _subscriptions_of(server: Registrar) -> Subscriptions:
-    return Subscriptions(watched=server.watched, changed=server.wait_watched, notify=server.notify_resource_updated)
+def _subscriptions_of(server: Registrar) -> FileSubscriptions:
+    return FileSubscriptions(watched=server.watched, changed=server.wait_watched, notify=server.notify_resource_updated)
 
 
 def _fingerprint(sandbox: Sandbox, path: str) -> Fingerprint:

@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from .errors import AccessDenied, explain, printable
 from .opening import Swapped, components, descend, look_at, open_listing, open_regular, resolve, step
-from .patterns import Pattern
+from .patterns import GlobPattern
 
-__all__ = ["MAX_PATH", "Folder", "Place", "Sandbox", "Spot"]
+__all__ = ["MAX_PATH", "AllowedPath", "Folder", "Sandbox", "Spot"]
 
 MAX_PATH = 4096
 """Bytes in one path: Linux' PATH_MAX."""
@@ -61,7 +61,7 @@ class Folder(Struct, frozen=True):
         return components(os.path.relpath(real, resolve(self.anchor or self.path)))
 
 
-class Place(Struct, kw_only=True, frozen=True):
+class AllowedPath(Struct, kw_only=True, frozen=True):
     """A path that was found to be allowed."""
 
     typed: str
@@ -81,14 +81,14 @@ class Spot(Struct, kw_only=True, frozen=True):
     """The directory's descriptor; it lives as long as the ``with`` block that gave it."""
 
     name: str
-    place: Place
+    place: AllowedPath
 
 
 class Sandbox(Struct, frozen=True):
     """Allowed folders and denied names. Every method blocks; run it in a thread."""
 
     folders: tuple[Folder, ...]
-    denied: tuple[Pattern, ...] = ()
+    denied: tuple[GlobPattern, ...] = ()
 
     def narrow(self, roots: tuple[str, ...]) -> Sandbox:
         """The part of the folders that the client's roots cover too; symbolic links are resolved before comparing."""
@@ -111,7 +111,7 @@ class Sandbox(Struct, frozen=True):
         """
         return _until_still(path, lambda: self._typed(path))
 
-    def locate(self, path: str) -> Place:
+    def locate(self, path: str) -> AllowedPath:
         """Resolve and check a path; it need not exist.
 
         Raises:
@@ -142,7 +142,7 @@ class Sandbox(Struct, frozen=True):
             os.close(directory)
 
     @contextmanager
-    def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, Place]]:
+    def open_file(self, path: str) -> Iterator[tuple[int, os.stat_result, AllowedPath]]:
         """A regular file, opened to be read.
 
         Raises:
@@ -156,7 +156,7 @@ class Sandbox(Struct, frozen=True):
             os.close(descriptor)
 
     @contextmanager
-    def open_directory(self, path: str) -> Iterator[tuple[int, Place]]:
+    def open_directory(self, path: str) -> Iterator[tuple[int, AllowedPath]]:
         """A directory, opened to be listed.
 
         Raises:
@@ -169,7 +169,7 @@ class Sandbox(Struct, frozen=True):
         finally:
             os.close(descriptor)
 
-    def status(self, path: str) -> tuple[os.stat_result, Place]:
+    def status(self, path: str) -> tuple[os.stat_result, AllowedPath]:
         """What ``stat`` says about the file or directory that ``path`` leads to.
 
         Raises:
@@ -177,7 +177,7 @@ class Sandbox(Struct, frozen=True):
         """
         return self._retrying(path, lambda place: (look_at(place.real), place))
 
-    def make_directories(self, path: str) -> Place:
+    def make_directories(self, path: str) -> AllowedPath:
         """Make a directory and those above it, as ``mkdir -p``, below an allowed folder.
 
         Raises:
@@ -197,7 +197,7 @@ class Sandbox(Struct, frozen=True):
                 common.append(Folder(root, anchor=folder.path))
         return common
 
-    def _make(self, place: Place) -> Place:
+    def _make(self, place: AllowedPath) -> AllowedPath:
         anchor = next((folder.real() for folder in self._by_likelihood(place.typed) if folder.holds(place.real)), None)
         if anchor is None:
             raise Swapped
@@ -215,14 +215,14 @@ class Sandbox(Struct, frozen=True):
             os.close(at)
         return place
 
-    def _step_to_parent(self, place: Place, follow: bool) -> tuple[int, str, Place]:
+    def _step_to_parent(self, place: AllowedPath, follow: bool) -> tuple[int, str, AllowedPath]:
         real = place.real
         if not follow:
             above, name = os.path.split(place.typed)
             itself = os.path.join(resolve(above), name)
             if os.path.islink(itself):
                 real = itself
-                place = Place(typed=place.typed, real=real, is_folder=place.is_folder)
+                place = AllowedPath(typed=place.typed, real=real, is_folder=place.is_folder)
                 if not self._holds(os.path.dirname(real)):
                     raise AccessDenied(f"access denied: {printable(place.typed)} is an allowed directory itself")
         if place.is_folder:
@@ -230,10 +230,10 @@ class Sandbox(Struct, frozen=True):
         above, name = os.path.split(real)
         return descend(above), name, place
 
-    def _retrying(self, path: str, act: Callable[[Place], _T]) -> _T:
+    def _retrying(self, path: str, act: Callable[[AllowedPath], _T]) -> _T:
         return _until_still(path, lambda: act(self._resolve(path)))
 
-    def _resolve(self, path: str) -> Place:
+    def _resolve(self, path: str) -> AllowedPath:
         typed = self._typed(path)
         real = self._spell(resolve(typed))
         is_denied = False
@@ -243,7 +243,7 @@ class Sandbox(Struct, frozen=True):
                 continue
             if not self.is_denied(folder.names_below(real)):
                 is_folder = real == folder.real() or any(other.path in (typed, real) for other in self.folders)
-                return Place(typed=typed, real=real, is_folder=is_folder)
+                return AllowedPath(typed=typed, real=real, is_folder=is_folder)
             is_denied = True
         if is_denied:
             raise AccessDenied(f"access denied: {printable(path)} matches a deny pattern")

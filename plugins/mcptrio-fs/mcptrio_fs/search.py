@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from attrs import define, field
 
 from .errors import AccessDenied, printable
-from .listing import ENTRIES_PER_CHECK, Entry, list_below, scan_start
-from .patterns import Pattern
+from .listing import ENTRIES_PER_CHECK, DirectoryEntry, list_below, scan_start
+from .patterns import GlobPattern
 from .reading import Checkpoint
 from .sandbox import Sandbox
 from .sizes import wire_size
@@ -36,8 +36,8 @@ class Search:
     start: str
     """The directory, absolute, as typed."""
 
-    pattern: Pattern
-    excluded: Sequence[Pattern]
+    pattern: GlobPattern
+    excluded: Sequence[GlobPattern]
     limit: int
     max_visited: int
     max_bytes: int = 2**53 - 1
@@ -56,7 +56,7 @@ class Search:
     """Directories that could not be listed."""
 
     _real: str = field(init=False, default="")
-    _stack: list[tuple[tuple[str, ...], Iterator[Entry]]] = field(init=False, factory=list)
+    _stack: list[tuple[tuple[str, ...], Iterator[DirectoryEntry]]] = field(init=False, factory=list)
     _last: str = field(init=False, default="")
     _bytes: int = field(init=False, default=0)
 
@@ -95,7 +95,9 @@ class Search:
         entries, self._real = scan_start(self.sandbox, self.start, checkpoint=checkpoint)
         self._stack.append(((), self._from_cursor(entries, ())))
 
-    def _look_at(self, parts: tuple[str, ...], entry: Entry, checkpoint: Checkpoint) -> Iterator[Entry] | None:
+    def _look_at(
+        self, parts: tuple[str, ...], entry: DirectoryEntry, checkpoint: Checkpoint
+    ) -> Iterator[DirectoryEntry] | None:
         """Take an entry if it matches; returns what is in it if it is to be gone into."""
         if any(pattern.matches(parts) for pattern in self.excluded):
             return None
@@ -116,7 +118,7 @@ class Search:
             return None
         return self._from_cursor(self._list(parts, checkpoint), parts)
 
-    def _from_cursor(self, entries: list[Entry], above: tuple[str, ...]) -> Iterator[Entry]:
+    def _from_cursor(self, entries: list[DirectoryEntry], above: tuple[str, ...]) -> Iterator[DirectoryEntry]:
         """Leave out what lies before the cursor, without going into it."""
         depth = len(above)
         if depth < len(self.after) and above == self.after[:depth]:
@@ -124,7 +126,7 @@ class Search:
             return iter([entry for entry in entries if entry.name >= first])
         return iter(entries)
 
-    def _is_allowed(self, parts: tuple[str, ...], entry: Entry) -> bool:
+    def _is_allowed(self, parts: tuple[str, ...], entry: DirectoryEntry) -> bool:
         if not entry.is_link:
             return True
         try:
@@ -133,7 +135,7 @@ class Search:
             return False
         return True
 
-    def _list(self, parts: tuple[str, ...], checkpoint: Checkpoint) -> list[Entry]:
+    def _list(self, parts: tuple[str, ...], checkpoint: Checkpoint) -> list[DirectoryEntry]:
         entries = list_below(self._real, parts, self.sandbox, checkpoint)
         if entries is not None:
             return entries

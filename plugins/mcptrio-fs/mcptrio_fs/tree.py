@@ -17,8 +17,8 @@ from typing import Any
 from attrs import define, field
 
 from .errors import printable
-from .listing import ENTRIES_PER_CHECK, Entry, list_below, scan_start
-from .patterns import Pattern
+from .listing import ENTRIES_PER_CHECK, DirectoryEntry, list_below, scan_start
+from .patterns import GlobPattern
 from .reading import Checkpoint
 from .sandbox import Sandbox
 
@@ -36,7 +36,7 @@ class Tree:
     start: str
     """The directory, absolute, as typed."""
 
-    excluded: Sequence[Pattern]
+    excluded: Sequence[GlobPattern]
     limit: int
     """Nodes."""
 
@@ -81,7 +81,9 @@ class Tree:
                 return bool(self._queue)
         return False
 
-    def _add(self, parts: tuple[str, ...], node: dict[str, Any], entries: list[Entry], checkpoint: Checkpoint) -> None:
+    def _add(
+        self, parts: tuple[str, ...], node: dict[str, Any], entries: list[DirectoryEntry], checkpoint: Checkpoint
+    ) -> None:
         for entry in entries:
             self.visited += 1
             if self.visited % ENTRIES_PER_CHECK == 0:
@@ -113,7 +115,7 @@ class Tree:
             self.unfinished.append(os.path.join(self.start, *parts))
 
 
-def _excludes(pattern: Pattern, parts: tuple[str, ...]) -> bool:
+def _excludes(pattern: GlobPattern, parts: tuple[str, ...]) -> bool:
     """In a tree, a pattern without a star also means the name anywhere."""
     if pattern.matches(parts):
         return True

@@ -16,7 +16,7 @@ from math import inf
 import trio
 from msgspec import Struct
 
-__all__ = ["Fingerprint", "Subscriptions", "Watcher"]
+__all__ = ["FileSubscriptions", "FileWatcher", "Fingerprint"]
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ Fingerprint = tuple[int, ...] | None
 """What tells one state of a file from the next; None where there is no file, or it may not be seen."""
 
 
-class Subscriptions(Struct, frozen=True):
+class FileSubscriptions(Struct, frozen=True):
     """What is watched for, as the server knows it."""
 
     watched: Callable[[], frozenset[str]]
@@ -37,10 +37,10 @@ class Subscriptions(Struct, frozen=True):
     """Tells the subscribers of a URI."""
 
 
-class Watcher(Struct, kw_only=True, frozen=True):
+class FileWatcher(Struct, kw_only=True, frozen=True):
     """Looks at the subscribed files and tells of changes."""
 
-    subscriptions: Subscriptions
+    subscriptions: FileSubscriptions
     look: Callable[[Iterable[str]], Awaitable[Mapping[str, Fingerprint]]]
     """The fingerprints of some URIs. A URI that is left out is unknown for now, such as one on a mount that hangs."""
 

@@ -11,11 +11,11 @@ import pytest
 import trio
 import trio.testing
 from attrs import define
-from mcptrio_fs.access import Access, path_of, uri_of
+from mcptrio_fs.access import FileAccess, path_of, uri_of
 from mcptrio_fs.config import Config
 from mcptrio_fs.resources import FileResources
 from mcptrio_fs.sandbox import Sandbox
-from mcptrio_fs.watching import Subscriptions
+from mcptrio_fs.watching import FileSubscriptions
 
 from mcptrio.errors import ToolError
 
@@ -42,8 +42,8 @@ class Root:
     uri: str
 
 
-def access(*folders: Path, **settings: Any) -> Access:
-    return Access(Config(folders=folders, **settings))
+def access(*folders: Path, **settings: Any) -> FileAccess:
+    return FileAccess(Config(folders=folders, **settings))
 
 
 async def set_on(clock: trio.testing.MockClock, seconds: float) -> None:
@@ -52,7 +52,7 @@ async def set_on(clock: trio.testing.MockClock, seconds: float) -> None:
     clock.jump(seconds)
 
 
-async def folders_of(door: Access, *roots: Path, supported: bool = True) -> list[str]:
+async def folders_of(door: FileAccess, *roots: Path, supported: bool = True) -> list[str]:
     call = Call(tuple(uri_of(str(root)) for root in roots)) if supported else Call()
     return [folder.path for folder in (await door.sandbox(call)).folders]
 
@@ -230,7 +230,7 @@ async def test_a_changed_file_is_told_to_its_subscribers(inside: Path) -> None:
     resources = FileResources(access(inside, watch_interval=0.02))
     with trio.fail_after(30):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(resources.watch, Subscriptions(lambda: frozenset({uri}), never_changes, notify))
+            nursery.start_soon(resources.watch, FileSubscriptions(lambda: frozenset({uri}), never_changes, notify))
             await looked.wait()
             (inside / "a").write_text("22")
             await told.wait()

@@ -11,8 +11,8 @@ import orjson
 import pytest
 import trio
 from mcptrio_fs import Config
-from mcptrio_fs.access import Access
-from mcptrio_fs.changes import Changes
+from mcptrio_fs.access import FileAccess
+from mcptrio_fs.changes import FileChanges
 from mcptrio_fs.files import Files
 from mcptrio_fs.resources import FileResources
 
@@ -26,8 +26,8 @@ LEAST = 128 * KIB
 
 @asynccontextmanager
 async def connected(folder: Path, **settings: Any) -> AsyncIterator[Client]:
-    access = Access(Config(**{"folders": (folder,), "roots": False, "max_answer_bytes": LEAST, **settings}))
-    server = Server(plugins=[Files(access), Changes(access), FileResources(access)])
+    access = FileAccess(Config(**{"folders": (folder,), "roots": False, "max_answer_bytes": LEAST, **settings}))
+    server = Server(plugins=[Files(access), FileChanges(access), FileResources(access)])
     with trio.fail_after(30):
         async with connect(server) as client:
             yield client

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from mcptrio_fs.completing import MAX_PROPOSALS, complete_path
 from mcptrio_fs.errors import AccessDenied, NotThere
-from mcptrio_fs.listing import Listing, format_size, list_entries
-from mcptrio_fs.patterns import Pattern
+from mcptrio_fs.listing import DirectoryPage, format_size, list_entries
+from mcptrio_fs.patterns import GlobPattern
 from mcptrio_fs.sandbox import Folder, Sandbox
 from mcptrio_fs.search import Search
 from mcptrio_fs.tree import Tree
@@ -28,11 +28,11 @@ def stop() -> None:
     raise NobodyWaits
 
 
-def patterns(*texts: str) -> tuple[Pattern, ...]:
-    return tuple(Pattern.parse(text) for text in texts)
+def patterns(*texts: str) -> tuple[GlobPattern, ...]:
+    return tuple(GlobPattern.parse(text) for text in texts)
 
 
-def page(sandbox: Sandbox, path: str, offset: int = 0, limit: int = 100, *, by_size: bool = False) -> Listing:
+def page(sandbox: Sandbox, path: str, offset: int = 0, limit: int = 100, *, by_size: bool = False) -> DirectoryPage:
     return list_entries(sandbox, path, offset=offset, limit=limit, sizes=True, largest_first=by_size, checkpoint=go_on)
 
 
@@ -48,7 +48,7 @@ def search(
     walk = Search(
         sandbox=sandbox,
         start=sandbox.folders[0].path,
-        pattern=Pattern.parse(pattern),
+        pattern=GlobPattern.parse(pattern),
         excluded=patterns(*excluded),
         limit=limit,
         max_visited=max_visited,
@@ -250,20 +250,20 @@ class TestSearch:
         assert search(crowded, "**/*9.txt", limit=5000, after=walk.cut or "").found[0].endswith("00109.txt")
 
     def test_nobody_waiting_ends_it_in_the_middle(self, crowded: Sandbox, crowd: Path) -> None:
-        walk = Search(crowded, str(crowd), Pattern.parse("**"), (), 10, 100_000)
+        walk = Search(crowded, str(crowd), GlobPattern.parse("**"), (), 10, 100_000)
 
         with pytest.raises(NobodyWaits):
             walk.advance(10, stop)
 
     def test_keeps_no_descriptor_between_slices(self, sandbox: Sandbox, project: Path) -> None:
         before = len(os.listdir("/proc/self/fd"))
-        walk = Search(sandbox, str(project), Pattern.parse("**"), (), 1000, 100_000)
+        walk = Search(sandbox, str(project), GlobPattern.parse("**"), (), 1000, 100_000)
 
         assert walk.advance(0, go_on)
         assert len(os.listdir("/proc/self/fd")) == before
 
     def test_a_directory_swapped_for_a_link_is_skipped(self, sandbox: Sandbox, project: Path, outside: Path) -> None:
-        walk = Search(sandbox, str(project), Pattern.parse("**/*.txt"), (), 1000, 100_000)
+        walk = Search(sandbox, str(project), GlobPattern.parse("**/*.txt"), (), 1000, 100_000)
         walk.advance(0, go_on)
         os.rename(project / "src", project.parent / "away")
         (project / "src").symlink_to(outside)

@@ -5,7 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcptrio_fs.patterns import MAX_ALTERNATIVES, MAX_PATTERN, Pattern
+from mcptrio_fs.patterns import MAX_ALTERNATIVES, MAX_PATTERN, GlobPattern
 
 from mcptrio.errors import ToolError
 
@@ -61,7 +61,7 @@ from mcptrio.errors import ToolError
     ],
 )
 def test_matches_as_minimatch_does(pattern: str, path: str, expected: bool) -> None:
-    assert Pattern.parse(pattern).matches(path.split("/")) is expected
+    assert GlobPattern.parse(pattern).matches(path.split("/")) is expected
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_matches_as_minimatch_does(pattern: str, path: str, expected: bool) -> N
 def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
     started = time.thread_time()  # what it costs, however many others are at work
 
-    assert not Pattern.parse(pattern).matches(names)
+    assert not GlobPattern.parse(pattern).matches(names)
     assert time.thread_time() - started < 1
 
 
@@ -85,22 +85,22 @@ def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
 )
 def test_refuses_what_has_no_bound(pattern: str) -> None:
     with pytest.raises(ToolError, match="expected"):
-        Pattern.parse(pattern)
+        GlobPattern.parse(pattern)
 
 
 def test_braces_up_to_the_bound_are_taken() -> None:
-    assert Pattern.parse(f"{{1..{MAX_ALTERNATIVES}}}").matches(["128"])
+    assert GlobPattern.parse(f"{{1..{MAX_ALTERNATIVES}}}").matches(["128"])
 
 
 def test_case_can_be_ignored() -> None:
-    assert Pattern.parse(".env*", ignore_case=True).matches([".ENV.local"])
-    assert not Pattern.parse(".env*").matches([".ENV.local"])
+    assert GlobPattern.parse(".env*", ignore_case=True).matches([".ENV.local"])
+    assert not GlobPattern.parse(".env*").matches([".ENV.local"])
 
 
 @given(st.text(alphabet="ab*?[]{},!\\./-1", min_size=1, max_size=40), st.lists(st.text("ab.", min_size=1), min_size=1))
 def test_any_pattern_compiles_and_answers(text: str, names: list[str]) -> None:
     try:
-        pattern = Pattern.parse(text)
+        pattern = GlobPattern.parse(text)
     except ToolError:
         return
     assert pattern.matches(names) in (True, False)
@@ -109,4 +109,4 @@ def test_any_pattern_compiles_and_answers(text: str, names: list[str]) -> None:
 @given(st.text(st.characters(exclude_characters="*?[]{}\\!/\0", codec="utf-8"), min_size=1, max_size=30))
 def test_a_name_without_special_characters_matches_itself(name: str) -> None:
     if name != ".":
-        assert Pattern.parse(name).matches([name])
+        assert GlobPattern.parse(name).matches([name])

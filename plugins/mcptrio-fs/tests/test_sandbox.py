@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from mcptrio_fs.errors import AccessDenied, NotThere
-from mcptrio_fs.patterns import Pattern
+from mcptrio_fs.patterns import GlobPattern
 from mcptrio_fs.reading import read_bytes, read_text
 from mcptrio_fs.sandbox import Folder, Sandbox
 from mcptrio_fs.writing import write
@@ -29,8 +29,8 @@ def go_on() -> None:
     """Somebody still waits."""
 
 
-def deny(*patterns: str) -> tuple[Pattern, ...]:
-    return tuple(Pattern.parse(text, ignore_case=True) for text in patterns)
+def deny(*patterns: str) -> tuple[GlobPattern, ...]:
+    return tuple(GlobPattern.parse(text, ignore_case=True) for text in patterns)
 
 
 def open_descriptors() -> int:

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 import trio
-from mcptrio_fs.access import Access, uri_of
-from mcptrio_fs.changes import Changes
+from mcptrio_fs.access import FileAccess, uri_of
+from mcptrio_fs.changes import FileChanges
 from mcptrio_fs.config import Config
 from mcptrio_fs.files import Files
 from mcptrio_fs.listing import ENTRIES_PER_CHECK
@@ -41,9 +41,9 @@ class Call:
         self.progress.append((progress, message))
 
 
-def objects(folder: Path, **settings: Any) -> tuple[Files, Changes, FileResources]:
-    access = Access(Config(folders=(folder,), **settings))
-    return Files(access), Changes(access), FileResources(access)
+def objects(folder: Path, **settings: Any) -> tuple[Files, FileChanges, FileResources]:
+    access = FileAccess(Config(folders=(folder,), **settings))
+    return Files(access), FileChanges(access), FileResources(access)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def files(inside: Path) -> Files:
 
 
 @pytest.fixture
-def changes(inside: Path) -> Changes:
+def changes(inside: Path) -> FileChanges:
     return objects(inside)[1]
 
 
@@ -300,7 +300,7 @@ class TestSearching:
 
 
 class TestChanging:
-    async def test_writes_edits_moves_and_makes(self, changes: Changes, call: Call, inside: Path) -> None:
+    async def test_writes_edits_moves_and_makes(self, changes: FileChanges, call: Call, inside: Path) -> None:
         assert text(await changes.create_directory(call, "d/e")) == "Successfully created directory d/e"
         assert text(await changes.write_file(call, "a", "1\n2\n")) == "Successfully wrote to a"
         assert text(await changes.move_file(call, "a", "d/e/b")) == "Successfully moved a to d/e/b"
@@ -310,14 +310,14 @@ class TestChanging:
         assert "-2\n+zwei\n" in diff
         assert (inside / "d/e/b").read_text() == "1\nzwei\n"
 
-    async def test_a_dry_run_changes_nothing(self, changes: Changes, call: Call, inside: Path) -> None:
+    async def test_a_dry_run_changes_nothing(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("1\n")
         before = (inside / "a").stat()
 
         assert "+2" in text(await changes.edit_file(call, "a", [{"oldText": "1", "newText": "2"}], dryRun=True))
         assert (inside / "a").stat().st_mtime_ns == before.st_mtime_ns
 
-    async def test_edits_at_the_same_time_all_count(self, changes: Changes, call: Call, inside: Path) -> None:
+    async def test_edits_at_the_same_time_all_count(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("end\n")
         async with trio.open_nursery() as nursery:
             for number in range(30):
@@ -325,7 +325,7 @@ class TestChanging:
 
         assert sorted((inside / "a").read_text().split()) == sorted([*map(str, range(30)), "end"])
 
-    async def test_bytes_that_are_no_text_survive_an_edit(self, changes: Changes, call: Call, inside: Path) -> None:
+    async def test_bytes_that_are_no_text_survive_an_edit(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_bytes(b"caf\xe9\r\nx\r\n")
         (inside / "a").chmod(0o600)
 
@@ -345,7 +345,7 @@ class TestChanging:
             await changes.edit_file(call, "a", [{"oldText": "4", "newText": "45"}])
         assert os.listdir(inside) == ["a"]
 
-    async def test_create_only_keeps_what_is_there(self, changes: Changes, call: Call, inside: Path) -> None:
+    async def test_create_only_keeps_what_is_there(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("old")
 
         with pytest.raises(ToolError, match="already exists"):
@@ -353,7 +353,7 @@ class TestChanging:
         assert (inside / "a").read_text() == "old"
 
     async def test_nothing_outside_is_touched(
-        self, files: Files, changes: Changes, call: Call, inside: Path, outside: Path
+        self, files: Files, changes: FileChanges, call: Call, inside: Path, outside: Path
     ) -> None:
         (inside / "link").symlink_to(outside)
         edits = [{"oldText": "secret", "newText": "x"}]

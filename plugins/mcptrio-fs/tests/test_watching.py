@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 import trio
 from attrs import define, field
-from mcptrio_fs.watching import Fingerprint, Subscriptions, Watcher
+from mcptrio_fs.watching import FileSubscriptions, FileWatcher, Fingerprint
 
 
 @define
@@ -35,9 +35,9 @@ class World:
     def notify(self, uri: str) -> None:
         self.told.append(uri)
 
-    def watcher(self, limit: int = 10) -> Watcher:
-        return Watcher(
-            subscriptions=Subscriptions(lambda: self.subscribed, self.changed, self.notify),
+    def watcher(self, limit: int = 10) -> FileWatcher:
+        return FileWatcher(
+            subscriptions=FileSubscriptions(lambda: self.subscribed, self.changed, self.notify),
             look=self.look,
             interval=1,
             limit=limit,

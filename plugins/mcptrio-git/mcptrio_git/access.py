@@ -21,12 +21,12 @@ from .arguments import check_name, check_revision
 from .binary import Binary, find_git, read_version
 from .config import Config
 from .environment import Kind, environment
-from .process import Command, Output, run
-from .progress import Progress
+from .process import GitCommand, Output, run
+from .progress import GitProgress
 from .repositories import Repositories, Repository
 from .text import printable, redacted, text_of
 
-__all__ = ["LISTING", "Access", "Object", "Work", "reason_of", "said_by"]
+__all__ = ["LISTING", "GitAccess", "Object", "RepositoryWork", "reason_of", "said_by"]
 
 LISTING = 8 * 1024 * 1024
 """Bytes of a list that are read to make an answer of it; a list that is longer is cut there, and says so."""
@@ -59,7 +59,7 @@ class Object:
 
 
 @define(eq=False, repr=False)
-class Access:
+class GitAccess:
     """Git, as the configuration leaves it."""
 
     config: Config
@@ -75,7 +75,7 @@ class Access:
         self._processes = trio.CapacityLimiter(self.config.max_processes)
 
     @asynccontextmanager
-    async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[Work]:
+    async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[RepositoryWork]:
         """Work in a repository, within the time for a call of this kind; one at a time for what changes something.
 
         Raises:
@@ -84,8 +84,8 @@ class Access:
         async with self._in_time(kind):
             repository, stamp = await trio.to_thread.run_sync(self._find, repo_path, limiter=ctx.server.threads)
             binary = await self.binary(ctx)
-            progress = Progress(ctx, "git", kind is Kind.NETWORK)
-            work = Work(self, repository, binary, kind, progress)
+            progress = GitProgress(ctx, "git", kind is Kind.NETWORK)
+            work = RepositoryWork(self, repository, binary, kind, progress)
             if kind is Kind.READ:
                 await self._survey(work, stamp)
                 yield work
@@ -97,7 +97,7 @@ class Access:
                     yield work
 
     @asynccontextmanager
-    async def open_folder(self, ctx: Context, folder: str) -> AsyncIterator[Work]:
+    async def open_folder(self, ctx: Context, folder: str) -> AsyncIterator[RepositoryWork]:
         """Work in a folder that holds no repository yet, with a remote.
 
         Raises:
@@ -107,7 +107,7 @@ class Access:
             binary = await self.binary(ctx)
             nowhere = Repository(root=folder, git_dir="", common_dir="")
             async with self._one_writer(folder):
-                yield Work(self, nowhere, binary, Kind.NETWORK, Progress(ctx, "git", talks=True))
+                yield RepositoryWork(self, nowhere, binary, Kind.NETWORK, GitProgress(ctx, "git", talks=True))
 
     async def binary(self, ctx: Context) -> Binary:
         """The git command; it is looked for until it has been found once.
@@ -119,12 +119,13 @@ class Access:
             path = await trio.to_thread.run_sync(find_git, self.config.git, limiter=ctx.server.threads)
             env = environment(self.config, Kind.READ, root=os.sep, is_bare=False)
             output = await self.run(
-                Command(argv=(path, "version"), cwd=os.sep, env=env, limit=1000), Progress(ctx, "git", talks=False)
+                GitCommand(argv=(path, "version"), cwd=os.sep, env=env, limit=1000),
+                GitProgress(ctx, "git", talks=False),
             )
             self._binary = Binary(path=path, version=read_version(text_of(output.stdout)))
         return self._binary
 
-    async def run(self, command: Command, progress: Progress) -> Output:
+    async def run(self, command: GitCommand, progress: GitProgress) -> Output:
         """Run a command as soon as there is room for another process."""
         async with self._processes:
             return await run(command, progress)
@@ -133,7 +134,7 @@ class Access:
         repository = self.repositories.find(repo_path)
         return repository, _stamp(repository)
 
-    async def _survey(self, work: Work, stamp: _Stamp) -> None:
+    async def _survey(self, work: RepositoryWork, stamp: _Stamp) -> None:
         """Have the configuration looked at, unless its files are those that were looked at before."""
         known = self._surveys.pop(work.repository, None)
         if known is None or known[0] != stamp:
@@ -179,14 +180,14 @@ class Access:
 
 
 @define(eq=False, repr=False)
-class Work:
+class RepositoryWork:
     """One call's work in one repository."""
 
-    access: Access
+    access: GitAccess
     repository: Repository
     binary: Binary
     kind: Kind
-    progress: Progress
+    progress: GitProgress
     programs: tuple[str, ...] = field(init=False, default=())
     """Settings of the repository's own that name programs."""
 
@@ -256,7 +257,7 @@ class Work:
             ToolError: it failed; the message is git's.
         """
         self.progress.what = f"git {arguments[0]}"
-        command = Command(
+        command = GitCommand(
             argv=(self.binary.path, "--no-pager", *arguments),
             cwd=self.root,
             env=self._environment(kind or self.kind),

@@ -17,12 +17,12 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access, Work, reason_of, said_by
+from .access import GitAccess, RepositoryWork, reason_of, said_by
 from .arguments import RepoPath, check_revision
 from .environment import Kind
 from .text import named, printable
 
-__all__ = ["Branching", "Created", "Head", "StashDone"]
+__all__ = ["Branching", "CheckedOut", "CreatedReference", "StashDone"]
 
 _Name = Annotated[str, Meta(min_length=1, max_length=250)]
 _Revision = Annotated[str, Meta(max_length=1000)]
@@ -34,7 +34,7 @@ _Index = Annotated[
 ]
 
 
-class Created(Struct, frozen=True, kw_only=True):
+class CreatedReference(Struct, frozen=True, kw_only=True):
     """A branch or tag that was made.
 
     Attributes:
@@ -46,7 +46,7 @@ class Created(Struct, frozen=True, kw_only=True):
     commit: str
 
 
-class Head(Struct, frozen=True, kw_only=True):
+class CheckedOut(Struct, frozen=True, kw_only=True):
     """What is checked out now.
 
     Attributes:
@@ -81,7 +81,7 @@ class StashDone(Struct, frozen=True, kw_only=True):
 class Branching:
     """The tools that make and change branches, tags and stashes."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Create Branch", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def git_create_branch(
@@ -90,13 +90,13 @@ class Branching:
         branch_name: Annotated[_Name, "The name of the new branch."],
         repo_path: RepoPath = "",
         base_branch: Annotated[_Revision | None, "Where it begins: a branch, tag or commit; HEAD unless told."] = None,
-    ) -> Created:
+    ) -> CreatedReference:
         """Create a branch. It is not checked out."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.check_name("refs/heads/", branch_name, "branch_name")
             commit = await work.resolve(base_branch or "HEAD", "base_branch")
             await work.git("branch", "--no-track", "--", branch_name, commit)
-        return Created(name=branch_name, commit=commit)
+        return CreatedReference(name=branch_name, commit=commit)
 
     @tool(title="Git Checkout", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def git_checkout(
@@ -104,7 +104,7 @@ class Branching:
         ctx: Context,
         branch_name: Annotated[_Revision, "A branch; a tag or commit is checked out without a branch."],
         repo_path: RepoPath = "",
-    ) -> Head:
+    ) -> CheckedOut:
         """Switch to a branch. Changes that are not committed are kept; where they are in the way, it fails."""
         check_revision(branch_name, "branch_name")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -125,7 +125,7 @@ class Branching:
             Literal["allow", "only", "never"],
             "Move the branch forward where that is possible; only then; or always make a merge commit.",
         ] = "allow",
-    ) -> Head:
+    ) -> CheckedOut:
         """Merge a branch into the one that is checked out. With conflicts the merge is given up, everything is as it
         was before, and the conflicting files are named.
         """
@@ -158,7 +158,7 @@ class Branching:
         repo_path: RepoPath = "",
         revision: Annotated[_Revision, "What it names."] = "HEAD",
         message: Annotated[_Message | None, "Makes it an annotated tag with this message."] = None,
-    ) -> Created:
+    ) -> CreatedReference:
         """Create a tag. An existing one is never moved."""
         if message is not None and (not message.strip() or "\0" in message):
             raise ToolError("expected a message @ message, got an empty one or one with NUL")
@@ -167,7 +167,7 @@ class Branching:
             commit = await work.resolve(revision, "revision")
             annotated = () if message is None else ("--annotate", "--cleanup=whitespace", "--file=-")
             await work.git("tag", *annotated, "--", tag_name, commit, stdin=(message or "").encode())
-        return Created(name=tag_name, commit=commit)
+        return CreatedReference(name=tag_name, commit=commit)
 
     @tool(title="Git Stash Push", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def git_stash_push(
@@ -212,21 +212,21 @@ class Branching:
         return StashDone(commit=commit, output=said_by(output))
 
 
-async def _conflicts(work: Work) -> list[str]:
+async def _conflicts(work: RepositoryWork) -> list[str]:
     listed = await work.git("diff", "--name-only", "--diff-filter=U", "-z", kind=Kind.READ)
     return [printable(named(path), 300) for path in listed.stdout.split(b"\0")[:-1]]
 
 
-async def _moved(work: Work, before: tuple[str | None, str | None], said: str) -> Head:
+async def _moved(work: RepositoryWork, before: tuple[str | None, str | None], said: str) -> CheckedOut:
     branch, commit = await work.head()
-    return Head(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=said)
+    return CheckedOut(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=said)
 
 
-async def _stash(work: Work, index: int) -> str:
+async def _stash(work: RepositoryWork, index: int) -> str:
     return await work.text("rev-parse", "--verify", "--quiet", f"stash@{{{index}}}", codes=(0, 1, 128))
 
 
-async def _wanted_stash(work: Work, index: int) -> str:
+async def _wanted_stash(work: RepositoryWork, index: int) -> str:
     """
     Raises:
         ToolError: there is no such stash.

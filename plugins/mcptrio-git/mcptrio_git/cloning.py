@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access
+from .access import GitAccess
 from .arguments import check_name
 from .config import Config
 from .text import printable, redacted
@@ -54,7 +54,7 @@ class Cloned(Struct, frozen=True, kw_only=True):
 class Cloning:
     """The tool that clones."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Clone", read_only=False, destructive=False, idempotent=False, open_world=True, timeout=math.inf)
     async def git_clone(

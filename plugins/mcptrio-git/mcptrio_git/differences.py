@@ -14,10 +14,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .access import Work
+from .access import RepositoryWork
 from .text import named, page_of
 
-__all__ = ["PLAIN", "Change", "Diff", "FileStat", "list_staged", "read_diff"]
+__all__ = ["PLAIN", "Diff", "FileChange", "FileStat", "list_staged", "read_diff"]
 
 PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 """For every command that prints differences."""
@@ -72,14 +72,16 @@ class Diff(Struct, frozen=True, kw_only=True):
     next_index: int | None
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class FileChange(Struct, frozen=True, kw_only=True):
     """A file that is not as it was."""
 
     path: str
     change: Kind
 
 
-async def read_diff(work: Work, command: Sequence[str], paths: Sequence[str], *, start: int, limit: int) -> Diff:
+async def read_diff(
+    work: RepositoryWork, command: Sequence[str], paths: Sequence[str], *, start: int, limit: int
+) -> Diff:
     """A piece of a diff.
 
     Args:
@@ -101,14 +103,14 @@ async def read_diff(work: Work, command: Sequence[str], paths: Sequence[str], *,
     return _diff(output.stdout, stats, start=start, cut=output.cut)
 
 
-async def list_staged(work: Work) -> list[Change]:
+async def list_staged(work: RepositoryWork) -> list[FileChange]:
     """What would be committed."""
     output = await work.git(
         "diff", "--cached", "--name-status", "-z", "--no-renames", "--ignore-submodules=dirty", *PLAIN
     )
     fields = output.stdout.split(b"\0")[:-1]
     return [
-        Change(path=named(path), change=_KINDS.get(named(letter)[:1], "unknown"))
+        FileChange(path=named(path), change=_KINDS.get(named(letter)[:1], "unknown"))
         for letter, path in zip(fields[::2], fields[1::2], strict=False)
     ]
 

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access, reason_of
+from .access import GitAccess, reason_of
 from .arguments import Cursor, Limit, Paths, RepoPath, check_paths, limit_of, offset_of
 from .blaming import Blame, parse_blame
 from .listings import (
@@ -62,7 +62,7 @@ class Ancestry(Struct, frozen=True, kw_only=True):
 class Looking:
     """The tools that look around."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Repositories", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_list_repositories(self, ctx: Context, limit: Limit = None, cursor: Cursor = None) -> RepositoryList:

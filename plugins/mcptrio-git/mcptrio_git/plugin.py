@@ -6,12 +6,12 @@ see it.
 
 from __future__ import annotations
 
-from .access import Access
+from .access import GitAccess
 from .branching import Branching
 from .config import Config
 from .looking import Looking
-from .prompts import Prompts
-from .reading import Reading
+from .prompts import GitPrompts
+from .reading import GitReading
 from .resources import RepositoryResources
 from .staging import Staging
 
@@ -20,8 +20,8 @@ __all__ = ["objects_of"]
 
 def objects_of(config: Config) -> tuple[object, ...]:
     """The objects whose methods are the tools, resources, prompts and completions."""
-    access = Access(config)
-    objects: list[object] = [Reading(access), Looking(access), RepositoryResources(access), Prompts(access)]
+    access = GitAccess(config)
+    objects: list[object] = [GitReading(access), Looking(access), RepositoryResources(access), GitPrompts(access)]
     if config.allow_write:
         objects += [Staging(access), Branching(access)]
     if config.allow_network:
@@ -29,7 +29,7 @@ def objects_of(config: Config) -> tuple[object, ...]:
     return tuple(objects)
 
 
-def _talking(access: Access) -> list[object]:
+def _talking(access: GitAccess) -> list[object]:
     # Imported here, since most servers do not talk to remotes and all of them start.
     from .cloning import Cloning
     from .remotes import Fetching, Pulling

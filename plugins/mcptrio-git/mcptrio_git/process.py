@@ -29,7 +29,7 @@ from attrs import define, field, frozen
 from mcptrio.errors import ConnectionClosed, ToolError
 from mcptrio.net import ChildProcess, start_process
 
-__all__ = ["MESSAGES", "TERMINATE_TIMEOUT", "Command", "Listener", "Output", "run"]
+__all__ = ["MESSAGES", "TERMINATE_TIMEOUT", "GitCommand", "Listener", "Output", "run"]
 
 TERMINATE_TIMEOUT = 3.0
 """Seconds between SIGTERM and SIGKILL: git needs milliseconds to remove its lock files, a hook perhaps more."""
@@ -56,7 +56,7 @@ class Listener(Protocol):
 
 
 @frozen(kw_only=True, eq=False, repr=False)
-class Command:
+class GitCommand:
     """What is run, and how much of its output is kept."""
 
     argv: tuple[str, ...]
@@ -85,7 +85,7 @@ class Output:
     """There was more output than ``limit``, and the command was ended."""
 
 
-async def run(command: Command, listener: Listener) -> Output:
+async def run(command: GitCommand, listener: Listener) -> Output:
     """Run a command to its end, or until it has said enough.
 
     Raises:

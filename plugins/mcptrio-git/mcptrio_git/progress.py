@@ -17,7 +17,7 @@ from mcptrio import Context
 
 from .text import clip, redacted, text_of
 
-__all__ = ["Progress"]
+__all__ = ["GitProgress"]
 
 _LINE = rb"(?:remote: )?([A-Z][a-z ]+): +(\d+)% .*"
 _MAX_MESSAGE_CHARS = 200
@@ -25,7 +25,7 @@ _MAX_MESSAGE_CHARS = 200
 
 
 @define(eq=False, repr=False)
-class Progress:
+class GitProgress:
     """The progress of one call."""
 
     ctx: Context

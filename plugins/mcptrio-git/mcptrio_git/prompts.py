@@ -17,12 +17,12 @@ from attrs import frozen
 
 from mcptrio import Context, ToolError, completion, prompt
 
-from .access import Access, Work
+from .access import GitAccess, RepositoryWork
 from .commits import LOG, Commit, parse_log
 from .differences import Diff, list_staged, read_diff
 from .references import names_of
 
-__all__ = ["Prompts"]
+__all__ = ["GitPrompts"]
 
 _MAX_TEXT_CHARS = 100_000
 _MAX_COMMITS = 200
@@ -31,10 +31,10 @@ _Repo = Annotated[str, "The repository, by name or path; may be left out where t
 
 
 @frozen(eq=False, repr=False)
-class Prompts:
+class GitPrompts:
     """The prompts over the repositories."""
 
-    access: Access
+    access: GitAccess
 
     @prompt(name="commit-message", title="Write a commit message")
     async def commit_message(self, ctx: Context, repo_path: _Repo = "", hint: str = "") -> str:
@@ -136,11 +136,11 @@ class Prompts:
         except ToolError:
             return []
 
-    async def _diff(self, work: Work, *options: str) -> Diff:
+    async def _diff(self, work: RepositoryWork, *options: str) -> Diff:
         limit = min(_MAX_TEXT_CHARS, self.access.config.max_output_bytes)
         return await read_diff(work, ("diff", "--ignore-submodules=dirty", *options), (), start=0, limit=limit)
 
-    async def _commits(self, work: Work, revision: str, most: int) -> list[Commit]:
+    async def _commits(self, work: RepositoryWork, revision: str, most: int) -> list[Commit]:
         output = await work.git(*LOG, f"--max-count={most}", revision, "--")
         return parse_log(output.stdout)
 

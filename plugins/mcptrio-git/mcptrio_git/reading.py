@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access, Work, reason_of
+from .access import GitAccess, RepositoryWork, reason_of
 from .arguments import (
     DEFAULT_BYTES,
     Cursor,
@@ -39,7 +39,7 @@ from .showing import Shown, show
 from .status import STATUS, Operation, Status, parse_status
 from .text import printable
 
-__all__ = ["Reading", "read_status"]
+__all__ = ["GitReading", "read_status"]
 
 _Context = Annotated[int, Meta(ge=0, le=10_000, description="Lines of context around each change.")]
 _Text = Annotated[str, Meta(max_length=1000)]
@@ -56,10 +56,10 @@ _OPERATIONS: tuple[tuple[str, Operation], ...] = (
 
 
 @frozen(eq=False, repr=False)
-class Reading:
+class GitReading:
     """The tools that show what a repository holds."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_status(
@@ -216,7 +216,7 @@ class Reading:
 
     async def _diff(
         self,
-        work: Work,
+        work: RepositoryWork,
         options: tuple[str, ...],
         context_lines: int,
         paths: list[str] | None,
@@ -228,7 +228,7 @@ class Reading:
         return await read_diff(work, command, check_paths(paths, work.root, "paths"), start=start, limit=limit)
 
 
-async def read_status(work: Work, untracked: str, limit: int | None, cursor: str | None) -> Status:
+async def read_status(work: RepositoryWork, untracked: str, limit: int | None, cursor: str | None) -> Status:
     """The status of a work tree; called by the resource too."""
     skip, most = offset_of(cursor), limit_of(limit, work.config.max_entries)
     output = await work.git(*STATUS, f"--untracked-files={untracked}")

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .access import Work
+from .access import RepositoryWork
 from .text import clip, named, text_of
 
 __all__ = ["Branch", "Branches", "Tag", "Tags", "list_branches", "list_tags", "names_of"]
@@ -107,7 +107,7 @@ class Tags(Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-async def list_branches(work: Work, spaces: tuple[str, ...], conditions: tuple[str, ...]) -> list[Branch]:
+async def list_branches(work: RepositoryWork, spaces: tuple[str, ...], conditions: tuple[str, ...]) -> list[Branch]:
     """All branches below ``refs/heads`` or ``refs/remotes``.
 
     Args:
@@ -134,7 +134,7 @@ async def list_branches(work: Work, spaces: tuple[str, ...], conditions: tuple[s
     return branches
 
 
-async def list_tags(work: Work) -> list[Tag]:
+async def list_tags(work: RepositoryWork) -> list[Tag]:
     """All tags."""
     return [
         Tag(
@@ -151,7 +151,7 @@ async def list_tags(work: Work) -> list[Tag]:
     ]
 
 
-async def names_of(work: Work, *spaces: str, most: int = 2000) -> list[str]:
+async def names_of(work: RepositoryWork, *spaces: str, most: int = 2000) -> list[str]:
     """Short names of references, those changed last first.
 
     Args:
@@ -161,7 +161,7 @@ async def names_of(work: Work, *spaces: str, most: int = 2000) -> list[str]:
     return [named(name) for (name,) in rows]
 
 
-async def _rows(work: Work, fields: tuple[str, ...], *arguments: str) -> list[list[bytes]]:
+async def _rows(work: RepositoryWork, fields: tuple[str, ...], *arguments: str) -> list[list[bytes]]:
     # With NUL at the end too, a row that was cut off is known by its width.
     format = "%00".join(fields) + "%00"
     output = await work.git("for-each-ref", f"--format={format}", *arguments)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access, Work, reason_of, said_by
+from .access import GitAccess, RepositoryWork, reason_of, said_by
 from .arguments import RepoPath
 from .environment import Kind
 from .text import clip, named, printable, redacted, text_of
@@ -91,7 +91,7 @@ class Pushed(Struct, frozen=True, kw_only=True):
 class Fetching:
     """The tool that brings news of remotes, and what shares its ways."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Fetch", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
     async def git_fetch(self, ctx: Context, repo_path: RepoPath = "", remote: _Remote = "origin") -> Fetched:
@@ -157,7 +157,7 @@ class Fetching:
 class Pulling:
     """The tool that brings what is checked out up to date; it writes and talks."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Pull", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
     async def git_pull(
@@ -188,12 +188,12 @@ class Pulling:
 _PUSHED: dict[str, Literal["updated", "created", "up_to_date"]] = {" ": "updated", "*": "created", "=": "up_to_date"}
 
 
-def _fetched_by(work: Work) -> tuple[str, ...]:
+def _fetched_by(work: RepositoryWork) -> tuple[str, ...]:
     """Git's own program at the other end, which for ``file`` is this machine, whatever the repository names for it."""
     return () if work.config.hooks else ("--upload-pack=git-upload-pack",)
 
 
-async def _check_remote(work: Work, remote: str) -> None:
+async def _check_remote(work: RepositoryWork, remote: str) -> None:
     """
     Raises:
         ToolError: the repository has no remote of this name.
@@ -204,7 +204,7 @@ async def _check_remote(work: Work, remote: str) -> None:
         raise ToolError(f"expected the name of a remote ({shown}) @ remote, got {printable(remote, 200)!r}")
 
 
-async def _references(work: Work) -> dict[str, str]:
+async def _references(work: RepositoryWork) -> dict[str, str]:
     output = await work.git(
         "for-each-ref", "--format=%(objectname) %(refname)", "refs/remotes", "refs/tags", kind=Kind.READ
     )

@@ -18,7 +18,7 @@ from attrs import frozen
 from mcptrio import Blob, Context, ResourceNotFound, ToolError, completion, resource
 from mcptrio.types import BlobResourceContents, TextResourceContents
 
-from .access import Access, Work
+from .access import GitAccess, RepositoryWork
 from .arguments import check_revision
 from .reading import read_status
 from .references import names_of
@@ -38,7 +38,7 @@ _MAX_PATHS = 2000
 class RepositoryResources:
     """The resources, by the names of repositories."""
 
-    access: Access
+    access: GitAccess
 
     @resource(FILE, name="git-file", title="File of a commit")
     async def file(self, ctx: Context, repo: str, rev: str, path: str) -> TextResourceContents | BlobResourceContents:
@@ -116,7 +116,7 @@ class RepositoryResources:
             return []
 
 
-async def paths_in(work: Work, commit: str, typed: str) -> list[str]:
+async def paths_in(work: RepositoryWork, commit: str, typed: str) -> list[str]:
     """Paths of a commit that go on from ``typed``."""
     folder, slash, start = typed.rpartition("/")
     kind, id = await kind_of(work, commit, folder or ".")

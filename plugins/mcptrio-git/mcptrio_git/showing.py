@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from mcptrio import ToolError
 
-from .access import Object, Work
+from .access import Object, RepositoryWork
 from .commits import LOG, Commit, parse_log
 from .differences import FileStat, read_diff
 from .text import clip, named, page_of
@@ -65,7 +65,7 @@ class TreeEntry:
     is_folder: bool
 
 
-async def show(work: Work, found: Object, *, start: int, limit: int) -> Shown:
+async def show(work: RepositoryWork, found: Object, *, start: int, limit: int) -> Shown:
     """A piece of what a revision names.
 
     Args:
@@ -119,7 +119,7 @@ async def show(work: Work, found: Object, *, start: int, limit: int) -> Shown:
     )
 
 
-async def kind_of(work: Work, commit: str, path: str) -> tuple[str, str]:
+async def kind_of(work: RepositoryWork, commit: str, path: str) -> tuple[str, str]:
     """What a path is in a commit: its kind and its id; both empty where there is nothing.
 
     Args:
@@ -132,7 +132,7 @@ async def kind_of(work: Work, commit: str, path: str) -> tuple[str, str]:
     return (found.kind, found.id) if found is not None else ("", "")
 
 
-async def list_tree(work: Work, tree: str, *, most: int) -> tuple[list[TreeEntry], bool]:
+async def list_tree(work: RepositoryWork, tree: str, *, most: int) -> tuple[list[TreeEntry], bool]:
     """The names in a folder, folders included, and whether there are more."""
     output = await work.git("ls-tree", "-z", tree)
     entries: list[TreeEntry] = []
@@ -142,7 +142,7 @@ async def list_tree(work: Work, tree: str, *, most: int) -> tuple[list[TreeEntry
     return entries[:most], output.cut or len(entries) > most
 
 
-async def read_blob(work: Work, id: str, *, limit: int) -> bytes | None:
+async def read_blob(work: RepositoryWork, id: str, *, limit: int) -> bytes | None:
     """A file; None where it is larger than ``limit`` bytes."""
     output = await work.git("cat-file", "blob", id, limit=limit)
     return None if output.cut else output.stdout

@@ -17,9 +17,9 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import Access, Work, said_by
+from .access import GitAccess, RepositoryWork, said_by
 from .arguments import RepoPath, check_paths
-from .differences import Change, list_staged
+from .differences import FileChange, list_staged
 from .environment import Kind
 
 __all__ = ["Committed", "Staged", "Staging"]
@@ -33,7 +33,7 @@ class Staged(Struct, frozen=True, kw_only=True):
         truncated: there are more.
     """
 
-    items: tuple[Change, ...]
+    items: tuple[FileChange, ...]
     truncated: bool
 
 
@@ -57,7 +57,7 @@ class Committed(Struct, frozen=True, kw_only=True):
 class Staging:
     """The tools that make a commit."""
 
-    access: Access
+    access: GitAccess
 
     @tool(title="Git Add", read_only=False, destructive=False, idempotent=True, open_world=False)
     async def git_add(
@@ -108,7 +108,7 @@ class Staging:
             branch, commit = await work.head()
         return Committed(id=commit or "", branch=branch, files=len(staged), output=said_by(output))
 
-    async def _staged(self, work: Work) -> Staged:
+    async def _staged(self, work: RepositoryWork) -> Staged:
         items = await list_staged(work)
         most = self.access.config.max_entries
         return Staged(items=tuple(items[:most]), truncated=len(items) > most)

@@ -11,7 +11,7 @@ import re
 
 from attrs import frozen
 
-__all__ = ["Page", "clip", "named", "page_of", "printable", "redacted", "text_of"]
+__all__ = ["TextPage", "clip", "named", "page_of", "printable", "redacted", "text_of"]
 
 # Strings, not compiled patterns: that is done when one is first used, and most starts of a server never do.
 _UNPRINTABLE = r"[\x00-\x1f\x7f\x80-\x9f\u2028\u2029\ud800-\udfff]"
@@ -21,7 +21,7 @@ _MORE = "…"
 
 
 @frozen(kw_only=True, eq=False, repr=False)
-class Page:
+class TextPage:
     """A piece of a long text."""
 
     text: str
@@ -29,20 +29,20 @@ class Page:
     """The byte at which the next piece begins; None where this is the last."""
 
 
-def page_of(data: bytes, *, start: int, cut: bool) -> Page:
+def page_of(data: bytes, *, start: int, cut: bool) -> TextPage:
     """Make a page of what was read from byte ``start`` on.
 
     Args:
         cut: there is more; the page then ends with the last whole line, or where a character ends.
     """
     if not cut:
-        return Page(text=text_of(data), next_index=None)
+        return TextPage(text=text_of(data), next_index=None)
     end = data.rfind(b"\n") + 1
     if not end:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.decode(data)
         end = len(data) - len(decoder.getstate()[0])  # without the beginning of a character that goes on
-    return Page(text=text_of(data[:end]), next_index=start + end)
+    return TextPage(text=text_of(data[:end]), next_index=start + end)
 
 
 def text_of(data: bytes) -> str:

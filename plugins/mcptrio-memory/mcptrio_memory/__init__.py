@@ -10,11 +10,11 @@ from mcptrio import PluginSetup, hookimpl
 
 from .config import Config
 from .memory import Memory
-from .reading import Reading
-from .resources import Resources
+from .reading import MemoryReading
+from .resources import MemoryResources
 from .writing import Writing
 
-__all__ = ["Config", "Memory", "Reading", "Resources", "Writing", "setup"]
+__all__ = ["Config", "Memory", "MemoryReading", "MemoryResources", "Writing", "setup"]
 
 
 @hookimpl
@@ -22,7 +22,7 @@ def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools and resources."""
     memory = Memory(config)
     server.add(memory)
-    server.add(Reading(memory))
+    server.add(MemoryReading(memory))
     if not config.read_only:
         server.add(Writing(memory))
-    server.add(Resources(memory))
+    server.add(MemoryResources(memory))

@@ -15,11 +15,11 @@ from mcptrio.errors import ToolError
 from .config import Config
 from .model import NewEntity, NewObservations, Relation
 
-__all__ = ["Bounds"]
+__all__ = ["MemoryLimits"]
 
 
 @frozen(eq=False)
-class Bounds:
+class MemoryLimits:
     """
     Args:
         config: has the numbers.

@@ -23,9 +23,9 @@ import outcome
 import trio
 
 from .file import is_busy, open_file, open_reader, unavailable
-from .statements import Statements, Stopped, Work
+from .statements import CallAbandoned, Statements, Work
 
-__all__ = ["Database", "open_database"]
+__all__ = ["MemoryDatabase", "open_database"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _BUSY_MS: Final = 100
 """How long SQLite itself waits for another process; the rest is waited in Trio, where it can be cancelled."""
 
 
-class Database:
+class MemoryDatabase:
     """Made by :func:`open_database`."""
 
     def __init__(self, writer: sqlite3.Connection, readers: list[sqlite3.Connection], busy_timeout: float) -> None:
@@ -92,7 +92,7 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> AsyncIterator[Database]:
+async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> AsyncIterator[MemoryDatabase]:
     """The database, open.
 
     Args:
@@ -113,7 +113,7 @@ async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> A
             logger.error("%s: could not be closed within %g s", path, _CLOSE_TIMEOUT)
 
 
-def _open(path: Path, max_bytes: int, busy_timeout: float) -> Database:
+def _open(path: Path, max_bytes: int, busy_timeout: float) -> MemoryDatabase:
     connections: list[sqlite3.Connection] = []
     opened = False
     try:
@@ -126,10 +126,10 @@ def _open(path: Path, max_bytes: int, busy_timeout: float) -> Database:
         if not opened:
             for connection in connections:
                 connection.close()
-    return Database(connections[0], connections[1:], busy_timeout)
+    return MemoryDatabase(connections[0], connections[1:], busy_timeout)
 
 
-def _close(database: Database) -> None:
+def _close(database: MemoryDatabase) -> None:
     try:
         database.close()
     except sqlite3.Error as error:
@@ -184,7 +184,7 @@ async def _in_thread(connection: sqlite3.Connection, work: Work[T]) -> T:
     if (
         raise_cancel is not None
         and isinstance(result, outcome.Error)
-        and isinstance(result.error, (sqlite3.Error, Stopped))
+        and isinstance(result.error, (sqlite3.Error, CallAbandoned))
     ):
         raise_cancel()
     return result.unwrap()

@@ -19,13 +19,13 @@ from mcptrio.errors import ToolError
 from .model import AddedObservations, Entity, NewEntity, NewObservations, ObservationsToDelete, Relation
 from .statements import Statements
 
-__all__ = ["Change", "Editor"]
+__all__ = ["Editor", "GraphChange"]
 
 T = TypeVar("T")
 
 
 @frozen(kw_only=True, eq=False)
-class Change(Generic[T]):
+class GraphChange(Generic[T]):
     """What a change has done.
 
     Args:
@@ -55,10 +55,10 @@ class Editor:
     most: int
     _touched: dict[str, int | None] = field(init=False, factory=dict)
 
-    def done(self, result: T) -> Change[T]:
+    def done(self, result: T) -> GraphChange[T]:
         """The end of the change: the revision rises, and what was touched carries it."""
         if not self._touched:
-            return Change(namespace=self.namespace, result=result)
+            return GraphChange(namespace=self.namespace, result=result)
         run = self.statements
         run.execute("UPDATE namespaces SET revision = revision + 1 WHERE name = ?", (self.namespace,))
         revision = run.one("SELECT revision FROM namespaces WHERE name = ?", (self.namespace,))
@@ -68,7 +68,7 @@ class Editor:
             if entity is not None:
                 run.execute("UPDATE entities SET revision = ? WHERE id = ?", (revision, entity))
             touched[name] = revision if entity is not None else None
-        return Change(namespace=self.namespace, result=result, touched=touched, revision=revision)
+        return GraphChange(namespace=self.namespace, result=result, touched=touched, revision=revision)
 
     def create_entities(self, entities: Sequence[NewEntity]) -> list[Entity]:
         """Those that were not there; an observation that is there twice counts once.

@@ -24,14 +24,14 @@ from msgspec.structs import replace
 
 from mcptrio.errors import ConfigError, ToolError
 
-from .bounds import Bounds
+from .bounds import MemoryLimits
 from .config import Config
-from .graph import Change, Editor
-from .model import Entity, Imported, NewEntity, NewObservations, Problem, Relation
+from .graph import Editor, GraphChange
+from .model import Entity, Imported, ImportProblem, NewEntity, NewObservations, Relation
 from .statements import Statements
 
 if TYPE_CHECKING:
-    from .database import Database
+    from .database import MemoryDatabase
 
 __all__ = ["BATCH", "Line", "add_up", "import_lines", "import_once", "lines_of", "write_lines"]
 
@@ -65,7 +65,7 @@ _decoder = msgspec.json.Decoder(_EntityLine | _RelationLine)
 @frozen(eq=False)
 class _Importer:
     editor: Editor
-    bounds: Bounds
+    bounds: MemoryLimits
 
     def take(self, lines: Sequence[Line]) -> Imported:
         """Take lines into the graph."""
@@ -81,7 +81,7 @@ class _Importer:
                 done = self._take(text, done)
             except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, ToolError) as error:
                 run.execute("ROLLBACK TO line")
-                done = _with_problem(done, Problem(line=number, problem=str(error)))
+                done = _with_problem(done, ImportProblem(line=number, problem=str(error)))
             run.execute("RELEASE line")
         return done
 
@@ -101,7 +101,7 @@ class _Importer:
         return replace(done, observations_added=done.observations_added + added)
 
 
-def import_lines(editor: Editor, bounds: Bounds, lines: Sequence[Line]) -> Imported:
+def import_lines(editor: Editor, bounds: MemoryLimits, lines: Sequence[Line]) -> Imported:
     """Take lines into a graph, in a thread and inside a transaction."""
     return _Importer(editor, bounds).take(lines)
 
@@ -141,7 +141,7 @@ def add_up(one: Imported, other: Imported) -> Imported:
     )
 
 
-async def import_once(database: Database, config: Config, bounds: Bounds) -> None:
+async def import_once(database: MemoryDatabase, config: Config, bounds: MemoryLimits) -> None:
     """Take ``import_file`` into ``namespace``, if there is one and that was not done; what cannot be used is logged.
 
     Raises:
@@ -173,9 +173,9 @@ async def import_once(database: Database, config: Config, bounds: Bounds) -> Non
     )
 
 
-def _import_batch(config: Config, bounds: Bounds, batch: Sequence[Line], statements: Statements) -> Imported:
+def _import_batch(config: Config, bounds: MemoryLimits, batch: Sequence[Line], statements: Statements) -> Imported:
     editor = Editor(statements, config.namespace, config.max_observations)
-    change: Change[Imported] = editor.done(import_lines(editor, bounds, batch))
+    change: GraphChange[Imported] = editor.done(import_lines(editor, bounds, batch))
     return change.result
 
 
@@ -224,5 +224,5 @@ def _batches(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _with_problem(done: Imported, problem: Problem) -> Imported:
+def _with_problem(done: Imported, problem: ImportProblem) -> Imported:
     return replace(done, skipped=done.skipped + 1, problems=[*done.problems, problem][:_MAX_PROBLEMS])

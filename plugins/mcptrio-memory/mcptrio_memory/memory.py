@@ -15,17 +15,17 @@ from attrs import define, field
 
 from mcptrio import ConfigError, Context, PluginSetup, ToolError, hookimpl, lifespan
 
-from .bounds import Bounds
+from .bounds import MemoryLimits
 from .config import ANY, Config
-from .graph import Change, Editor
+from .graph import Editor, GraphChange
 from .jsonl import import_once
 from .model import Field
 from .pages import Wanted
 from .statements import MemoryUnavailable, Statements, Work
-from .watching import Subscriptions, Watcher
+from .watching import GraphSubscriptions, GraphWatcher
 
 if TYPE_CHECKING:
-    from .database import Database
+    from .database import MemoryDatabase
 
 __all__ = ["ALL_FIELDS", "Memory"]
 
@@ -45,18 +45,18 @@ class Memory:
     """
 
     config: Config
-    bounds: Bounds = field(init=False)
-    _database: Database | None = field(init=False, default=None)
-    _watcher: Watcher | None = field(init=False, default=None)
+    bounds: MemoryLimits = field(init=False)
+    _database: MemoryDatabase | None = field(init=False, default=None)
+    _watcher: GraphWatcher | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.bounds = Bounds(self.config)
+        self.bounds = MemoryLimits(self.config)
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         """Watch for what other processes change."""
-        self._watcher = Watcher(
-            subscriptions=Subscriptions(
+        self._watcher = GraphWatcher(
+            subscriptions=GraphSubscriptions(
                 watched=server.watched, changed=server.wait_watched, notify=server.notify_resource_updated
             ),
             namespace=self.config.namespace,
@@ -92,7 +92,7 @@ class Memory:
             self._database = None
 
     @property
-    def database(self) -> Database:
+    def database(self) -> MemoryDatabase:
         """
         Raises:
             ToolError: the server is not open.
@@ -162,7 +162,7 @@ class Memory:
             ToolError: it cannot be done; nothing is changed.
         """
 
-        def edit(statements: Statements) -> Change[T]:
+        def edit(statements: Statements) -> GraphChange[T]:
             editor = Editor(statements, namespace, self.config.max_observations)
             return editor.done(work(editor))
 

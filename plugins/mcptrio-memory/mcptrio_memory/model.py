@@ -22,15 +22,15 @@ __all__ = [
     "CreatedRelations",
     "Deleted",
     "Entity",
-    "Export",
     "Field",
     "Graph",
+    "GraphExport",
     "GraphStats",
+    "ImportProblem",
     "Imported",
     "NewEntity",
     "NewObservations",
     "ObservationsToDelete",
-    "Problem",
     "Relation",
 ]
 
@@ -133,7 +133,7 @@ class GraphStats(Struct, kw_only=True, frozen=True):
     namespaces: Annotated[list[str], Meta(description="Namespaces with something in them that a call may name.")]
 
 
-class Export(Struct, kw_only=True, frozen=True):
+class GraphExport(Struct, kw_only=True, frozen=True):
     """A page of a graph, as lines of JSON."""
 
     jsonl: Annotated[str, Meta(description="One entity or relation a line; the pages may be put together as they are.")]
@@ -142,7 +142,7 @@ class Export(Struct, kw_only=True, frozen=True):
     next_cursor: _NextCursor = None
 
 
-class Problem(Struct, kw_only=True, frozen=True):
+class ImportProblem(Struct, kw_only=True, frozen=True):
     line: Annotated[int, Meta(description="The number of the line, from 1.")]
     problem: str
 
@@ -155,4 +155,4 @@ class Imported(Struct, kw_only=True, frozen=True):
     observations_added: Annotated[int, Meta(description="To entities that were there before.")] = 0
     relations_created: int = 0
     skipped: Annotated[int, Meta(description="Lines that could not be used.")] = 0
-    problems: Annotated[list[Problem], Meta(description="Why, for the first 50 of them.")] = []
+    problems: Annotated[list[ImportProblem], Meta(description="Why, for the first 50 of them.")] = []

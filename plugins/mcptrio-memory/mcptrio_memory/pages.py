@@ -24,7 +24,7 @@ from mcptrio.errors import ToolError
 from .model import Entity, Field, Relation
 from .statements import Statements
 
-__all__ = ["Chosen", "Everything", "Order", "Page", "Wanted", "read_page"]
+__all__ = ["Chosen", "Everything", "GraphPage", "Order", "Wanted", "read_page"]
 
 _ALL_OUT: Final = -1
 """In place of an observation: they were all given, the relations were not."""
@@ -111,7 +111,7 @@ class Wanted:
 
 
 @define(eq=False)
-class Page:
+class GraphPage:
     entities: list[Entity] = field(factory=list)
     relations: list[Relation] = field(factory=list)
     cursor: str | None = None
@@ -147,13 +147,13 @@ class _Cursor:
         return cls(*places)
 
 
-def read_page(statements: Statements, namespace: str, order: Order, wanted: Wanted, cursor: str | None) -> Page:
+def read_page(statements: Statements, namespace: str, order: Order, wanted: Wanted, cursor: str | None) -> GraphPage:
     """One page.
 
     Raises:
         ToolError: the cursor is none of this tool's.
     """
-    page = Page()
+    page = GraphPage()
     start = _Cursor.read(cursor, order.kind)
     reader = _Reader(statements, namespace, order, wanted, page)
     rest = reader.read_entities(start) if start.position < _LOOSE else None
@@ -169,7 +169,7 @@ class _Reader:
     namespace: str
     order: Order
     wanted: Wanted
-    page: Page
+    page: GraphPage
 
     def read_entities(self, start: _Cursor) -> _Cursor | None:
         """Fill the page. Where to go on; ``None`` after the last one."""

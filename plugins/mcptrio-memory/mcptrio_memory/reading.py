@@ -19,12 +19,12 @@ from mcptrio import Context, tool
 
 from .jsonl import write_lines
 from .memory import Memory
-from .model import Count, Export, Field, Graph, GraphStats
-from .pages import Chosen, Everything, Page, Wanted, read_page
+from .model import Count, Field, Graph, GraphExport, GraphStats
+from .pages import Chosen, Everything, GraphPage, Wanted, read_page
 from .searching import find_entities
 from .statements import Statements
 
-__all__ = ["Cursor", "Fields", "Limit", "Namespace", "Reading", "read_graph_page"]
+__all__ = ["Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_graph_page"]
 
 Limit = Annotated[
     Annotated[int, Meta(ge=1, le=10_000)] | None,
@@ -40,7 +40,7 @@ Namespace = Annotated[Annotated[str, Meta(max_length=100)] | None, "The graph to
 
 
 @frozen(eq=False)
-class Reading:
+class MemoryReading:
     """The tools that read one memory."""
 
     memory: Memory
@@ -131,7 +131,7 @@ class Reading:
     @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def export_graph(
         self, ctx: Context, limit: Limit = None, cursor: Cursor = None, namespace: Namespace = None
-    ) -> Export:
+    ) -> GraphExport:
         """Export the knowledge graph as lines of JSON, page by page, in the form of the reference memory server's file
         and of import_graph. The resource memory://export has all of it at once.
         """
@@ -139,10 +139,10 @@ class Reading:
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, None, whole=True)
 
-        def export(statements: Statements) -> Export:
+        def export(statements: Statements) -> GraphExport:
             page = read_page(statements, name, Everything(name, "x"), wanted, cursor)
             lines = write_lines(page.entities, page.relations)
-            return Export(
+            return GraphExport(
                 jsonl="".join(f"{line}\n" for line in lines),
                 lines=len(lines),
                 truncated=page.cursor is not None,
@@ -172,7 +172,7 @@ def _open(namespace: str, names: list[str], wanted: Wanted, cursor: str | None, 
     return _graph(read_page(statements, namespace, Chosen(found, "o"), wanted, cursor), len(found))
 
 
-def _graph(page: Page, total: int) -> Graph:
+def _graph(page: GraphPage, total: int) -> Graph:
     return Graph(
         entities=page.entities,
         relations=page.relations,

@@ -25,7 +25,7 @@ from .searching import find_names
 from .statements import Statements
 from .uris import EXPORT, EXPORT_OF, GRAPH, GRAPH_OF, NODE, NODE_OF
 
-__all__ = ["Resources"]
+__all__ = ["MemoryResources"]
 
 _JSON = "application/json"
 _LINES = "application/jsonl"
@@ -36,7 +36,7 @@ _PROPOSALS = 1000
 
 
 @frozen(eq=False)
-class Resources:
+class MemoryResources:
     """The resources over one memory."""
 
     memory: Memory

@@ -14,7 +14,7 @@ from mcptrio.errors import ToolError
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["MemoryUnavailable", "Statements", "Stopped", "Work"]
+__all__ = ["CallAbandoned", "MemoryUnavailable", "Statements", "Work"]
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class MemoryUnavailable(ToolError):
     """The file cannot be used; the message says why, without its path, for models read it."""
 
 
-class Stopped(Exception):
+class CallAbandoned(Exception):
     """Nobody waits for it any more."""
 
 
@@ -42,7 +42,7 @@ class Statements:
             sqlite3.Error: it failed, or was stopped.
         """
         if self._stopped:
-            raise Stopped
+            raise CallAbandoned
         return self._connection.execute(statement, values)
 
     def one(self, statement: str, values: Sequence[Any] = ()) -> Any:

@@ -16,18 +16,18 @@ from typing import Any, TypeAlias
 import trio
 from attrs import define, field, frozen
 
-from .graph import Change
+from .graph import GraphChange
 from .statements import Statements, Work
 from .uris import SCHEME, Target, target_of
 
-__all__ = ["Revisions", "Subscriptions", "Watcher"]
+__all__ = ["GraphSubscriptions", "GraphWatcher", "Revisions"]
 
 Revisions: TypeAlias = dict[str, int | None]
 """By URI; ``None`` where there is nothing."""
 
 
 @frozen(kw_only=True, eq=False)
-class Subscriptions:
+class GraphSubscriptions:
     """What is watched for, as the server knows it."""
 
     watched: Callable[[], frozenset[str]]
@@ -41,10 +41,10 @@ class Subscriptions:
 
 
 @define(eq=False, kw_only=True)
-class Watcher:
+class GraphWatcher:
     """Tells of changes."""
 
-    subscriptions: Subscriptions
+    subscriptions: GraphSubscriptions
     namespace: str
     """Of the URIs that name none."""
     read: Callable[[Work[Revisions]], Awaitable[Revisions]]
@@ -52,7 +52,7 @@ class Watcher:
     interval: float
     _known: Revisions = field(init=False, factory=dict)
 
-    def tell(self, change: Change[Any]) -> None:
+    def tell(self, change: GraphChange[Any]) -> None:
         """Tell of what this process has changed."""
         if change.revision is None:
             return
@@ -63,7 +63,7 @@ class Watcher:
                 self._known[uri] = change.revision if target.name is None else change.touched[target.name]
                 self.subscriptions.notify(uri)
 
-    def tell_caller(self, change: Change[Any]) -> None:
+    def tell_caller(self, change: GraphChange[Any]) -> None:
         """Tell the caller whose graph it is, which has its name, of what this process has changed."""
         if change.revision is None:
             return

@@ -21,7 +21,7 @@ from attrs import field, frozen
 from mcptrio.errors import ToolError
 
 from .documents import Document, mapping
-from .problems import Misfit, join, name_kind
+from .problems import DocumentError, join, name_kind
 from .schemas import Schemas
 from .styles import Style, plain_text, query_pairs
 
@@ -86,13 +86,13 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
         if (found := _kind_of(name)) is not None:
             kinds[name] = found
     if not kinds:
-        raise Misfit(join(where, "content"), "expected a media type that can be sent, got none")
+        raise DocumentError(join(where, "content"), "expected a media type that can be sent, got none")
     media_type = min(kinds, key=lambda name: _ORDER.index(kinds[name]))
     inner = join(where, "content", media_type)
     media = mapping(content[media_type], inner)
     required = given.get("required", False)
     if not isinstance(required, bool):
-        raise Misfit(join(where, "required"), f"expected true or false, got {name_kind(required)}")
+        raise DocumentError(join(where, "required"), f"expected true or false, got {name_kind(required)}")
     kind = kinds[media_type]
     encodings: dict[str, Encoding] = {}
     if kind == "json":
@@ -227,7 +227,7 @@ def _fields(
         how = mapping(said.get(name, {}), place)
         media_type = how.get("contentType")
         if media_type is not None and (not isinstance(media_type, str) or not media_type.isprintable()):
-            raise Misfit(join(place, "contentType"), f"expected a media type, got {name_kind(media_type)}")
+            raise DocumentError(join(place, "contentType"), f"expected a media type, got {name_kind(media_type)}")
         # A list of types and a wildcard leave it open; then the value says.
         first = media_type.partition(",")[0].strip() if media_type and "*" not in media_type else None
         target, _ = document.follow(raw, join(where, "properties", name))
@@ -254,7 +254,7 @@ def _style(how: Mapping[str, Any], pointer: str) -> Style | None:
         return None
     style = how.get("style", "form")
     if style not in ("form", "spaceDelimited", "pipeDelimited", "deepObject"):
-        raise Misfit(join(pointer, "style"), f"expected the style of a query, got {name_kind(style)}")
+        raise DocumentError(join(pointer, "style"), f"expected the style of a query, got {name_kind(style)}")
     return style  # type: ignore[no-any-return]
 
 

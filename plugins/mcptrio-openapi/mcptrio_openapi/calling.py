@@ -22,14 +22,14 @@ from mcptrio.types import CallToolResult
 from .answers import Answer, result_of
 from .config import Api
 from .connections import Connections, Unreached, user_agent
-from .credentials import Credentials, Marks
+from .credentials import APICredentials, Marks
 from .incoming import ACCEPTED_CODINGS, Incoming
 from .operations import Operation
 from .pacing import Pace
-from .redirects import HOPS, Refused, is_redirect, next_url
+from .redirects import HOPS, RedirectRefused, is_redirect, next_url
 from .requests import Draft, draft_request
 
-__all__ = ["Caller"]
+__all__ = ["OperationCaller"]
 
 _RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 _ERROR_BYTES = 64 * 1024
@@ -49,7 +49,7 @@ class _Later:
     error: ToolError | None = None
 
 
-class Caller:
+class OperationCaller:
     """
     Args:
         name: of the API in the configuration.
@@ -61,7 +61,7 @@ class Caller:
         self._connections = Connections(
             most=api.concurrency, connect_timeout=api.connect_timeout, proxy=api.proxy, ca_file=api.ca_file
         )
-        self._credentials = Credentials(api, self._post_form)
+        self._credentials = APICredentials(api, self._post_form)
         self._gate = trio.CapacityLimiter(api.concurrency)
         self._pace = Pace(api.rate, api.burst)
 
@@ -77,7 +77,7 @@ class Caller:
         with trio.move_on_at(deadline):
             try:
                 answer = await self._answer(ctx, operation, draft, deadline)
-            except Refused as error:
+            except RedirectRefused as error:
                 raise ToolError(f"{operation.label}: {error}") from error
             except ToolError as error:
                 raise ToolError(f"{operation.label}: {self._credentials.hide(str(error))}") from error
@@ -141,7 +141,7 @@ class Caller:
                 is_own = is_own and is_same
                 if is_own:
                     url = _marked_again(url, marks)
-        raise Refused(f"redirected more than {HOPS} times")
+        raise RedirectRefused(f"redirected more than {HOPS} times")
 
     async def _read(self, ctx: Context, incoming: Incoming, url: str) -> Answer:
         most = self._api.max_response_bytes if incoming.status < 400 else _ERROR_BYTES
@@ -234,4 +234,4 @@ def _redirected(draft: Draft, status: int) -> Draft:
     if status == 303:
         kept = tuple((name, value) for name, value in draft.headers if name.lower() != "content-type")
         return evolve(draft, method="GET", headers=kept, content=None, parts=None)
-    raise Refused(f"{status} for {draft.method}: the API is somewhere else; correct base_url or the document")
+    raise RedirectRefused(f"{status} for {draft.method}: the API is somewhere else; correct base_url or the document")

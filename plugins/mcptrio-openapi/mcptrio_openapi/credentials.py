@@ -25,7 +25,7 @@ from mcptrio.errors import ToolError
 from .config import Api, Credential
 from .security import Scheme
 
-__all__ = ["Credentials", "Marks", "PostForm"]
+__all__ = ["APICredentials", "Marks", "PostForm"]
 
 PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]]
 """Sends a form to a URL with headers, without following redirects; gives the status and the body, bounded."""
@@ -55,7 +55,7 @@ class _Token:
     until: float
 
 
-class Credentials:
+class APICredentials:
     """The credentials of one API, and the tokens they have got.
 
     Args:

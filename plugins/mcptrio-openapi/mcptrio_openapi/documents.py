@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import orjson
 from attrs import frozen
 
-from .problems import Misfit, join, name_kind
+from .problems import DocumentError, join, name_kind
 from .yaml_text import YAMLError, read_yaml
 
 __all__ = ["Document", "mapping", "read_document"]
@@ -53,9 +53,9 @@ class Document:
             Misfit: it leads out of the document, or nowhere.
         """
         if not isinstance(reference, str):
-            raise Misfit(join(pointer, "$ref"), f"expected a text, got {name_kind(reference)}")
+            raise DocumentError(join(pointer, "$ref"), f"expected a text, got {name_kind(reference)}")
         if not reference.startswith("#/"):
-            raise Misfit(
+            raise DocumentError(
                 join(pointer, "$ref"),
                 f"expected a reference into this document ('#/…'; no other is fetched), got {name_kind(reference)}",
             )
@@ -69,7 +69,7 @@ class Document:
             elif isinstance(value, list) and step.isascii() and step.isdigit() and int(step[:9]) < len(value):
                 value = value[int(step[:9])]
             else:
-                raise Misfit(join(pointer, "$ref"), f"there is nothing at {name_kind(reference)}")
+                raise DocumentError(join(pointer, "$ref"), f"there is nothing at {name_kind(reference)}")
         return value, join("#", *steps)
 
     def follow(self, value: Any, pointer: str) -> tuple[Any, str]:
@@ -83,7 +83,9 @@ class Document:
             if not (isinstance(value, Mapping) and "$ref" in value):
                 return value, pointer
             value, pointer = self.at(value["$ref"], pointer)
-        raise Misfit(join(start, "$ref"), f"expected at most {_HOPS} references that lead to each other, got more")
+        raise DocumentError(
+            join(start, "$ref"), f"expected at most {_HOPS} references that lead to each other, got more"
+        )
 
 
 def read_document(data: bytes, *, url: str | None = None) -> Document:
@@ -94,14 +96,16 @@ def read_document(data: bytes, *, url: str | None = None) -> Document:
     """
     root = _parse(data)
     if not isinstance(root, Mapping):
-        raise Misfit("#", f"expected an object, got {name_kind(root)}")
+        raise DocumentError("#", f"expected an object, got {name_kind(root)}")
     if "openapi" not in root and "swagger" in root:
-        raise Misfit("#/swagger", "expected OpenAPI 3.0, 3.1 or 3.2, got Swagger 2.0; convert the document first")
+        raise DocumentError(
+            "#/swagger", "expected OpenAPI 3.0, 3.1 or 3.2, got Swagger 2.0; convert the document first"
+        )
     version = root.get("openapi")
     match = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if match is None or int(match[2]) > _NEWEST:
         got = "nothing" if version is None else name_kind(version)
-        raise Misfit("#/openapi", f"expected the version 3.0, 3.1 or 3.2, got {got}")
+        raise DocumentError("#/openapi", f"expected the version 3.0, 3.1 or 3.2, got {got}")
     mapping(root.get("paths", {}), "#/paths")
     return Document(root, int(match[2]), url)
 
@@ -113,7 +117,7 @@ def mapping(value: Any, pointer: str) -> Mapping[str, Any]:
         Misfit: it is something else.
     """
     if not isinstance(value, Mapping):
-        raise Misfit(pointer, f"expected an object, got {name_kind(value)}")
+        raise DocumentError(pointer, f"expected an object, got {name_kind(value)}")
     return value
 
 
@@ -121,7 +125,7 @@ def _parse(data: bytes) -> Any:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Misfit("#", f"expected UTF-8, got something else at byte {error.start}") from error
+        raise DocumentError("#", f"expected UTF-8, got something else at byte {error.start}") from error
     stripped = text.lstrip()
     try:
         return orjson.loads(text)
@@ -134,4 +138,4 @@ def _parse(data: bytes) -> Any:
     try:
         return read_yaml(text)
     except YAMLError as error:
-        raise Misfit("#", problem or str(error)) from error
+        raise DocumentError("#", problem or str(error)) from error

@@ -14,8 +14,8 @@ from .config import Api, Config
 from .connections import Connections, user_agent
 from .documents import Document, read_document
 from .incoming import ACCEPTED_CODINGS
-from .problems import Misfit
-from .redirects import HOPS, Refused, is_redirect, next_url
+from .problems import DocumentError
+from .redirects import HOPS, RedirectRefused, is_redirect, next_url
 
 __all__ = ["fetch_document"]
 
@@ -33,11 +33,11 @@ async def fetch_document(api: Api, config: Config) -> Document:
     try:
         with trio.fail_after(config.document_timeout):
             data, url = await _download(connections, api, api.url, config.max_document_bytes)
-    except (ToolError, Refused) as error:
-        raise Misfit("#", f"expected the document at its URL, got none: {error}") from error
+    except (ToolError, RedirectRefused) as error:
+        raise DocumentError("#", f"expected the document at its URL, got none: {error}") from error
     except trio.TooSlowError as error:
         text = f"expected the document within {config.document_timeout:g} s (document_timeout), got none"
-        raise Misfit("#", text) from error
+        raise DocumentError("#", text) from error
     finally:
         await connections.aclose()
     # A large YAML document takes seconds to parse; how many, its size bounds.
@@ -61,4 +61,4 @@ async def _download(connections: Connections, api: Api, url: str, most: int) -> 
                 if len(data) > most:
                     raise ToolError(f"it has more than {most} bytes (max_document_bytes)")
             return bytes(data), url
-    raise Refused(f"redirected more than {HOPS} times")
+    raise RedirectRefused(f"redirected more than {HOPS} times")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .problems import Misfit, name_kind
+from .problems import DocumentError, name_kind
 
 __all__ = ["ANNOTATIONS", "ARRAYS", "MAPS", "OF_TYPE", "PLAIN", "SHAPE", "SUBSCHEMAS", "TYPES", "check_plain"]
 
@@ -89,14 +89,14 @@ def check_plain(keyword: str, value: Any, pointer: str) -> None:
     """
     if keyword in _COUNTS:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
-            raise Misfit(pointer, f"expected a count, got {name_kind(value)}")
+            raise DocumentError(pointer, f"expected a count, got {name_kind(value)}")
     elif keyword in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Misfit(pointer, f"expected a number, got {name_kind(value)}")
+            raise DocumentError(pointer, f"expected a number, got {name_kind(value)}")
         if keyword == "multipleOf" and value <= 0:
-            raise Misfit(pointer, f"expected a number > 0, got {name_kind(value)}")
+            raise DocumentError(pointer, f"expected a number > 0, got {name_kind(value)}")
     elif keyword in _TEXTS:
         if not isinstance(value, str):
-            raise Misfit(pointer, f"expected a text, got {name_kind(value)}")
+            raise DocumentError(pointer, f"expected a text, got {name_kind(value)}")
     elif not isinstance(value, bool):
-        raise Misfit(pointer, f"expected true or false, got {name_kind(value)}")
+        raise DocumentError(pointer, f"expected true or false, got {name_kind(value)}")

@@ -22,14 +22,14 @@ from .config import Api, Config
 from .documents import Document
 from .names import Names
 from .parameters import Parameter, read_parameters
-from .places import Place, is_chosen, read_places
-from .problems import Misfit, Problem, join, name_kind, shorten
+from .places import OperationLocation, is_chosen, read_places
+from .problems import DocumentError, DocumentProblem, join, name_kind, shorten
 from .responses import accept_of, headers_of, output_schema_of, read_answers
 from .schemas import Schemas
 from .security import Scheme, schemes_of
 from .servers import base_url_of, own_base_url
 
-__all__ = ["ARGUMENT", "Operation", "Reading", "read_operations"]
+__all__ = ["ARGUMENT", "DocumentReading", "Operation", "read_operations"]
 
 ARGUMENT = "the_arguments"
 """What the tool's function calls its one parameter; no argument can be called so."""
@@ -80,47 +80,52 @@ class Operation:
 
 
 @frozen(kw_only=True)
-class Reading:
+class DocumentReading:
     """What was found in one document."""
 
     operations: tuple[Operation, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[DocumentProblem, ...] = ()
 
 
-def read_operations(document: Document, name: str, config: Config) -> Reading:
+def read_operations(document: Document, name: str, config: Config) -> DocumentReading:
     """The operations of a document that the operator has chosen, and every problem with them.
 
     Args:
         name: of the API in the configuration.
     """
     api = config.apis[name]
-    problems: list[Problem] = []
+    problems: list[DocumentProblem] = []
     operations: list[Operation] = []
     try:
         base_url = base_url_of(document, api)
         places = [place for place in read_places(document, name, problems) if is_chosen(place, api)]
-    except Misfit as misfit:
-        return Reading(problems=(Problem(pointer=misfit.pointer, text=misfit.text, lost="everything"),))
+    except DocumentError as misfit:
+        return DocumentReading(problems=(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything"),))
     for place in places:
         if len(operations) >= api.max_tools:
             text = f"expected at most {api.max_tools} operations (max_tools), got {len(places)}; choose with tags, "
             text += "operations or paths"
-            problems.append(Problem(pointer=place.pointer, text=text, lost=f"{place.label} and what follows"))
+            problems.append(DocumentProblem(pointer=place.pointer, text=text, lost=f"{place.label} and what follows"))
             break
         try:
             operations.append(_operation(document, name, config, base_url, place, problems))
-        except Misfit as misfit:
-            problems.append(Problem(pointer=misfit.pointer, text=misfit.text, lost=place.label))
+        except DocumentError as misfit:
+            problems.append(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=place.label))
     used = {scheme.key for operation in operations for scheme in operation.schemes}
     for key in api.auth:
         if key not in used:
             text = f"expected a security scheme called {key!r} that a chosen operation uses, got none"
-            problems.append(Problem(pointer="#/components/securitySchemes", text=text))
-    return Reading(operations=tuple(operations), problems=tuple(problems[:_MAX_PROBLEMS]))
+            problems.append(DocumentProblem(pointer="#/components/securitySchemes", text=text))
+    return DocumentReading(operations=tuple(operations), problems=tuple(problems[:_MAX_PROBLEMS]))
 
 
 def _operation(
-    document: Document, name: str, config: Config, base_url: str, place: Place, problems: list[Problem]
+    document: Document,
+    name: str,
+    config: Config,
+    base_url: str,
+    place: OperationLocation,
+    problems: list[DocumentProblem],
 ) -> Operation:
     api = config.apis[name]
     schemas = Schemas(document, sending=True, most_text=config.max_description // 3, problems=problems)
@@ -130,7 +135,7 @@ def _operation(
     body = read_body(document, place.operation, place.pointer, schemas)
     if body is not None and place.method in ("GET", "HEAD"):
         text = "expected no body in a GET or HEAD; it is not sent"
-        problems.append(Problem(pointer=join(place.pointer, "requestBody"), text=text, lost="the body"))
+        problems.append(DocumentProblem(pointer=join(place.pointer, "requestBody"), text=text, lost="the body"))
         body = None
     parameters, body = _named(parameters, body)
     input_schema = _input_schema(parameters, body, schemas)
@@ -141,10 +146,10 @@ def _operation(
         output_schema = output_schema_of(document, answers, config, problems)
         if output_schema is not None:
             output_validator = _validator(output_schema, join(place.pointer, "responses"), config)
-    except Misfit as misfit:
+    except DocumentError as misfit:
         output_schema = None
         lost = f"the output schema of {place.label}"
-        problems.append(Problem(pointer=misfit.pointer, text=misfit.text, lost=lost))
+        problems.append(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=lost))
     summary = place.operation.get("summary")
     return Operation(
         tool=place.tool,
@@ -177,7 +182,9 @@ def _wire_name(place: str, name: str) -> str:
     return name.lower() if place == "header" else name
 
 
-def _checked_path(place: Place, parameters: list[Parameter], problems: list[Problem]) -> list[Parameter]:
+def _checked_path(
+    place: OperationLocation, parameters: list[Parameter], problems: list[DocumentProblem]
+) -> list[Parameter]:
     """The parameters, of which those in the path are the variables of the template, each once.
 
     Raises:
@@ -188,15 +195,15 @@ def _checked_path(place: Place, parameters: list[Parameter], problems: list[Prob
     for variable in variables:
         if variable not in known:
             text = f"expected a path parameter {name_kind(variable)}, got none"
-            raise Misfit(join(place.pointer, "parameters"), text)
+            raise DocumentError(join(place.pointer, "parameters"), text)
     rest = _VARIABLE.sub("", place.path)
     if any(character in "{}?#\\" or not character.isprintable() for character in rest):
-        raise Misfit(place.item_pointer, "expected a path template without '?', '#', and single braces")
+        raise DocumentError(place.item_pointer, "expected a path template without '?', '#', and single braces")
     if any(segment in (".", "..") for segment in place.path.split("/")):
-        raise Misfit(place.item_pointer, "expected a path without '.' and '..'")
+        raise DocumentError(place.item_pointer, "expected a path without '.' and '..'")
     for name in sorted(known - set(variables)):
         text = f"the path has no {{{shorten(name, 60)}}}"
-        problems.append(Problem(pointer=join(place.pointer, "parameters"), text=text, lost="the parameter"))
+        problems.append(DocumentProblem(pointer=join(place.pointer, "parameters"), text=text, lost="the parameter"))
     return [each for each in parameters if each.place != "path" or each.name in variables]
 
 
@@ -225,17 +232,17 @@ def _validator(schema: Mapping[str, Any], pointer: str, config: Config) -> Valid
     try:
         size = len(orjson.dumps(schema))
     except TypeError as error:
-        raise Misfit(pointer, f"expected a schema of JSON values: {error}") from error
+        raise DocumentError(pointer, f"expected a schema of JSON values: {error}") from error
     if size > config.max_schema_bytes:
         text = f"expected a schema of at most {config.max_schema_bytes} bytes (max_schema_bytes), got {size}"
-        raise Misfit(pointer, text)
+        raise DocumentError(pointer, text)
     try:
         return Validator(schema)
     except ValueError as error:
-        raise Misfit(pointer, shorten(str(error), 400)) from error
+        raise DocumentError(pointer, shorten(str(error), 400)) from error
 
 
-def _description(place: Place, most: int) -> str:
+def _description(place: OperationLocation, most: int) -> str:
     end = f"{place.method} {shorten(place.path, 200)}"
     if place.operation.get("deprecated") is True:
         end += " (deprecated)"

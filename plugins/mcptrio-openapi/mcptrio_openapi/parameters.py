@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from attrs import field, frozen
 
 from .documents import Document, mapping
-from .problems import Misfit, Problem, join, name_kind
+from .problems import DocumentError, DocumentProblem, join, name_kind
 from .schemas import Schemas
 from .styles import STYLES, Style
 
@@ -66,7 +66,7 @@ class Parameter:
 
 
 def read_parameters(
-    document: Document, holders: list[tuple[Mapping[str, Any], str]], schemas: Schemas, problems: list[Problem]
+    document: Document, holders: list[tuple[Mapping[str, Any], str]], schemas: Schemas, problems: list[DocumentProblem]
 ) -> list[Parameter]:
     """The parameters of a path item and its operation, the latter's winning; ``argument`` is still the name itself.
 
@@ -82,19 +82,19 @@ def read_parameters(
         for given, where in _listed(document, holder, pointer):
             place, name = given.get("in"), given.get("name")
             if place not in _PLACES:
-                raise Misfit(join(where, "in"), f"expected one of {', '.join(_PLACES)}, got {name_kind(place)}")
+                raise DocumentError(join(where, "in"), f"expected one of {', '.join(_PLACES)}, got {name_kind(place)}")
             if not isinstance(name, str) or not name or len(name) > 500:
-                raise Misfit(join(where, "name"), f"expected a name, got {name_kind(name)}")
+                raise DocumentError(join(where, "name"), f"expected a name, got {name_kind(name)}")
             found[cast(str, place), name.lower() if place == "header" else name] = (given, where)
     if len(found) > _MAX_PARAMETERS:
-        raise Misfit(holders[-1][1], f"expected at most {_MAX_PARAMETERS} parameters, got {len(found)}")
+        raise DocumentError(holders[-1][1], f"expected at most {_MAX_PARAMETERS} parameters, got {len(found)}")
     parameters: list[Parameter] = []
     for given, where in found.values():
         if given["in"] == "header" and given["name"].lower() in _IGNORED:
             continue
         if given["in"] == "header" and given["name"].lower() in _OWN:
             text = f"expected a header that is no affair of the connection, got {name_kind(given['name'])}"
-            problems.append(Problem(pointer=join(where, "name"), text=text, lost="the parameter"))
+            problems.append(DocumentProblem(pointer=join(where, "name"), text=text, lost="the parameter"))
             continue
         parameters.append(_parameter(document, given, where, schemas))
     return sorted(parameters, key=lambda each: _PLACES.index(each.place))
@@ -106,7 +106,7 @@ def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iter
         return
     pointer = join(pointer, "parameters")
     if not isinstance(listed, list):
-        raise Misfit(pointer, f"expected an array, got {name_kind(listed)}")
+        raise DocumentError(pointer, f"expected an array, got {name_kind(listed)}")
     for index, given in enumerate(listed):
         value, where = document.follow(given, join(pointer, index))
         yield mapping(value, where), where
@@ -115,30 +115,30 @@ def _listed(document: Document, holder: Mapping[str, Any], pointer: str) -> Iter
 def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas: Schemas) -> Parameter:
     place, name = given["in"], given["name"]
     if place == "header" and not _TOKEN.fullmatch(name):
-        raise Misfit(join(where, "name"), f"expected the name of a header, got {name_kind(name)}")
+        raise DocumentError(join(where, "name"), f"expected the name of a header, got {name_kind(name)}")
     required = _flag(given, "required", where, default=False)
     style = given.get("style", STYLES[place][0])
     if style not in STYLES[place]:
-        raise Misfit(
+        raise DocumentError(
             join(where, "style"), f"expected one of {', '.join(STYLES[place])} in a {place}, got {name_kind(style)}"
         )
     is_json = False
     if "content" in given:
         content = mapping(given["content"], join(where, "content"))
         if len(content) != 1:
-            raise Misfit(join(where, "content"), f"expected one media type, got {len(content)}")
+            raise DocumentError(join(where, "content"), f"expected one media type, got {len(content)}")
         media_type, media = next(iter(content.items()))
         inner = join(where, "content", media_type)
         kind = str(media_type).partition(";")[0].strip().lower()
         is_json = kind == "application/json" or kind.endswith("+json")
         if not is_json and not kind.startswith("text/"):
-            raise Misfit(inner, f"expected JSON or a text in a parameter, got {name_kind(media_type)}")
+            raise DocumentError(inner, f"expected JSON or a text in a parameter, got {name_kind(media_type)}")
         schema = mapping(media, inner).get("schema", {} if is_json else {"type": "string"})
         converted = schemas.convert(schema, join(inner, "schema"))
     elif "schema" in given:
         converted = schemas.convert(given["schema"], join(where, "schema"))
     else:
-        raise Misfit(where, "expected schema or content, got neither")
+        raise DocumentError(where, "expected schema or content, got neither")
     for note in ("description", "deprecated", "example"):
         if note in given and note not in converted:
             converted |= schemas.convert({note: given[note]}, where)
@@ -158,5 +158,5 @@ def _parameter(document: Document, given: Mapping[str, Any], where: str, schemas
 def _flag(given: Mapping[str, Any], key: str, where: str, *, default: bool) -> bool:
     value = given.get(key, default)
     if not isinstance(value, bool):
-        raise Misfit(join(where, key), f"expected true or false, got {name_kind(value)}")
+        raise DocumentError(join(where, key), f"expected true or false, got {name_kind(value)}")
     return value

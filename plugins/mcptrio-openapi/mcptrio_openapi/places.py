@@ -17,13 +17,13 @@ from attrs import frozen
 from .config import METHODS, Api
 from .documents import Document, mapping
 from .names import MAX_NAME_CHARS, Names
-from .problems import Misfit, Problem, join, name_kind, shorten
+from .problems import DocumentError, DocumentProblem, join, name_kind, shorten
 
-__all__ = ["Place", "is_chosen", "read_places"]
+__all__ = ["OperationLocation", "is_chosen", "read_places"]
 
 
 @frozen
-class Place:
+class OperationLocation:
     """Where an operation is in the document."""
 
     method: str
@@ -43,7 +43,7 @@ class Place:
         return f"{self.method} {shorten(self.path, 200)}"
 
 
-def read_places(document: Document, name: str, problems: list[Problem]) -> Iterator[Place]:
+def read_places(document: Document, name: str, problems: list[DocumentProblem]) -> Iterator[OperationLocation]:
     prefix = f"{name}_"
     names = Names(MAX_NAME_CHARS - len(prefix))
     for path, raw in mapping(document.root.get("paths", {}), "#/paths").items():
@@ -52,12 +52,12 @@ def read_places(document: Document, name: str, problems: list[Problem]) -> Itera
             continue
         try:
             if not path.startswith("/"):
-                raise Misfit(pointer, "expected a path that begins with a slash")
+                raise DocumentError(pointer, "expected a path that begins with a slash")
             value, item_pointer = document.follow(raw, pointer)
             item = mapping(value, item_pointer)
-        except Misfit as misfit:
+        except DocumentError as misfit:
             problems.append(
-                Problem(pointer=misfit.pointer, text=misfit.text, lost=f"everything at {shorten(path, 200)}")
+                DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=f"everything at {shorten(path, 200)}")
             )
             continue
         for method in METHODS:
@@ -67,21 +67,21 @@ def read_places(document: Document, name: str, problems: list[Problem]) -> Itera
             operation = item[method.lower()]
             if not isinstance(operation, Mapping):
                 text = f"expected an operation, got {name_kind(operation)}"
-                problems.append(Problem(pointer=where, text=text, lost=f"{method} {shorten(path, 200)}"))
+                problems.append(DocumentProblem(pointer=where, text=text, lost=f"{method} {shorten(path, 200)}"))
                 continue
             identifier = operation.get("operationId")
             if identifier is not None and not isinstance(identifier, str):
                 text = f"expected a text, got {name_kind(identifier)}; the tool is called after its path"
-                problems.append(Problem(pointer=join(where, "operationId"), text=text))
+                problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
                 identifier = None
             given, is_other = names.give(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")
             if is_other:
                 text = f"the name is taken by an operation before; the tool is called {prefix}{given}"
-                problems.append(Problem(pointer=join(where, "operationId"), text=text))
-            yield Place(method, path, item, item_pointer, operation, where, f"{prefix}{given}")
+                problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
+            yield OperationLocation(method, path, item, item_pointer, operation, where, f"{prefix}{given}")
 
 
-def is_chosen(place: Place, api: Api) -> bool:
+def is_chosen(place: OperationLocation, api: Api) -> bool:
     identifier = place.operation.get("operationId")
     texts = [place.path, *([identifier] if isinstance(identifier, str) else [])]
     tags = place.operation.get("tags")

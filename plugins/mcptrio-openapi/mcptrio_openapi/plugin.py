@@ -15,12 +15,12 @@ from attrs import define, field
 from mcptrio import Context, PluginSetup, Registrar, hookimpl, lifespan, resource
 from mcptrio.types import CallToolResult
 
-from .calling import Caller
+from .calling import OperationCaller
 from .config import Api, Config
 from .documents import Document, read_document
 from .fetching import fetch_document
 from .operations import Operation, read_operations
-from .problems import Misfit, Problem, shorten
+from .problems import DocumentError, DocumentProblem, shorten
 from .reports import ApiReport, Report
 
 __all__ = ["OpenAPI"]
@@ -41,7 +41,7 @@ class _State:
     operations: tuple[Operation, ...] = ()
     tools: dict[str, str] = field(factory=dict)
     """Method and path by the name of the tool, as clients see it."""
-    problems: list[Problem] = field(factory=list)
+    problems: list[DocumentProblem] = field(factory=list)
 
 
 class OpenAPI:
@@ -53,7 +53,7 @@ class OpenAPI:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._states = {name: _State() for name in config.apis}
-        self._callers: dict[str, Caller] = {}
+        self._callers: dict[str, OperationCaller] = {}
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
@@ -76,13 +76,13 @@ class OpenAPI:
             added.append(server.add_tool(function, **options))
             return added[-1]
 
-        fetched: dict[str, Document | Problem] = {}
+        fetched: dict[str, Document | DocumentProblem] = {}
 
         async def fetch(name: str, api: Api) -> None:
             try:
                 fetched[name] = await fetch_document(api, self._config)
-            except Misfit as misfit:
-                fetched[name] = Problem(pointer=misfit.pointer, text=misfit.text, lost="everything")
+            except DocumentError as misfit:
+                fetched[name] = DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything")
 
         async with trio.open_nursery() as nursery:
             for name, api in self._config.apis.items():
@@ -100,9 +100,9 @@ class OpenAPI:
                 while self._callers:
                     nursery.start_soon(self._callers.popitem()[1].aclose)
 
-    def _take(self, register: Callable[..., str], name: str, found: Document | Problem) -> None:
+    def _take(self, register: Callable[..., str], name: str, found: Document | DocumentProblem) -> None:
         state = self._states[name]
-        if isinstance(found, Problem):
+        if isinstance(found, DocumentProblem):
             state.problems = [found]
         else:
             state.document = found
@@ -136,14 +136,14 @@ class OpenAPI:
         except ValueError as error:
             # A prefix of the operator's that makes the name too long, or the same as another plugin's.
             lost = f"{operation.method} {operation.path}"
-            state.problems.append(Problem(pointer=operation.pointer, text=shorten(str(error), 400), lost=lost))
+            state.problems.append(DocumentProblem(pointer=operation.pointer, text=shorten(str(error), 400), lost=lost))
         else:
             state.tools[name] = f"{operation.method} {operation.path}"
 
-    def _caller(self, name: str) -> Caller:
+    def _caller(self, name: str) -> OperationCaller:
         caller = self._callers.get(name)
         if caller is None:
-            caller = self._callers[name] = Caller(name, self._config.apis[name])
+            caller = self._callers[name] = OperationCaller(name, self._config.apis[name])
         return caller
 
     def _report(self, name: str) -> ApiReport:
@@ -160,7 +160,7 @@ class OpenAPI:
 class _OperationTool:
     """The function of one tool."""
 
-    def __init__(self, caller: Callable[[str], Caller], operation: Operation) -> None:
+    def __init__(self, caller: Callable[[str], OperationCaller], operation: Operation) -> None:
         self._caller = caller
         self._operation = operation
 
@@ -168,18 +168,18 @@ class _OperationTool:
         return await self._caller(self._operation.api).call(ctx, self._operation, the_arguments)
 
 
-def _load(api: Api, config: Config) -> Document | Problem:
+def _load(api: Api, config: Config) -> Document | DocumentProblem:
     assert api.file is not None
     try:
         with api.file.expanduser().open("rb") as file:
             data = file.read(config.max_document_bytes + 1)
     except OSError as error:
         text = f"expected the document in {api.file.name}, got none: {error.strerror or type(error).__name__}"
-        return Problem(pointer="#", text=text, lost="everything")
+        return DocumentProblem(pointer="#", text=text, lost="everything")
     if len(data) > config.max_document_bytes:
         text = f"expected at most {config.max_document_bytes} bytes (max_document_bytes), got more"
-        return Problem(pointer="#", text=text, lost="everything")
+        return DocumentProblem(pointer="#", text=text, lost="everything")
     try:
         return read_document(data)
-    except Misfit as misfit:
-        return Problem(pointer=misfit.pointer, text=misfit.text, lost="everything")
+    except DocumentError as misfit:
+        return DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything")

@@ -12,11 +12,11 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Misfit", "Problem", "join", "name_kind", "shorten"]
+__all__ = ["DocumentError", "DocumentProblem", "join", "name_kind", "shorten"]
 
 
 @frozen(kw_only=True)
-class Problem:
+class DocumentProblem:
     """Something wrong with a document."""
 
     pointer: str
@@ -32,11 +32,11 @@ class Problem:
         return f"{self.text} @ {self.pointer}" + (f"; left out: {self.lost}" if self.lost else "")
 
 
-class Misfit(ValueError):
+class DocumentError(ValueError):
     """A part of a document that cannot be used.
 
     Args:
-        pointer: where, as in :class:`Problem`.
+        pointer: where, as in :class:`DocumentProblem`.
         text: what was expected, and what came.
     """
 

@@ -13,13 +13,13 @@ from urllib.parse import quote, urldefrag, urljoin
 
 from .origins import check_base_url, origin_of
 
-__all__ = ["HOPS", "Refused", "is_redirect", "next_url"]
+__all__ = ["HOPS", "RedirectRefused", "is_redirect", "next_url"]
 
 HOPS = 5
 """Redirects that are followed for one request."""
 
 
-class Refused(ValueError):
+class RedirectRefused(ValueError):
     """A redirect that is not followed; the message says where it leads, without path and query."""
 
 
@@ -43,9 +43,9 @@ def next_url(url: str, location: str, also: Collection[str] = ()) -> tuple[str, 
         origin = origin_of(target)
         check_base_url(target.partition("?")[0], "Location")
     except ValueError as error:
-        raise Refused("redirected to something that is no usable http or https URL") from error
+        raise RedirectRefused("redirected to something that is no usable http or https URL") from error
     if origin == origin_of(url):
         return target, True
     if origin in {origin_of(each) for each in also}:
         return target, False
-    raise Refused(f"redirected to another origin, {origin}, which is not allowed")
+    raise RedirectRefused(f"redirected to another origin, {origin}, which is not allowed")

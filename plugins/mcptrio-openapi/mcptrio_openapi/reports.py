@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from .problems import Problem
+from .problems import DocumentProblem
 
 __all__ = ["ApiReport", "Report"]
 
@@ -25,7 +25,7 @@ class ApiReport:
     base_urls: tuple[str, ...]
     tools: Mapping[str, str]
     """Method and path by the name of the tool."""
-    problems: tuple[Problem, ...]
+    problems: tuple[DocumentProblem, ...]
 
 
 @frozen(kw_only=True)

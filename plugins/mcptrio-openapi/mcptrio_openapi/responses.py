@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from .config import Config
 from .documents import Document
-from .places import Place
-from .problems import Misfit, Problem, join
+from .places import OperationLocation
+from .problems import DocumentError, DocumentProblem, join
 from .schemas import Schemas
 
 __all__ = ["Described", "accept_of", "headers_of", "output_schema_of", "read_answers"]
@@ -30,7 +30,7 @@ _JSON = ("application/json", "application/*", "*/*")
 _MAX_DEPTH = 8
 
 
-def read_answers(document: Document, place: Place) -> list[Described]:
+def read_answers(document: Document, place: OperationLocation) -> list[Described]:
     """The documented responses with their codes; what is wrong with one of them costs nothing but it."""
     responses = place.operation.get("responses")
     if not isinstance(responses, Mapping):
@@ -39,7 +39,7 @@ def read_answers(document: Document, place: Place) -> list[Described]:
     for code, raw in responses.items():
         try:
             value, where = document.follow(raw, join(place.pointer, "responses", code))
-        except Misfit:
+        except DocumentError:
             continue
         if isinstance(value, Mapping):
             found.append((str(code).upper(), value, where))
@@ -47,7 +47,7 @@ def read_answers(document: Document, place: Place) -> list[Described]:
 
 
 def output_schema_of(
-    document: Document, answers: list[Described], config: Config, problems: list[Problem]
+    document: Document, answers: list[Described], config: Config, problems: list[DocumentProblem]
 ) -> dict[str, Any] | None:
     """The schema of the JSON object that a success gives; ``None`` where it gives something else, or several things."""
     found: list[tuple[Any, str]] = []

@@ -36,7 +36,7 @@ from .keywords import (
     check_plain,
 )
 from .patterns import is_supported
-from .problems import Misfit, Problem, join, name_kind, shorten
+from .problems import DocumentError, DocumentProblem, join, name_kind, shorten
 
 __all__ = ["Schemas"]
 
@@ -55,7 +55,7 @@ class Schemas:
         problems: where patterns that had to be left out are told.
     """
 
-    def __init__(self, document: Document, *, sending: bool, most_text: int, problems: list[Problem]) -> None:
+    def __init__(self, document: Document, *, sending: bool, most_text: int, problems: list[DocumentProblem]) -> None:
         self._document = document
         self._sending = sending
         self._most_text = most_text
@@ -90,13 +90,13 @@ class Schemas:
     def _convert(self, schema: Any, pointer: str, depth: int) -> dict[str, Any]:
         self._count += 1
         if self._count > _MAX_SUBSCHEMAS:
-            raise Misfit(pointer, f"expected at most {_MAX_SUBSCHEMAS} subschemas for one operation, got more")
+            raise DocumentError(pointer, f"expected at most {_MAX_SUBSCHEMAS} subschemas for one operation, got more")
         if depth > _MAX_DEPTH:
-            raise Misfit(pointer, f"expected at most {_MAX_DEPTH} levels of nesting, got more")
+            raise DocumentError(pointer, f"expected at most {_MAX_DEPTH} levels of nesting, got more")
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
         if not isinstance(schema, Mapping):
-            raise Misfit(pointer, f"expected a schema, got {name_kind(schema)}")
+            raise DocumentError(pointer, f"expected a schema, got {name_kind(schema)}")
         if "$ref" in schema:
             return self._reference(schema, pointer, depth)
         out: dict[str, Any] = {}
@@ -112,7 +112,7 @@ class Schemas:
                 check_plain(keyword, value, where)
                 if keyword == "pattern" and not is_supported(value):
                     text = "this pattern is too large, or needs look-around or back-references"
-                    self._problems.append(Problem(pointer=where, text=text, lost="the pattern"))
+                    self._problems.append(DocumentProblem(pointer=where, text=text, lost="the pattern"))
                     continue
                 out[keyword] = value
             elif keyword in SUBSCHEMAS:
@@ -171,7 +171,9 @@ class Schemas:
 
     def _alternatives(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
         if not isinstance(value, list) or not value:
-            raise Misfit(where, f"expected an array of schemas, got {name_kind(value) if value != [] else 'none'}")
+            raise DocumentError(
+                where, f"expected an array of schemas, got {name_kind(value) if value != [] else 'none'}"
+            )
         converted = [self._convert(each, join(where, at), depth + 1) for at, each in enumerate(value)]
         if keyword == "oneOf":
             keyword = "anyOf"
@@ -184,7 +186,7 @@ class Schemas:
 
     def _members(self, out: dict[str, Any], keyword: str, value: Any, where: str, depth: int) -> None:
         if not isinstance(value, Mapping):
-            raise Misfit(where, f"expected an object, got {name_kind(value)}")
+            raise DocumentError(where, f"expected an object, got {name_kind(value)}")
         members: dict[str, Any] = {}
         for name, each in value.items():
             place = join(where, name)
@@ -192,7 +194,7 @@ class Schemas:
                 continue
             if keyword == "patternProperties" and not is_supported(name):
                 text = "this pattern is too large, or needs look-around or back-references"
-                self._problems.append(Problem(pointer=place, text=text, lost="the pattern"))
+                self._problems.append(DocumentProblem(pointer=place, text=text, lost="the pattern"))
                 continue
             members[name] = self._convert(each, place, depth + 1)
         out[keyword] = members
@@ -212,7 +214,7 @@ class Schemas:
         if (required := schema.get("required")) is not None:
             where = join(pointer, "required")
             if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-                raise Misfit(where, f"expected an array of names, got {name_kind(required)}")
+                raise DocumentError(where, f"expected an array of names, got {name_kind(required)}")
             declared = schema.get("properties")
             known = declared if isinstance(declared, Mapping) else {}
             kept = [name for name in required if name not in known or name in out.get("properties", {})]
@@ -226,7 +228,7 @@ class Schemas:
             if isinstance(limit, bool):
                 limit = out.pop(inclusive, None) if limit else None
             elif not isinstance(limit, int | float):
-                raise Misfit(join(pointer, keyword), f"expected a number, got {name_kind(limit)}")
+                raise DocumentError(join(pointer, keyword), f"expected a number, got {name_kind(limit)}")
             if limit is None:
                 continue
             if is_integer:
@@ -278,10 +280,10 @@ class Schemas:
             return None
         values = schema.get("enum", [schema.get("const")])
         if not isinstance(values, list) or not values:
-            raise Misfit(join(pointer, "enum"), f"expected an array of values, got {name_kind(values)}")
+            raise DocumentError(join(pointer, "enum"), f"expected an array of values, got {name_kind(values)}")
         if _size(values) > _ENUM_BYTES:
             text = f"expected values of at most {_ENUM_BYTES} bytes, got more"
-            self._problems.append(Problem(pointer=join(pointer, "enum"), text=text, lost="the list of values"))
+            self._problems.append(DocumentProblem(pointer=join(pointer, "enum"), text=text, lost="the list of values"))
             return None
         unique = {orjson.dumps(value): value for value in values}
         return list(unique.values())
@@ -297,7 +299,7 @@ def _types(schema: Mapping[str, Any], pointer: str) -> list[str]:
     names = given if isinstance(given, list) else [given]
     for name in names:
         if not isinstance(name, str) or name not in TYPES:
-            raise Misfit(join(pointer, "type"), f"expected one of {', '.join(TYPES)}, got {name_kind(name)}")
+            raise DocumentError(join(pointer, "type"), f"expected one of {', '.join(TYPES)}, got {name_kind(name)}")
     return list(dict.fromkeys(names))
 
 

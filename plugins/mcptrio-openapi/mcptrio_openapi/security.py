@@ -19,7 +19,7 @@ from attrs import frozen
 from .config import Api, Credential
 from .documents import Document, mapping
 from .origins import origin_of
-from .problems import Misfit, join, name_kind
+from .problems import DocumentError, join, name_kind
 
 __all__ = ["Scheme", "schemes_of"]
 
@@ -55,7 +55,7 @@ def schemes_of(
     alternatives = holder.get("security", [])
     where = join(where, "security")
     if not isinstance(alternatives, list):
-        raise Misfit(where, f"expected an array, got {name_kind(alternatives)}")
+        raise DocumentError(where, f"expected an array, got {name_kind(alternatives)}")
     is_optional = not alternatives
     missing: list[str] = []
     for index, alternative in enumerate(alternatives):
@@ -70,7 +70,7 @@ def schemes_of(
     if is_optional or api.anonymous or api.headers:
         return ()
     wanted = ", ".join(dict.fromkeys(name_kind(key) for key in missing[:10]))
-    raise Misfit(where, f"expected credentials for {wanted}, got none: write auth, or anonymous = true")
+    raise DocumentError(where, f"expected credentials for {wanted}, got none: write auth, or anonymous = true")
 
 
 def _scheme(document: Document, credential: Credential, key: str, base_url: str) -> Scheme:
@@ -78,7 +78,7 @@ def _scheme(document: Document, credential: Credential, key: str, base_url: str)
     schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
     pointer = join("#", "components", "securitySchemes", key)
     if not isinstance(schemes, Mapping) or key not in schemes:
-        raise Misfit(pointer, "expected a security scheme, got nothing")
+        raise DocumentError(pointer, "expected a security scheme, got nothing")
     value, pointer = document.follow(schemes[key], pointer)
     given = mapping(value, pointer)
     kind = given.get("type")
@@ -91,34 +91,34 @@ def _scheme(document: Document, credential: Credential, key: str, base_url: str)
             return _bearer(credential, key, pointer)
         if lowered == "basic":
             if credential.username is None:
-                raise Misfit(pointer, f"expected a username and a password in auth.{key}, got something else")
+                raise DocumentError(pointer, f"expected a username and a password in auth.{key}, got something else")
             return Scheme(kind="basic", key=key)
-        raise Misfit(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}: write headers")
+        raise DocumentError(join(pointer, "scheme"), f"expected basic or bearer, got {name_kind(name)}: write headers")
     if kind in ("oauth2", "openIdConnect"):
         if credential.client_id is None:
             return _bearer(credential, key, pointer)
         return Scheme(kind="client", key=key, token_url=_token_url(document, given, credential, pointer, base_url))
-    raise Misfit(join(pointer, "type"), f"expected apiKey, http, oauth2 or openIdConnect, got {name_kind(kind)}")
+    raise DocumentError(join(pointer, "type"), f"expected apiKey, http, oauth2 or openIdConnect, got {name_kind(kind)}")
 
 
 def _api_key(given: Mapping[str, Any], credential: Credential, key: str, pointer: str) -> Scheme:
     place, name = given.get("in"), given.get("name")
     if place not in ("header", "query", "cookie"):
-        raise Misfit(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(place)}")
+        raise DocumentError(join(pointer, "in"), f"expected header, query or cookie, got {name_kind(place)}")
     if not isinstance(name, str) or not name or (place == "header" and not _TOKEN.fullmatch(name)):
-        raise Misfit(join(pointer, "name"), f"expected a name, got {name_kind(name)}")
+        raise DocumentError(join(pointer, "name"), f"expected a name, got {name_kind(name)}")
     if place == "header" and name.lower() in _CONNECTION:
-        raise Misfit(
+        raise DocumentError(
             join(pointer, "name"), f"expected a header that is no affair of the connection, got {name_kind(name)}"
         )
     if credential.token is None:
-        raise Misfit(pointer, f"expected a token in auth.{key}, got something else")
+        raise DocumentError(pointer, f"expected a token in auth.{key}, got something else")
     return Scheme(kind=place, key=key, name=name)
 
 
 def _bearer(credential: Credential, key: str, pointer: str) -> Scheme:
     if credential.token is None:
-        raise Misfit(pointer, f"expected a token in auth.{key}, got something else")
+        raise DocumentError(pointer, f"expected a token in auth.{key}, got something else")
     return Scheme(kind="bearer", key=key)
 
 
@@ -132,13 +132,13 @@ def _token_url(
     url = flow.get("tokenUrl") if isinstance(flow, Mapping) else None
     where = join(pointer, "flows", "clientCredentials", "tokenUrl")
     if not isinstance(url, str):
-        raise Misfit(where, "expected the URL of a token endpoint, got none: write token_url")
+        raise DocumentError(where, "expected the URL of a token endpoint, got none: write token_url")
     url = urljoin(document.url or f"{base_url}/", url)
     try:
         origin = origin_of(url)
     except ValueError as error:
-        raise Misfit(where, str(error)) from error
+        raise DocumentError(where, str(error)) from error
     if origin != origin_of(base_url):
         # Whoever writes the document would be sent the client's secret.
-        raise Misfit(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
+        raise DocumentError(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
     return url

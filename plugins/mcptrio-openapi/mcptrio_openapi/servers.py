@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 from .config import Api
 from .documents import Document, mapping
 from .origins import check_base_url, is_public, origin_of
-from .problems import Misfit, join, name_kind
+from .problems import DocumentError, join, name_kind
 
 __all__ = ["base_url_of", "own_base_url"]
 
@@ -49,7 +49,7 @@ def own_base_url(document: Document, api: Api, base_url: str, holders: list[tupl
         if holder.get("servers"):
             own = _first(document, holder, pointer)
             if origin_of(own) != origin_of(base_url):
-                raise Misfit(
+                raise DocumentError(
                     join(pointer, "servers"),
                     f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own)}; give it an "
                     "entry of its own with this base_url",
@@ -62,32 +62,34 @@ def _first(document: Document, holder: Mapping[str, Any], pointer: str) -> str:
     servers = holder.get("servers") or [{"url": "/"}]
     pointer = join(pointer, "servers")
     if not isinstance(servers, list):
-        raise Misfit(pointer, f"expected an array, got {name_kind(servers)}")
+        raise DocumentError(pointer, f"expected an array, got {name_kind(servers)}")
     pointer = join(pointer, 0)
     server = mapping(servers[0], pointer)
     url = server.get("url")
     if not isinstance(url, str):
-        raise Misfit(join(pointer, "url"), f"expected a URL, got {name_kind(url)}")
+        raise DocumentError(join(pointer, "url"), f"expected a URL, got {name_kind(url)}")
     pointer = join(pointer, "url")
     url = _filled(url, server, pointer)
     if document.url is not None:
         url = urljoin(document.url, url)
     if "://" not in url:
-        raise Misfit(pointer, "expected a whole URL, got a relative one, and a file has no place: write base_url")
+        raise DocumentError(
+            pointer, "expected a whole URL, got a relative one, and a file has no place: write base_url"
+        )
     url = url.rstrip("/")
     try:
         check_base_url(url, "servers")
     except ValueError as error:
-        raise Misfit(pointer, f"{error}: write base_url") from error
+        raise DocumentError(pointer, f"{error}: write base_url") from error
     if document.url is not None:
         if origin_of(url) != origin_of(document.url):
-            raise Misfit(
+            raise DocumentError(
                 pointer,
                 f"expected the origin the document was fetched from, got {origin_of(url)}: if that is right, write "
                 "base_url",
             )
     elif not is_public(url):
-        raise Misfit(pointer, f"expected public https, got {origin_of(url)}: if that is right, write base_url")
+        raise DocumentError(pointer, f"expected public https, got {origin_of(url)}: if that is right, write base_url")
     return url
 
 
@@ -98,7 +100,7 @@ def _filled(url: str, server: Mapping[str, Any], pointer: str) -> str:
         variable = variables.get(match[1]) if isinstance(variables, Mapping) else None
         default = variable.get("default") if isinstance(variable, Mapping) else None
         if not isinstance(default, str):
-            raise Misfit(pointer, f"expected a default for {match[0]}, got none: write base_url")
+            raise DocumentError(pointer, f"expected a default for {match[0]}, got none: write base_url")
         return default
 
     return _VARIABLE.sub(fill, url)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from mcptrio_openapi import Api, Config
 from mcptrio_openapi.documents import Document, read_document
-from mcptrio_openapi.operations import Reading, read_operations
-from mcptrio_openapi.problems import Misfit
+from mcptrio_openapi.operations import DocumentReading, read_operations
+from mcptrio_openapi.problems import DocumentError
 from mcptrio_openapi.yaml_text import YAMLError, read_yaml
 
 BASE = "https://api.example.com"
@@ -20,14 +20,14 @@ ALL = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 OK = {"responses": {"200": {"description": "ok"}}}
 
 
-def read(paths: Any, /, *, version: str = "3.1.0", more: dict[str, Any] | None = None, **api: Any) -> Reading:
+def read(paths: Any, /, *, version: str = "3.1.0", more: dict[str, Any] | None = None, **api: Any) -> DocumentReading:
     root = {"openapi": version, "info": {"title": "T"}, "servers": [{"url": BASE}], "paths": paths, **(more or {})}
     api.setdefault("methods", ALL)
     document = read_document(json.dumps(root).encode())
     return read_operations(document, "one", Config(apis={"one": Api(file=Path("x"), **api)}))
 
 
-def tools(reading: Reading) -> list[str]:
+def tools(reading: DocumentReading) -> list[str]:
     return [operation.tool.removeprefix("one_") for operation in reading.operations]
 
 
@@ -116,7 +116,7 @@ def test_a_billion_laughs_cost_nothing() -> None:
     ],
 )
 def test_what_is_no_document_says_why(data: bytes, pointer: str, text: str) -> None:
-    with pytest.raises(Misfit, match=text) as caught:
+    with pytest.raises(DocumentError, match=text) as caught:
         read_document(data)
 
     assert caught.value.pointer == pointer

@@ -8,13 +8,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from mcptrio_openapi.documents import Document
-from mcptrio_openapi.problems import Misfit, Problem
+from mcptrio_openapi.problems import DocumentError, DocumentProblem
 from mcptrio_openapi.schemas import Schemas
 
 
 def convert(schema: Any, *, minor: int = 0, sending: bool = True, **components: Any) -> dict[str, Any]:
     document = Document({"openapi": f"3.{minor}.0", "components": {"schemas": components}}, minor)
-    problems: list[Problem] = []
+    problems: list[DocumentProblem] = []
     schemas = Schemas(document, sending=sending, most_text=100, problems=problems)
     converted = schemas.finish(schemas.convert(schema, "#"))
     jsonschema_rs.Draft202012Validator(converted)
@@ -178,7 +178,7 @@ def test_notes_beside_a_reference_stay_in_3_1_only() -> None:
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(schema: Any, pointer: str) -> None:
-    with pytest.raises(Misfit) as caught:
+    with pytest.raises(DocumentError) as caught:
         convert(schema, Loop={"$ref": "#/components/schemas/Loop"})
 
     assert caught.value.pointer == pointer
@@ -189,14 +189,14 @@ def test_deep_nesting_ends() -> None:
     for _ in range(500):
         schema = {"type": "array", "items": schema}
 
-    with pytest.raises(Misfit, match="levels"):
+    with pytest.raises(DocumentError, match="levels"):
         convert(schema)
 
 
 def test_many_subschemas_end() -> None:
     schema = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(2000)}}
 
-    with pytest.raises(Misfit, match="subschemas"):
+    with pytest.raises(DocumentError, match="subschemas"):
         convert(schema)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from attrs import field, frozen
 from attrs.validators import and_, ge, instance_of, le
 
-from .patterns import Pattern
+from .patterns import ArgumentPattern
 
 __all__ = ["LAUNCHERS", "Config", "Limits", "Rule", "is_launcher"]
 
@@ -80,14 +80,14 @@ class Rule:
             raise ValueError(f"argv: {program} runs what its arguments say; expected shell = true beside it, got false")
         self.patterns()
 
-    def patterns(self) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
+    def patterns(self) -> tuple[tuple[ArgumentPattern, ...], tuple[ArgumentPattern, ...]]:
         """``argv`` without the program, and ``rest``, compiled.
 
         Raises:
             ValueError: one is no pattern.
         """
-        first = tuple(Pattern.parse(text, literal=True) for text in self.argv[1:])
-        return first, tuple(Pattern.parse(text) for text in self.rest)
+        first = tuple(ArgumentPattern.parse(text, literal=True) for text in self.argv[1:])
+        return first, tuple(ArgumentPattern.parse(text) for text in self.rest)
 
     @property
     def program(self) -> str:

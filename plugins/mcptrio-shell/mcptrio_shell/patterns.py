@@ -14,7 +14,7 @@ from fnmatch import translate
 
 from attrs import field, frozen
 
-__all__ = ["Pattern"]
+__all__ = ["ArgumentPattern"]
 
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _REGULAR = "re:"
@@ -23,7 +23,7 @@ _INTEGERS = "{integer}"
 
 
 @frozen
-class Pattern:
+class ArgumentPattern:
     """What one argument may be. Made by :meth:`parse`."""
 
     text: str
@@ -31,7 +31,7 @@ class Pattern:
     """Of the whole argument; ``None`` where it ends in a path."""
 
     @classmethod
-    def parse(cls, text: str, *, literal: bool = False) -> Pattern:
+    def parse(cls, text: str, *, literal: bool = False) -> ArgumentPattern:
         """Compile a pattern.
 
         Args:

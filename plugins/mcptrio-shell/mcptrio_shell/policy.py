@@ -19,16 +19,16 @@ from mcptrio import ToolError
 
 from .config import Config, Rule, is_launcher
 from .folders import Folders
-from .patterns import Pattern
+from .patterns import ArgumentPattern
 
-__all__ = ["Command", "Policy"]
+__all__ = ["CommandPolicy", "PermittedCommand"]
 
 _MAX_QUOTED_CHARS = 200
 _MAX_SHOWN_RULES = 20
 
 
 @frozen(kw_only=True)
-class Command:
+class PermittedCommand:
     """A command that may be run."""
 
     argv: tuple[str, ...]
@@ -46,11 +46,13 @@ class Command:
 
 
 @frozen
-class Policy:
+class CommandPolicy:
     """What the configuration lets through."""
 
     config: Config
-    _patterns: Mapping[int, tuple[tuple[Pattern, ...], tuple[Pattern, ...]]] = field(init=False, repr=False)
+    _patterns: Mapping[int, tuple[tuple[ArgumentPattern, ...], tuple[ArgumentPattern, ...]]] = field(
+        init=False, repr=False
+    )
     """Those of each rule, by its place."""
 
     def __attrs_post_init__(self) -> None:
@@ -62,7 +64,7 @@ class Policy:
         """Where commands may run."""
         return Folders(self.config.folders)
 
-    def decide(self, argv: Sequence[str], cwd: str | None, environment: Mapping[str, str]) -> Command:
+    def decide(self, argv: Sequence[str], cwd: str | None, environment: Mapping[str, str]) -> PermittedCommand:
         """The command, if it may be run. Blocks: it looks at the file system.
 
         Args:
@@ -89,7 +91,7 @@ class Policy:
         for rule in rules:
             found, reason = self._find(rule)
             if found is not None:
-                return Command(
+                return PermittedCommand(
                     argv=tuple(argv), executable=found, cwd=real, environment=self._environment(real, environment)
                 )
         raise ToolError(f"{shlex.quote(argv[0])} cannot be run: {reason}")

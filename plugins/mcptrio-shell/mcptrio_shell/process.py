@@ -28,7 +28,7 @@ from mcptrio import ToolError
 
 from .config import Config
 from .folders import Folders
-from .policy import Command
+from .policy import PermittedCommand
 from .tape import Tape
 
 __all__ = ["KILLED", "Process", "Status"]
@@ -56,7 +56,7 @@ class Process:
     """A command and what is known of it."""
 
     id: str
-    command: Command
+    command: PermittedCommand
     config: Config
     owner: str
     """Who may look at it."""

@@ -19,7 +19,7 @@ from attrs import define, field
 from mcptrio import ToolError
 
 from .config import Config
-from .policy import Command
+from .policy import PermittedCommand
 from .process import Process
 
 __all__ = ["Processes", "log_uri", "open_processes"]
@@ -48,7 +48,7 @@ class Processes:
         """Run a command in the background; returns when it has started. Raises as :meth:`Process.run`."""
         await self._nursery.start(partial(process.run, seconds=seconds, stdin=stdin, keep_input=True))
 
-    def admit(self, command: Command, owner: str, *, merged: bool) -> Process:
+    def admit(self, command: PermittedCommand, owner: str, *, merged: bool) -> Process:
         """A command that is about to be started.
 
         Args:

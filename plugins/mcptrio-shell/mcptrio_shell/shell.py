@@ -20,7 +20,7 @@ from mcptrio import Context, Registrar, ResourceNotFound, ToolError, completion,
 from mcptrio.types import TextResourceContents
 
 from .config import Config
-from .policy import Command, Policy
+from .policy import CommandPolicy, PermittedCommand
 from .process import Process
 from .processes import Processes, log_uri, open_processes
 from .results import (
@@ -70,11 +70,11 @@ class Shell:
     """The commands of one configuration."""
 
     config: Config
-    _policy: Policy = field(init=False)
+    _policy: CommandPolicy = field(init=False)
     _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_policy", Policy(self.config))
+        object.__setattr__(self, "_policy", CommandPolicy(self.config))
 
     @lifespan
     def processes(self, server: Registrar) -> AbstractAsyncContextManager[Processes]:
@@ -264,7 +264,7 @@ class Shell:
         self, ctx: Context, argv: list[str], cwd: str | None, env: dict[str, str] | None, merged: bool
     ) -> Process:
         """The command, if it may be run and there is room for it."""
-        decide: Callable[[], Command] = partial(self._policy.decide, argv, cwd, env or {})
+        decide: Callable[[], PermittedCommand] = partial(self._policy.decide, argv, cwd, env or {})
         # A mount that hangs holds up threads of ours and none of anybody else's.
         command = await trio.to_thread.run_sync(decide, limiter=self._threads, abandon_on_cancel=True)
         return _processes(ctx).admit(command, ctx.caller, merged=merged)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from mcptrio_shell.config import Config, Limits, Rule
-from mcptrio_shell.patterns import Pattern
-from mcptrio_shell.policy import Command, Policy
+from mcptrio_shell.patterns import ArgumentPattern
+from mcptrio_shell.policy import CommandPolicy, PermittedCommand
 
 from mcptrio import ToolError
 
 
-def decide(folder: Path, *rules: Rule, argv: list[str], cwd: str | None = None, **settings: Any) -> Command:
+def decide(folder: Path, *rules: Rule, argv: list[str], cwd: str | None = None, **settings: Any) -> PermittedCommand:
     environment = settings.pop("env", {})
-    return Policy(Config(allow=rules, folders=(folder,), **settings)).decide(argv, cwd, environment)
+    return CommandPolicy(Config(allow=rules, folders=(folder,), **settings)).decide(argv, cwd, environment)
 
 
 def program(path: Path, text: str = "#!/bin/sh\necho fake\n") -> Path:
@@ -33,7 +33,7 @@ def test_without_rules_nothing_is_allowed_and_the_answer_says_how_to_allow_somet
     with pytest.raises(ToolError, match=r"(?s)no command is allowed.*\[\[plugins\.shell\.allow\]\]"):
         decide(inside, argv=["ls"])
     with pytest.raises(ToolError, match=r"no folder is allowed: set folders"):
-        Policy(Config(allow=(ANYTHING,))).decide(["echo"], None, {})
+        CommandPolicy(Config(allow=(ANYTHING,))).decide(["echo"], None, {})
 
 
 def test_a_rule_lets_through_what_it_says(inside: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_star_lets_no_option_through(inside: Path) -> None:
     ],
 )
 def test_patterns(pattern: str, matching: list[str], other: list[str]) -> None:
-    compiled = Pattern.parse(pattern)
+    compiled = ArgumentPattern.parse(pattern)
 
     def is_inside(path: str) -> bool:
         return not path.startswith("/")

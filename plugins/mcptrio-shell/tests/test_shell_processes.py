@@ -13,7 +13,7 @@ import pytest
 import trio
 from attrs import evolve
 from mcptrio_shell import Config, Rule, Shell
-from mcptrio_shell.policy import Command
+from mcptrio_shell.policy import PermittedCommand
 from mcptrio_shell.process import Process
 from mcptrio_shell.processes import open_processes
 from trio.testing import MockClock
@@ -213,7 +213,7 @@ async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect
 async def test_a_process_is_its_owners(inside: Path) -> None:
     """Ids cannot be guessed; whoever has seen one of somebody else's gets no further with it."""
     alice, bob = "principal:alice", "principal:bob"
-    command = Command(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
+    command = PermittedCommand(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
     async with open_processes(Config(), lambda uri: None) as processes:
         process = processes.admit(command, alice, merged=False)
 
@@ -227,7 +227,9 @@ async def test_a_process_is_its_owners(inside: Path) -> None:
 async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
     """At any moment of it."""
     script = ("sh", "-c", "trap '' TERM; sleep 60; sleep 60")
-    command = Command(argv=script, executable="/bin/sh", cwd=str(inside), environment={"PATH": "/usr/bin:/bin"})
+    command = PermittedCommand(
+        argv=script, executable="/bin/sh", cwd=str(inside), environment={"PATH": "/usr/bin:/bin"}
+    )
     config = Config(grace=0)
     for moment in (0, 0.002, 0.01, 0.02, 0.03, 0.04, 0.06):
         process = Process(id="x", command=command, config=config, owner=ANYONE, changed=lambda process: None)

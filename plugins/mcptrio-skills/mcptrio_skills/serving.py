@@ -37,7 +37,7 @@ from .config import Config
 from .instructions import instructions_for
 from .opening import read_all
 from .paging import decode_cursor, encode_cursor, text_param
-from .shelf import Shelf
+from .shelf import SkillIndex
 from .uris import TEMPLATE, uri_of
 
 __all__ = ["EXTENSION", "Skills"]
@@ -61,10 +61,10 @@ class Skills:
     """The skills of one configuration."""
 
     config: Config
-    _shelf: Shelf = field(init=False)
+    _shelf: SkillIndex = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_shelf", Shelf(self.config))
+        object.__setattr__(self, "_shelf", SkillIndex(self.config))
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:

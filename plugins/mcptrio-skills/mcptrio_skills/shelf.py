@@ -18,7 +18,7 @@ from .catalogue import Catalogue
 from .config import Config
 from .looking import Look
 
-__all__ = ["Shelf"]
+__all__ = ["SkillIndex"]
 
 _log = logging.getLogger("mcptrio_skills")
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @define
-class Shelf:
+class SkillIndex:
     """What is served. Empty until the first look."""
 
     config: Config

@@ -11,11 +11,11 @@ from typing import Annotated, TypeVar
 from attrs import frozen
 
 from .connections import Opened
-from .policy import Policy
-from .rows import Page
+from .policy import SQLitePolicy
+from .rows import RowPage
 from .values import Cell
 
-__all__ = ["Changed", "Created", "Made", "Written", "notes_on", "transact"]
+__all__ = ["Changed", "CreatedTable", "Made", "Written", "notes_on", "transact"]
 
 _T = TypeVar("_T")
 
@@ -36,7 +36,7 @@ class Written:
 
 
 @frozen(kw_only=True)
-class Created:
+class CreatedTable:
     """What became of a CREATE TABLE."""
 
     database: str
@@ -58,7 +58,7 @@ class Changed:
 class Made:
     """The same, and the tables whose schema is another now."""
 
-    created: Created
+    created: CreatedTable
     altered: tuple[str, ...]
 
 
@@ -84,7 +84,7 @@ def transact(opened: Opened, work: Callable[[Opened], _T], *, keep: bool) -> _T:
     return result
 
 
-def notes_on(page: Page, policy: Policy) -> tuple[str, ...]:
+def notes_on(page: RowPage, policy: SQLitePolicy) -> tuple[str, ...]:
     """The notes of a page, and which other tables there are."""
     others = sorted(policy.written)
     if len(others) > 1:

@@ -17,12 +17,12 @@ from mcptrio import Context, ToolError, tool
 from mcptrio.schema import schema_of
 from mcptrio.types import CallToolResult
 
-from .changes import Changed, Created, Made, Written
-from .databases import Database
+from .changes import Changed, CreatedTable, Made, Written
+from .databases import DatabaseFile
 from .jobs import ChangeRows, CreateTable
-from .policy import Access
+from .policy import AccessMode
 from .queries import Queries
-from .reading import DatabaseName, Limit, Params, Query, Reading, told
+from .reading import DatabaseName, Limit, Params, Query, SQLiteReading, told
 
 __all__ = ["Changing"]
 
@@ -37,10 +37,10 @@ class Changing:
     """The writing tools."""
 
     queries: Queries
-    _reading: Reading = field(init=False)
+    _reading: SQLiteReading = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_reading", Reading(self.queries))
+        object.__setattr__(self, "_reading", SQLiteReading(self.queries))
 
     @tool(
         title="Write Query",
@@ -68,7 +68,7 @@ class Changing:
             ctx,
             found,
             ChangeRows(
-                access=Access.SCHEMA if self.queries.config.schema_changes else Access.CHANGE,
+                access=AccessMode.SCHEMA if self.queries.config.schema_changes else AccessMode.CHANGE,
                 query=query,
                 params=params,
                 bounds=self._reading.bounds(limit),
@@ -82,7 +82,7 @@ class Changing:
     @tool(title="Create Table", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def create_table(
         self, ctx: Context, query: Query, database: DatabaseName = None, dry_run: DryRun = False
-    ) -> Created:
+    ) -> CreatedTable:
         """Create a table with one CREATE TABLE statement; IF NOT EXISTS and AS SELECT are fine. A database that has no
         file yet is created with it.
         """
@@ -92,7 +92,7 @@ class Changing:
             self._notify(ctx, found, made.altered)
         return made.created
 
-    async def _writable(self, name: str | None) -> Database:
+    async def _writable(self, name: str | None) -> DatabaseFile:
         found = await self.queries.find(name)
         if not found.is_writable:
             raise ToolError(
@@ -100,7 +100,7 @@ class Changing:
             )
         return found
 
-    def _notify(self, ctx: Context, database: Database, altered: tuple[str, ...]) -> None:
+    def _notify(self, ctx: Context, database: DatabaseFile, altered: tuple[str, ...]) -> None:
         """Only the schema is a resource; rows are not."""
         if not altered:
             return

@@ -26,9 +26,9 @@ from mcptrio import ToolError
 
 from .config import Config
 from .connections import open_database
-from .frames import LENGTH, Done, Failed, Message, Order, Ready, Stop, Undone, largest, packed, said_frame
-from .policy import Policy
-from .watching import Stopped, Watch
+from .frames import LENGTH, CallDone, Failed, Message, Order, Ready, Stop, Undone, largest, packed, said_frame
+from .policy import SQLitePolicy
+from .watching import CallStopped, Watch
 
 __all__ = ["main"]
 
@@ -77,11 +77,11 @@ class _Child:
 
     def _obey(self, order: Order, watch: Watch) -> Message:
         config = self._config
-        policy = Policy(order.job.access, config.deny)
+        policy = SQLitePolicy(order.job.access, config.deny)
         try:
             with open_database(order.database, policy, config, watch) as opened:
                 answer = packed(order.job.run(opened))
-        except Stopped:
+        except CallStopped:
             return Undone()
         except ToolError as error:
             return Failed(str(error).encode(errors="backslashreplace").decode())
@@ -93,7 +93,7 @@ class _Child:
             )
         if len(answer) > largest(config) - 1000:
             return Failed("the answer is far larger than max_result_bytes of the configuration; ask for less")
-        return Done(answer)
+        return CallDone(answer)
 
     def _say(self, message: Message) -> None:
         data = memoryview(said_frame(message))

@@ -23,9 +23,9 @@ from attrs import define, field
 from mcptrio import ToolError
 
 from .config import Config
-from .databases import Database
+from .databases import DatabaseFile
 from .errors import explain, is_busy, is_interrupted
-from .policy import Policy
+from .policy import SQLitePolicy
 from .values import Parameters, bound, decoded_text, readable
 from .watching import STEPS, Watch
 
@@ -55,8 +55,8 @@ class Opened:
     """An open database."""
 
     connection: sqlite3.Connection
-    database: Database
-    policy: Policy
+    database: DatabaseFile
+    policy: SQLitePolicy
     watch: Watch
     statement: str = field(init=False, default="")
     """What the model wrote, for the errors."""
@@ -108,7 +108,7 @@ class Opened:
 
 
 @contextmanager
-def open_database(database: Database, policy: Policy, config: Config, watch: Watch) -> Iterator[Opened]:
+def open_database(database: DatabaseFile, policy: SQLitePolicy, config: Config, watch: Watch) -> Iterator[Opened]:
     """Open a connection, and close it again.
 
     Raises:
@@ -138,7 +138,7 @@ def open_database(database: Database, policy: Policy, config: Config, watch: Wat
             opened.close()
 
 
-def _uri(database: Database, policy: Policy) -> str:
+def _uri(database: DatabaseFile, policy: SQLitePolicy) -> str:
     if not policy.access.writes:
         mode = "ro"
     elif database.is_configured:

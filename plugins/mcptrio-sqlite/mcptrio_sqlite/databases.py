@@ -17,7 +17,7 @@ from mcptrio import ToolError
 
 from .config import ALL, Config
 
-__all__ = ["Database", "Databases"]
+__all__ = ["DatabaseFile", "Databases"]
 
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
 _MAX_NAME_CHARS = 128
@@ -26,7 +26,7 @@ _MAX_SHOWN_NAMES = 20
 
 
 @frozen(kw_only=True)
-class Database:
+class DatabaseFile:
     """One database, which need not exist yet."""
 
     name: str
@@ -42,7 +42,7 @@ class Databases:
 
     config: Config
 
-    def find(self, name: str | None) -> Database:
+    def find(self, name: str | None) -> DatabaseFile:
         """The database of this name. Blocks where it is one of the folder.
 
         Args:
@@ -64,7 +64,7 @@ class Databases:
             raise ToolError(f"no such database: {_shown(name)}{self._suggestion(name)}")
         return self._database(name, found, is_configured=False)
 
-    def all(self) -> Iterator[Database]:
+    def all(self) -> Iterator[DatabaseFile]:
         """Every database in order of name. Blocks."""
         names = {*self.config.databases, *self._names_in_folder()}
         for name in sorted(names):
@@ -73,8 +73,8 @@ class Databases:
             if found is not None:
                 yield self._database(name, found, is_configured=path is not None)
 
-    def _database(self, name: str, path: Path, *, is_configured: bool) -> Database:
-        return Database(
+    def _database(self, name: str, path: Path, *, is_configured: bool) -> DatabaseFile:
+        return DatabaseFile(
             name=name,
             path=Path(os.path.abspath(path.expanduser())),
             is_writable=ALL in self.config.writable or name in self.config.writable,

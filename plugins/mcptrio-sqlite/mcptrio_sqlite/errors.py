@@ -14,8 +14,8 @@ from typing import Final
 
 from mcptrio import ToolError
 
-from .databases import Database
-from .policy import Access, Policy
+from .databases import DatabaseFile
+from .policy import AccessMode, SQLitePolicy
 from .positions import locate
 
 __all__ = ["explain", "is_busy", "is_interrupted"]
@@ -23,11 +23,13 @@ __all__ = ["explain", "is_busy", "is_interrupted"]
 _MISSING_TABLE: Final = re.compile(r"no such table: (?:main\.)?(?P<name>\S+)")
 _NAMES: Final = 15
 _HINTS: Final = {
-    Access.READ: "this tool only reads",
-    Access.EXPLAIN: "this tool explains what reads or changes tables",
-    Access.CHANGE: "{tool:write_query} changes rows of tables; schema_changes = true in the configuration allows more",
-    Access.CREATE: "this tool takes one CREATE TABLE statement",
-    Access.SCHEMA: "{tool:write_query} changes rows and the schema",
+    AccessMode.READ: "this tool only reads",
+    AccessMode.EXPLAIN: "this tool explains what reads or changes tables",
+    AccessMode.CHANGE: (
+        "{tool:write_query} changes rows of tables; schema_changes = true in the configuration allows more"
+    ),
+    AccessMode.CREATE: "this tool takes one CREATE TABLE statement",
+    AccessMode.SCHEMA: "{tool:write_query} changes rows and the schema",
 }
 _TOO_BIG: Final = "; leave that column out, or ask for length() of it"
 
@@ -44,8 +46,8 @@ def is_interrupted(error: sqlite3.Error) -> bool:
 def explain(
     error: sqlite3.Error | sqlite3.Warning,
     *,
-    database: Database,
-    policy: Policy,
+    database: DatabaseFile,
+    policy: SQLitePolicy,
     sql: str = "",
     tables: Iterable[str] = (),
 ) -> ToolError:
@@ -96,7 +98,7 @@ def _suggestion(message: str, tables: Iterable[str]) -> str:
     return f"; there are {', '.join(names[:_NAMES])}{more}"
 
 
-def _is_to_come(database: Database) -> bool:
+def _is_to_come(database: DatabaseFile) -> bool:
     return database.is_writable and database.is_configured and not database.path.exists()
 
 

@@ -22,11 +22,11 @@ from .queries import Queries
 from .reading import Cursor, DatabaseName, Limit, Params, Query
 from .rows import cursor_for, position_of
 
-__all__ = ["Export", "Exporting"]
+__all__ = ["ExportedFile", "Exporting"]
 
 
 @frozen(kw_only=True)
-class Export:
+class ExportedFile:
     """What is in an exported file."""
 
     database: str
@@ -50,7 +50,7 @@ class Exporting:
         destructive=False,
         idempotent=True,
         open_world=False,
-        output_schema=schema_of(Export),
+        output_schema=schema_of(ExportedFile),
     )
     async def export_csv(
         self,
@@ -85,7 +85,7 @@ class Exporting:
                 f"a row is larger than max_export_bytes, {config.max_export_bytes} bytes; select less of it"
             )
         uri = f"urn:uuid:{uuid.uuid4()}"
-        export = Export(
+        export = ExportedFile(
             database=found.name,
             columns=file.columns,
             rows=file.rows,

@@ -17,15 +17,15 @@ from attrs import frozen
 from msgspec import Raw, Struct
 
 from .config import Config
-from .databases import Database
+from .databases import DatabaseFile
 
 __all__ = [
     "LENGTH",
-    "Done",
+    "CallDone",
+    "CallProgress",
     "Failed",
     "Message",
     "Order",
-    "Progress",
     "Ready",
     "Stop",
     "Turn",
@@ -48,7 +48,7 @@ class Order:
     """Do this. ``job`` is one of :mod:`.jobs`."""
 
     number: int
-    database: Database
+    database: DatabaseFile
     job: Any
 
 
@@ -63,7 +63,7 @@ class Ready(Struct, frozen=True, tag=True):
     """The child has started."""
 
 
-class Progress(Struct, frozen=True, tag=True):
+class CallProgress(Struct, frozen=True, tag=True):
     """How far it is."""
 
     steps: int
@@ -74,7 +74,7 @@ class Turn(Struct, frozen=True, tag=True):
     """The statement is at its end, and nothing of a model's is computed any more."""
 
 
-class Done(Struct, frozen=True, tag=True):
+class CallDone(Struct, frozen=True, tag=True):
     """It is done."""
 
     answer: Raw
@@ -93,7 +93,7 @@ class Undone(Struct, frozen=True, tag=True):
     """It was stopped, and nothing is changed."""
 
 
-Message = Ready | Progress | Turn | Done | Failed | Undone
+Message = Ready | CallProgress | Turn | CallDone | Failed | Undone
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
@@ -110,7 +110,7 @@ def said_frame(message: Message) -> bytes:
 
 
 def packed(answer: object) -> Raw:
-    """An answer, for :class:`Done`."""
+    """An answer, for :class:`CallDone`."""
     return Raw(msgspec.msgpack.encode(answer))
 
 
@@ -122,7 +122,7 @@ def message_of(body: bytes) -> Message:
     return _decoder.decode(body)
 
 
-def answer_of(done: Done, kind: Any) -> Any:
+def answer_of(done: CallDone, kind: Any) -> Any:
     """The answer, which has to be of this kind.
 
     Raises:

@@ -12,12 +12,12 @@ from attrs import frozen
 
 from mcptrio import ToolError
 
-from .changes import Changed, Created, Made, Written, notes_on, transact
+from .changes import Changed, CreatedTable, Made, Written, notes_on, transact
 from .connections import Opened
 from .csv_files import CsvFile, Exported
 from .plans import Plan, explain_plan
-from .policy import Access
-from .rows import Bounds, Page, read_page
+from .policy import AccessMode
+from .rows import PageLimits, RowPage, read_page
 from .schema import Table, TableEntry, describe_table, list_tables, schema_text, table_names
 from .values import Parameters, shown
 
@@ -42,14 +42,14 @@ _NOT_READING: Final = "expected a statement that returns rows, such as SELECT"
 class ReadRows:
     """A page of the rows of a query."""
 
-    answer: ClassVar[Any] = Page
-    access: ClassVar[Access] = Access.READ
+    answer: ClassVar[Any] = RowPage
+    access: ClassVar[AccessMode] = AccessMode.READ
     query: str
     params: Parameters | None
-    bounds: Bounds
+    bounds: PageLimits
     skip: int
 
-    def run(self, opened: Opened) -> Page:
+    def run(self, opened: Opened) -> RowPage:
         rows = opened.execute(self.query, self.params)
         if rows.description is None:
             raise ToolError(_NOT_READING)
@@ -61,7 +61,7 @@ class ExportRows:
     """A CSV file of the rows of a query."""
 
     answer: ClassVar[Any] = Exported
-    access: ClassVar[Access] = Access.READ
+    access: ClassVar[AccessMode] = AccessMode.READ
     query: str
     params: Parameters | None
     skip: int
@@ -96,7 +96,7 @@ class ExplainQuery:
     """A query plan."""
 
     answer: ClassVar[Any] = Plan
-    access: ClassVar[Access] = Access.EXPLAIN
+    access: ClassVar[AccessMode] = AccessMode.EXPLAIN
     query: str
     params: Parameters | None
 
@@ -109,7 +109,7 @@ class ListTables:
     """Tables and views, and whether there are more."""
 
     answer: ClassVar[Any] = tuple[tuple[TableEntry, ...], bool]
-    access: ClassVar[Access] = Access.READ
+    access: ClassVar[AccessMode] = AccessMode.READ
     limit: int
     after: str
 
@@ -122,7 +122,7 @@ class TableNames:
     """Names of tables and views, for completion."""
 
     answer: ClassVar[Any] = list[str]
-    access: ClassVar[Access] = Access.READ
+    access: ClassVar[AccessMode] = AccessMode.READ
     limit: int
 
     def run(self, opened: Opened) -> list[str]:
@@ -134,7 +134,7 @@ class DescribeTable:
     """A table in full."""
 
     answer: ClassVar[Any] = Table
-    access: ClassVar[Access] = Access.READ
+    access: ClassVar[AccessMode] = AccessMode.READ
     table: str
     count_rows: bool = False
 
@@ -147,7 +147,7 @@ class ShowSchema:
     """The SQL that made everything."""
 
     answer: ClassVar[Any] = str
-    access: ClassVar[Access] = Access.READ
+    access: ClassVar[AccessMode] = AccessMode.READ
     limit: int
     others: str
     """The tools that show what is left out."""
@@ -161,10 +161,10 @@ class ChangeRows:
     """A statement that writes."""
 
     answer: ClassVar[Any] = Changed
-    access: Access
+    access: AccessMode
     query: str
     params: Parameters | None
-    bounds: Bounds
+    bounds: PageLimits
     keep: bool
     """``False`` to undo it."""
 
@@ -197,7 +197,7 @@ class CreateTable:
     """A CREATE TABLE."""
 
     answer: ClassVar[Any] = Made
-    access: ClassVar[Access] = Access.CREATE
+    access: ClassVar[AccessMode] = AccessMode.CREATE
     query: str
     keep: bool
     """``False`` to undo it."""
@@ -215,7 +215,7 @@ class CreateTable:
         if not rows:
             raise ToolError("expected a CREATE TABLE statement that creates a table, got one that does not")
         [(table, sql)] = rows
-        created = Created(
+        created = CreatedTable(
             database=opened.database.name,
             table=table,
             created=table.lower() not in before and self.keep,
@@ -231,7 +231,7 @@ class Recover:
     only read could not, and would be refused."""
 
     answer: ClassVar[Any] = None
-    access: ClassVar[Access] = Access.CHANGE
+    access: ClassVar[AccessMode] = AccessMode.CHANGE
 
     def run(self, opened: Opened) -> None:
         opened.ask("SELECT count(*) FROM sqlite_master")

@@ -21,14 +21,14 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.net import ChildProcess, start_process
 
 from .config import Config
-from .databases import Database
+from .databases import DatabaseFile
 from .frames import (
     LENGTH,
-    Done,
+    CallDone,
+    CallProgress,
     Failed,
     Message,
     Order,
-    Progress,
     Ready,
     Stop,
     Turn,
@@ -136,7 +136,7 @@ class Lane:
         """Whether it can be asked again."""
         return not self._is_spent and self._process.returncode is None
 
-    async def run(self, database: Database, job: Job, tally: Tally) -> None:
+    async def run(self, database: DatabaseFile, job: Job, tally: Tally) -> None:
         """Have a job done; its answer is in ``tally``, also where it is done and the call is cancelled by then.
 
         Raises:
@@ -192,7 +192,7 @@ class Lane:
             scope.deadline = trio.current_time() + _CLOSING
         while True:
             message = await self._hear()
-            if isinstance(message, Progress):
+            if isinstance(message, CallProgress):
                 tally.steps, tally.rows = message.steps, message.rows
             elif isinstance(message, Turn):
                 tally.has_turned = True
@@ -202,7 +202,7 @@ class Lane:
                 return message
 
     def _heed(self, message: Message, job: Job, tally: Tally) -> None:
-        if isinstance(message, Done):
+        if isinstance(message, CallDone):
             try:
                 tally.answer.append(answer_of(message, job.answer))
             except msgspec.MsgspecError as error:

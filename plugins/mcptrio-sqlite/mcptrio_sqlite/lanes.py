@@ -17,11 +17,11 @@ from attrs import define, field
 from mcptrio import ToolError, lifespan
 
 from .config import Config
-from .databases import Database
+from .databases import DatabaseFile
 from .jobs import Job, Recover
 from .lane import Lane, Tally
 
-__all__ = ["Lanes"]
+__all__ = ["LanePool"]
 
 _ENDING: Final = 5.0
 """Seconds for children to end; they are killed, so only what hangs in the kernel takes longer than an instant."""
@@ -30,7 +30,7 @@ _RECOVERING: Final = 10.0
 
 
 @define(eq=False)
-class Lanes:
+class LanePool:
     """The children."""
 
     config: Config
@@ -57,7 +57,7 @@ class Lanes:
                 for lane in idle:
                     await lane.end()
 
-    async def run(self, database: Database, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
+    async def run(self, database: DatabaseFile, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
         """Have a job done; its answer is in ``tally``.
 
         A child that was killed while it wrote may have left a transaction half done, which is undone before this
@@ -102,7 +102,7 @@ class Lanes:
         else:
             await lane.end()
 
-    async def _recover(self, database: Database, scope: trio.CancelScope) -> None:
+    async def _recover(self, database: DatabaseFile, scope: trio.CancelScope) -> None:
         try:
             lane = await self._take(scope)
         except ToolError:

@@ -14,7 +14,7 @@ from .exporting import Exporting
 from .insights import Insights
 from .prompts import Analysis, Demonstration
 from .queries import Queries
-from .reading import Reading
+from .reading import SQLiteReading
 from .resources import SchemaResources
 
 __all__ = ["objects"]
@@ -34,7 +34,7 @@ def objects(config: Config) -> list[object]:
     queries = Queries(config)
     found: list[object] = [
         queries.lanes,
-        Reading(queries),
+        SQLiteReading(queries),
         Exporting(queries),
         SchemaResources(queries),
         Insights(config),

@@ -18,13 +18,13 @@ from typing import Final
 
 from attrs import define, field
 
-__all__ = ["MASTER", "Access", "Policy"]
+__all__ = ["MASTER", "AccessMode", "SQLitePolicy"]
 
 MASTER: Final = frozenset({"sqlite_master", "sqlite_schema"})
 """The table of the schema."""
 
 
-class Access(Enum):
+class AccessMode(Enum):
     """What a call is for."""
 
     READ = "read"
@@ -40,7 +40,7 @@ class Access(Enum):
     @property
     def writes(self) -> bool:
         """Whether the file is opened for writing."""
-        return self in (Access.CHANGE, Access.CREATE, Access.SCHEMA)
+        return self in (AccessMode.CHANGE, AccessMode.CREATE, AccessMode.SCHEMA)
 
 
 _PLAIN: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
@@ -125,10 +125,10 @@ _VALUES: Final = frozenset(
 
 
 @define(eq=False)
-class Policy:
+class SQLitePolicy:
     """The authorizer of one call, and what it has seen."""
 
-    access: Access
+    access: AccessMode
     deny: tuple[str, ...] = ()
     """Globs of tables, and of ``table.column``."""
     shadows: frozenset[str] = frozenset()
@@ -202,12 +202,16 @@ class Policy:
         if table.lower() in MASTER:
             # SQLite lets nobody update the schema by hand. It asks for this itself when a query first uses a virtual
             # table such as json_each or pragma_table_info, and then writes nothing.
-            is_needed = action == sqlite3.SQLITE_UPDATE or self.access in (Access.CREATE, Access.SCHEMA, Access.EXPLAIN)
+            is_needed = action == sqlite3.SQLITE_UPDATE or self.access in (
+                AccessMode.CREATE,
+                AccessMode.SCHEMA,
+                AccessMode.EXPLAIN,
+            )
             return None if is_needed else "a change of the schema"
         what = f"{_ROWS[action]} {table}"
         if self.hides(table, column or ""):
             return what
-        if self.access in (Access.READ, Access.CREATE):
+        if self.access in (AccessMode.READ, AccessMode.CREATE):
             return what
         self.written.add(table)
         return None
@@ -220,10 +224,10 @@ class Policy:
             return what
         if action in _OVER_COLUMNS and self._hides_part(table):
             return what
-        if self.access in (Access.SCHEMA, Access.EXPLAIN):
+        if self.access in (AccessMode.SCHEMA, AccessMode.EXPLAIN):
             self.altered.add(table or name)
             return None
-        if self.access is Access.CREATE:
+        if self.access is AccessMode.CREATE:
             if action == sqlite3.SQLITE_CREATE_TABLE:
                 if name != "sqlite_sequence":  # made along with the first AUTOINCREMENT
                     self.created = name

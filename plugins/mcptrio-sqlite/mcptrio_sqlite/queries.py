@@ -17,10 +17,10 @@ from attrs import define, field
 from mcptrio import Context, ToolError
 
 from .config import Config
-from .databases import Database, Databases
+from .databases import DatabaseFile, Databases
 from .jobs import Job
 from .lane import Tally
-from .lanes import Lanes
+from .lanes import LanePool
 
 __all__ = ["Queries"]
 
@@ -36,7 +36,7 @@ class Queries:
 
     config: Config
     databases: Databases = field(init=False)
-    lanes: Lanes = field(init=False)
+    lanes: LanePool = field(init=False)
     _looking: trio.CapacityLimiter = field(init=False)
     """Of its own: long queries do not keep anybody from looking what databases there are."""
     _writing: WeakValueDictionary[str, trio.Lock] = field(init=False, factory=WeakValueDictionary)
@@ -44,10 +44,10 @@ class Queries:
 
     def __attrs_post_init__(self) -> None:
         self.databases = Databases(self.config)
-        self.lanes = Lanes(self.config)
+        self.lanes = LanePool(self.config)
         self._looking = trio.CapacityLimiter(self.config.max_threads)
 
-    async def find(self, name: str | None) -> Database:
+    async def find(self, name: str | None) -> DatabaseFile:
         """The database of this name; ``None`` is the only one.
 
         Raises:
@@ -67,7 +67,7 @@ class Queries:
             return await trio.to_thread.run_sync(work, limiter=self._looking, abandon_on_cancel=True)
         raise ToolError(f"the file system did not answer within {self.config.query_timeout:g} seconds")
 
-    async def run(self, ctx: Context, database: Database, job: Job) -> Any:
+    async def run(self, ctx: Context, database: DatabaseFile, job: Job) -> Any:
         """Have something done with a connection, in a child.
 
         Returns:
@@ -95,14 +95,14 @@ class Queries:
             "({tool:explain_query} shows what is slow)"
         )
 
-    async def _run(self, database: Database, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
+    async def _run(self, database: DatabaseFile, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
         if not job.access.writes:
             await self.lanes.run(database, job, tally, scope)
             return
         async with self._lock(database):
             await self.lanes.run(database, job, tally, scope)
 
-    def _lock(self, database: Database) -> trio.Lock:
+    def _lock(self, database: DatabaseFile) -> trio.Lock:
         key = str(database.path)
         lock = self._writing.get(key)
         if lock is None:

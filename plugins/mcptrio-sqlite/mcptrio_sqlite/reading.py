@@ -20,15 +20,25 @@ from mcptrio import Context, tool
 from mcptrio.schema import encode_value, schema_of
 from mcptrio.types import CallToolResult, TextContent
 
-from .databases import Database
+from .databases import DatabaseFile
 from .jobs import DescribeTable, ExplainQuery, ListTables, ReadRows
 from .plans import Plan
 from .queries import Queries
-from .rows import Bounds, Page, Rows, cursor_for, position_of
+from .rows import PageLimits, RowPage, Rows, cursor_for, position_of
 from .schema import Table, TableEntry
 from .values import Parameters
 
-__all__ = ["ROWS", "DatabaseEntry", "DatabaseList", "DatabaseName", "Params", "Query", "Reading", "TableList", "told"]
+__all__ = [
+    "ROWS",
+    "DatabaseEntry",
+    "DatabaseList",
+    "DatabaseName",
+    "Params",
+    "Query",
+    "SQLiteReading",
+    "TableList",
+    "told",
+]
 
 Query = Annotated[str, Meta(min_length=1, description="One SQL statement, in SQLite's dialect.")]
 Params = Annotated[
@@ -74,7 +84,7 @@ class TableList:
 
 
 @frozen(eq=False)
-class Reading:
+class SQLiteReading:
     """The reading tools."""
 
     queries: Queries
@@ -103,7 +113,7 @@ class Reading:
         found = await self.queries.find(database)
         skip = position_of(cursor, found.name, query, params)
         job = ReadRows(query=query, params=params, bounds=self.bounds(limit), skip=skip)
-        page: Page = await self.queries.run(ctx, found, job)
+        page: RowPage = await self.queries.run(ctx, found, job)
         more = cursor_for(skip + len(page.items), found.name, query, params) if page.has_more else None
         return told(
             Rows(
@@ -174,10 +184,10 @@ class Reading:
         plan: Plan = await self.queries.run(ctx, found, ExplainQuery(query=query, params=params))
         return plan
 
-    def bounds(self, limit: int | None) -> Bounds:
+    def bounds(self, limit: int | None) -> PageLimits:
         """What one answer may hold."""
         config = self.queries.config
-        return Bounds(rows=self._most(limit), size=config.max_result_bytes, cell=config.max_cell_bytes)
+        return PageLimits(rows=self._most(limit), size=config.max_result_bytes, cell=config.max_cell_bytes)
 
     def _most(self, limit: int | None) -> int:
         most = self.queries.config.max_rows
@@ -190,7 +200,7 @@ def told(value: object) -> CallToolResult:
     return CallToolResult(content=(TextContent(text=orjson.dumps(structured).decode()),), structured_content=structured)
 
 
-def _entry(database: Database) -> DatabaseEntry:
+def _entry(database: DatabaseFile) -> DatabaseEntry:
     try:
         size = os.stat(database.path).st_size
     except OSError:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from mcptrio import Context, PluginSetup, ResourceNotFound, ToolError, completion, hookimpl, resource
 
-from .databases import Database
+from .databases import DatabaseFile
 from .jobs import DescribeTable, ShowSchema, TableNames
 from .queries import Queries
 from .schema import Table
@@ -84,7 +84,7 @@ class SchemaResources:
         names: list[str] = await self.queries.run(ctx, found, TableNames(limit=_CANDIDATES))
         return names
 
-    async def _find(self, name: str, uri: str) -> Database:
+    async def _find(self, name: str, uri: str) -> DatabaseFile:
         try:
             return await self.queries.find(name)
         except ToolError as error:

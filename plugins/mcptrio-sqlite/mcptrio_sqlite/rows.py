@@ -22,7 +22,7 @@ from mcptrio import ToolError
 from .values import Cell, Parameters, shown
 from .watching import Watch
 
-__all__ = ["Bounds", "Page", "Rows", "cursor_for", "position_of", "read_page"]
+__all__ = ["PageLimits", "RowPage", "Rows", "cursor_for", "position_of", "read_page"]
 
 _CURSOR: Final = re.compile(r"(\d{1,15})-([0-9a-f]{16})")
 _MIN_CELL_BYTES: Final = 32
@@ -46,7 +46,7 @@ class Rows:
 
 
 @frozen(kw_only=True)
-class Bounds:
+class PageLimits:
     """What one page may hold."""
 
     rows: int
@@ -57,7 +57,7 @@ class Bounds:
 
 
 @frozen(kw_only=True)
-class Page:
+class RowPage:
     """Rows that were read, and whether there are more."""
 
     columns: tuple[str, ...]
@@ -66,7 +66,9 @@ class Page:
     notes: tuple[str, ...] = field(default=())
 
 
-def read_page(cursor: sqlite3.Cursor, watch: Watch, bounds: Bounds, *, skip: int = 0, drain: bool = False) -> Page:
+def read_page(
+    cursor: sqlite3.Cursor, watch: Watch, bounds: PageLimits, *, skip: int = 0, drain: bool = False
+) -> RowPage:
     """Take the next page of rows.
 
     Args:
@@ -98,7 +100,7 @@ def read_page(cursor: sqlite3.Cursor, watch: Watch, bounds: Bounds, *, skip: int
         notes.append(f"values longer than {cell} bytes are cut; substr(column, start, length) gets the rest")
     if len(set(columns)) < len(columns):
         notes.append("some columns have the same name; AS tells them apart")
-    return Page(columns=columns, items=tuple(items), has_more=has_more, notes=tuple(notes))
+    return RowPage(columns=columns, items=tuple(items), has_more=has_more, notes=tuple(notes))
 
 
 def cursor_for(position: int, database: str, query: str, parameters: Parameters | None) -> str:

@@ -16,9 +16,9 @@ from typing import Final
 
 from attrs import define, field
 
-from .frames import Message, Progress, Turn
+from .frames import CallProgress, Message, Turn
 
-__all__ = ["STEPS", "Stopped", "Watch"]
+__all__ = ["STEPS", "CallStopped", "Watch"]
 
 STEPS: Final = 5_000
 """Steps of SQLite's machine between two looks at whether the call is to stop; about a tenth of a millisecond."""
@@ -27,7 +27,7 @@ _PROGRESS_INTERVAL: Final = 0.4
 """Seconds between two words to the server about how far it is."""
 
 
-class Stopped(BaseException):
+class CallStopped(BaseException):
     """The call is to stop. No ``Exception``, so nothing takes it for a failure."""
 
 
@@ -56,7 +56,7 @@ class Watch:
             Stopped: the call is to stop.
         """
         if self._is_stopped:
-            raise Stopped
+            raise CallStopped
 
     def step(self) -> int:
         """SQLite's progress handler; anything but 0 makes SQLite stop."""
@@ -83,4 +83,4 @@ class Watch:
         now = time.monotonic()
         if now - self._told > _PROGRESS_INTERVAL:
             self._told = now
-            self.tell(Progress(steps=self._steps, rows=self._rows))
+            self.tell(CallProgress(steps=self._steps, rows=self._rows))

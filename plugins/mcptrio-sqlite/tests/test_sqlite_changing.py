@@ -13,9 +13,9 @@ import trio
 from mcptrio_sqlite import Config
 from mcptrio_sqlite.changes import transact
 from mcptrio_sqlite.connections import Opened, open_database
-from mcptrio_sqlite.databases import Database
-from mcptrio_sqlite.policy import Access, Policy
-from mcptrio_sqlite.watching import Stopped, Watch
+from mcptrio_sqlite.databases import DatabaseFile
+from mcptrio_sqlite.policy import AccessMode, SQLitePolicy
+from mcptrio_sqlite.watching import CallStopped, Watch
 
 
 async def test_rows_are_changed_and_told(sqlite_client: Any, call: Any, rows_in: Any) -> None:
@@ -41,14 +41,17 @@ async def test_rows_are_changed_and_told(sqlite_client: Any, call: Any, rows_in:
 
 def test_what_is_stopped_in_its_last_step_changes_nothing(shop: Path, rows_in: Any) -> None:
     """A statement without a loop has ended before SQLite looks whether it is to stop."""
-    database = Database(name="shop", path=shop, is_writable=True, is_configured=True)
+    database = DatabaseFile(name="shop", path=shop, is_writable=True, is_configured=True)
     watch = Watch(lambda message: None)
 
     def insert(opened: Opened) -> None:
         opened.execute("INSERT INTO texts(body) VALUES ('late')").close()
         watch.stop()
 
-    with pytest.raises(Stopped), open_database(database, Policy(Access.CHANGE), Config(), watch) as opened:
+    with (
+        pytest.raises(CallStopped),
+        open_database(database, SQLitePolicy(AccessMode.CHANGE), Config(), watch) as opened,
+    ):
         transact(opened, insert, keep=True)
 
     assert rows_in("SELECT count(*) FROM texts") == [(1,)]

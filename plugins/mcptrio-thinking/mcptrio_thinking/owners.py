@@ -11,11 +11,11 @@ from attrs import frozen
 
 from mcptrio import ANYONE, Context
 
-__all__ = ["Caller"]
+__all__ = ["SequenceOwner"]
 
 
 @frozen
-class Caller:
+class SequenceOwner:
     """Who calls."""
 
     owner: str
@@ -30,7 +30,7 @@ class Caller:
         return self.owner == ANYONE
 
     @classmethod
-    def of(cls, ctx: Context) -> Caller:
+    def of(cls, ctx: Context) -> SequenceOwner:
         """The caller of this request."""
         conversation = ctx.session_id
         if conversation is None and ctx.principal is None and ctx.caller != ANYONE:

@@ -18,7 +18,7 @@ from attrs import define, field
 from mcptrio import ToolError
 
 from .config import Config
-from .owners import Caller
+from .owners import SequenceOwner
 from .thoughts import Sequence, Thought
 
 __all__ = ["Sequences"]
@@ -53,7 +53,7 @@ class Sequences:
         """A new id, which nobody guesses."""
         return secrets.token_urlsafe(9)
 
-    def latest(self, caller: Caller) -> str | None:
+    def latest(self, caller: SequenceOwner) -> str | None:
         """The sequence that this conversation was at last, if it is still there."""
         shelf = self._shelf(caller)
         if shelf is None or caller.conversation is None:
@@ -61,7 +61,7 @@ class Sequences:
         id = shelf.latest.get(caller.conversation)
         return id if id in shelf.sequences else None
 
-    def find(self, caller: Caller, id: str) -> Sequence | None:
+    def find(self, caller: SequenceOwner, id: str) -> Sequence | None:
         """A sequence of this caller; this is a use of it."""
         shelf = self._shelf(caller)
         sequence = shelf.sequences.get(id) if shelf is not None else None
@@ -69,7 +69,7 @@ class Sequences:
             self._use(shelf, sequence, caller)
         return sequence
 
-    def add(self, caller: Caller, id: str, thought: Thought) -> Sequence:
+    def add(self, caller: SequenceOwner, id: str, thought: Thought) -> Sequence:
         """Keep a thought, in a new sequence where there is none of this id.
 
         Raises:
@@ -108,13 +108,13 @@ class Sequences:
             self._shelves.popitem(last=False)
         return sequence
 
-    def clear(self, caller: Caller, id: str) -> int:
+    def clear(self, caller: SequenceOwner, id: str) -> int:
         """Forget a sequence. Returns how many thoughts it had."""
         shelf = self._shelf(caller)
         sequence = shelf.sequences.pop(id, None) if shelf is not None else None
         return len(sequence.thoughts) if sequence is not None else 0
 
-    def ids(self, caller: Caller) -> list[str]:
+    def ids(self, caller: SequenceOwner) -> list[str]:
         """The caller's sequences, the last used first."""
         shelf = self._shelf(caller)
         return list(reversed(shelf.sequences)) if shelf is not None else []
@@ -128,7 +128,7 @@ class Sequences:
         """How many sequences there are, of all callers."""
         return sum(len(shelf.sequences) for shelf in self._shelves.values())
 
-    def _shelf(self, caller: Caller) -> _Shelf | None:
+    def _shelf(self, caller: SequenceOwner) -> _Shelf | None:
         self._expire(caller.owner)
         return self._shelves.get(caller.owner)
 
@@ -142,7 +142,7 @@ class Sequences:
         if not shelf.sequences:
             del self._shelves[owner]
 
-    def _use(self, shelf: _Shelf, sequence: Sequence, caller: Caller) -> None:
+    def _use(self, shelf: _Shelf, sequence: Sequence, caller: SequenceOwner) -> None:
         sequence.used = self.clock()
         shelf.sequences.move_to_end(sequence.id)
         if caller.conversation is not None:

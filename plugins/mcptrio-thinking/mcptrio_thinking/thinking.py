@@ -18,7 +18,7 @@ from msgspec import Meta
 from mcptrio import Context, PluginSetup, ResourceNotFound, ToolError, completion, hookimpl, resource, tool
 
 from .config import Config
-from .owners import Caller
+from .owners import SequenceOwner
 from .sequences import Sequences
 from .thoughts import Sequence, Thought
 from .transcript import transcript
@@ -110,7 +110,7 @@ class Thinking:
         The thoughts are kept as a sequence. Pass the sequence_id of the answer with the next thought; without it,
         thought 1 begins a new sequence.
         """
-        caller = Caller.of(ctx)
+        caller = SequenceOwner.of(ctx)
         number, total = int(thoughtNumber), int(totalThoughts)
         revises = int(revisesThought) if revisesThought is not None else None
         branches_from = int(branchFromThought) if branchFromThought is not None else None
@@ -154,7 +154,7 @@ class Thinking:
         ] = None,
     ) -> Thoughts:
         """Read the thoughts of a sequence again, for example after the conversation was shortened."""
-        sequence = self._sequence(Caller.of(ctx), sequence_id)
+        sequence = self._sequence(SequenceOwner.of(ctx), sequence_id)
         thoughts = [each for each in sequence.thoughts if branchId is None or each.branchId == branchId]
         start = int(cursor or 0)
         end, size = start, 0
@@ -178,7 +178,7 @@ class Thinking:
         self, ctx: Context, sequence_id: Annotated[_Name, "The sequence; it has to be named."]
     ) -> Cleared:
         """Forget a sequence and all of its thoughts for good. Its id may be used anew."""
-        thoughts = self.sequences.clear(Caller.of(ctx), sequence_id)
+        thoughts = self.sequences.clear(SequenceOwner.of(ctx), sequence_id)
         if thoughts:
             ctx.notify_resource_updated(_uri(sequence_id))
         return Cleared(sequence_id=sequence_id, thoughts=thoughts)
@@ -186,7 +186,7 @@ class Thinking:
     @resource(TEMPLATE, name="sequence", title="A sequence of thoughts", mime_type="text/markdown")
     async def sequence(self, ctx: Context, sequence_id: str) -> str:
         """The transcript of a sequence; of a very long one, its end."""
-        found = self.sequences.find(Caller.of(ctx), sequence_id)
+        found = self.sequences.find(SequenceOwner.of(ctx), sequence_id)
         if found is None:
             raise ResourceNotFound(_uri(sequence_id))
         return transcript(found, self.config.max_answer_bytes, ctx.tool_name("get_sequence"))
@@ -194,7 +194,7 @@ class Thinking:
     @completion("resource", TEMPLATE, "sequence_id")
     async def complete(self, ctx: Context) -> list[str]:
         """The caller's sequences; where callers cannot be told apart, none, for an id is all that protects one."""
-        caller = Caller.of(ctx)
+        caller = SequenceOwner.of(ctx)
         return [] if caller.is_anonymous else self.sequences.ids(caller)
 
     @hookimpl
@@ -208,7 +208,7 @@ class Thinking:
             await trio.sleep(min(_EXPIRY_INTERVAL, self.config.ttl))
             self.sequences.expire()
 
-    def _going_on(self, caller: Caller, begins: bool) -> str:
+    def _going_on(self, caller: SequenceOwner, begins: bool) -> str:
         """The sequence of a thought that does not say which."""
         if begins:
             return self.sequences.begin()
@@ -222,7 +222,7 @@ class Thinking:
             "server cannot tell which sequence goes on"
         )
 
-    def _sequence(self, caller: Caller, id: str | None) -> Sequence:
+    def _sequence(self, caller: SequenceOwner, id: str | None) -> Sequence:
         id = id or self.sequences.latest(caller)
         if id is None:
             raise ToolError("expected sequence_id, as the answer to a thought gave it")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from mcptrio_thinking import Config
-from mcptrio_thinking.owners import Caller
+from mcptrio_thinking.owners import SequenceOwner
 from mcptrio_thinking.sequences import Sequences
 from mcptrio_thinking.thoughts import Thought
 
 from mcptrio import ToolError
 
-ADA = Caller("principal:ada", "1")
-BOB = Caller("principal:bob", None)
+ADA = SequenceOwner("principal:ada", "1")
+BOB = SequenceOwner("principal:bob", None)
 
 
 def thought(text: str = "x") -> Thought:
@@ -54,14 +54,14 @@ def test_a_caller_pays_for_its_own_thoughts() -> None:
 def test_there_are_not_too_many_callers() -> None:
     sequences = Sequences(Config(max_callers=3), Clock())
     for number in range(10):
-        sequences.add(Caller(f"session:{number}", f"session:{number}"), "s", thought())
+        sequences.add(SequenceOwner(f"session:{number}", f"session:{number}"), "s", thought())
 
     assert len(sequences) == 3
 
 
 def test_a_principal_has_its_sequences_in_every_session() -> None:
     sequences = Sequences(Config(), Clock())
-    elsewhere = Caller(ADA.owner, "2")
+    elsewhere = SequenceOwner(ADA.owner, "2")
     sequences.add(ADA, "a", thought())
 
     assert sequences.find(elsewhere, "a") is not None

@@ -10,10 +10,10 @@ from mcptrio import PluginSetup, hookimpl
 
 from .clock import Clock
 from .config import Config
-from .prompts import Prompts
+from .prompts import TimePrompts
 from .tools import TimeTools
 
-__all__ = ["Clock", "Config", "Prompts", "TimeTools", "setup"]
+__all__ = ["Clock", "Config", "TimePrompts", "TimeTools", "setup"]
 
 
 @hookimpl
@@ -25,4 +25,4 @@ def setup(server: PluginSetup, config: Config) -> None:
     """
     tools = TimeTools(Clock(config))
     server.add(tools)
-    server.add(Prompts(tools))
+    server.add(TimePrompts(tools))

@@ -17,14 +17,14 @@ from mcptrio import ResourceNotFound, ToolError, completion, prompt, resource
 from .results import TimeResult
 from .tools import TimeTools
 
-__all__ = ["NOW", "NOW_IN", "Prompts"]
+__all__ = ["NOW", "NOW_IN", "TimePrompts"]
 
 NOW: Final = "time://now"
 NOW_IN: Final = "time://now/{+timezone}"
 
 
 @frozen(eq=False)
-class Prompts:
+class TimePrompts:
     """The prompts and resources over the tools."""
 
     tools: TimeTools
