@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from attrs import define
-from mcptrio_time import Clock, Config, Prompts, TimeTools
+from mcptrio_time import Clock, Config, TimePrompts, TimeTools
 
 from mcptrio import Client, PluginSetup, Server, connect, hookimpl
 from mcptrio.serving import ServerSettings
@@ -26,7 +26,7 @@ class Installed:
     def setup(self, server: PluginSetup) -> None:
         tools = TimeTools(Clock(Config(local_timezone="Europe/Berlin"), lambda: self.seconds))
         server.add(tools)
-        server.add(Prompts(tools))
+        server.add(TimePrompts(tools))
 
 
 @pytest.fixture
