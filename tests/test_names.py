@@ -108,11 +108,56 @@ BANNED_NAMES = frozenset(
 """Coinages for which the field has a term. A leading underscore makes no difference."""
 
 KEPT_WORDS: Mapping[str, frozenset[str]] = {
-    "mcptrio_authserver.addresses": frozenset({"_WELL_KNOWN"}),  # RFC 8615 names the path so
+    "mcptrio.client.url_checks": frozenset({"_TOGETHER"}),
+    "mcptrio.connecting.mcp_json.entries": frozenset({"_KNOWN"}),
+    "mcptrio.http.subprotocol": frozenset({"_SHOWN"}),
+    "mcptrio.protocol.revisions.output_schemas": frozenset({"_DEEPEST"}),
+    "mcptrio.settings.problems": frozenset({"NOT_SHOWN"}),
+    "mcptrio.testing.leaks": frozenset({"_KEPT_OPEN"}),
+    "mcptrio_authserver.addresses": frozenset({"_WELL_KNOWN"}),  # RFC 8615 calls such paths so
 }
 """Constants with a banned word, by module."""
 
-KEPT_NAMES: Mapping[str, frozenset[str]] = {}
+KEPT_NAMES: Mapping[str, frozenset[str]] = {
+    "mcptrio.abc.channels": frozenset({"Outlet", "PromptChannel"}),
+    "mcptrio.abc.engine": frozenset({"lacking_scopes"}),
+    "mcptrio.auth.client.credentials": frozenset({"anew"}),
+    "mcptrio.capabilities.access": frozenset({"lacking_scopes"}),
+    "mcptrio.cli.client.targets": frozenset({"told"}),
+    "mcptrio.cli.client.tool_options": frozenset({"_told"}),
+    "mcptrio.cli.dev.session_state": frozenset({"told"}),
+    "mcptrio.cli.group": frozenset({"told"}),
+    "mcptrio.cli.host": frozenset({"_told"}),
+    "mcptrio.cli.install.plans": frozenset({"_by_hand"}),
+    "mcptrio.cli.package.mcpb": frozenset({"told"}),
+    "mcptrio.cli.package.server_json": frozenset({"told"}),
+    "mcptrio.cli.plugins.show": frozenset({"_told", "told"}),
+    "mcptrio.cli.terminal.progress": frozenset({"_told"}),
+    "mcptrio.http.client.event_stream": frozenset({"Bookmark"}),
+    "mcptrio.http.client.websocket": frozenset({"_goodbye"}),
+    "mcptrio.http.server.streams": frozenset({"prime"}),
+    "mcptrio.mounting.reasons": frozenset({"told"}),
+    "mcptrio.mounting.relay": frozenset({"_told"}),
+    "mcptrio.outbox": frozenset({"poke"}),
+    "mcptrio.plugins.manager": frozenset({"_told"}),
+    "mcptrio.plugins.portability": frozenset({"oddities_of"}),
+    "mcptrio.plugins.tokens": frozenset({"told"}),
+    "mcptrio.protocol.revisions.revision": frozenset({"HTTPTraits"}),
+    "mcptrio.runtime.callers": frozenset({"ANYONE", "Stated", "read_stated", "stated", "told"}),
+    "mcptrio.runtime.fair_limiter": frozenset({"_lend"}),
+    "mcptrio.runtime.parking": frozenset({"ParkingLot"}),
+    "mcptrio.runtime.request": frozenset({"Middlewares", "stated"}),
+    "mcptrio.runtime.round_trips": frozenset({"_visit_first"}),
+    "mcptrio.runtime.supervisor": frozenset({"lacking_scopes"}),
+    "mcptrio.runtime.timeouts": frozenset({"stated"}),
+    "mcptrio.runtime.watchdog": frozenset({"_told"}),
+    "mcptrio.settings.reader": frozenset({"told"}),
+    "mcptrio.testing.plugin": frozenset({"_stated"}),
+    "mcptrio.testing.wire_text": frozenset({"_told"}),
+    "mcptrio_openapi.answers": frozenset({"told"}),
+    "mcptrio_sqlite.reading": frozenset({"told"}),
+    "mcptrio_sqlite.watching": frozenset({"_told"}),
+}
 """Banned identifiers that are still defined, by module."""
 
 Modules: TypeAlias = Mapping[str, ast.Module]
