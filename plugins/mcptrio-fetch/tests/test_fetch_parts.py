@@ -43,7 +43,7 @@ def test_settings_do_not_show_the_proxy() -> None:
 
 
 async def test_the_plugin_is_configured_by_a_table() -> None:
-    config = {"Fetch": {"deny_hosts": ["example.com"], "robots": False}}
+    config = {"FetchTools": {"deny_hosts": ["example.com"], "robots": False}}
     with trio.fail_after(60):
         async with connect(Server(plugins=[FetchTools], config=config)) as client:
             result = await client.call_tool("fetch", {"url": "http://example.com/"})
