@@ -1,6 +1,6 @@
 """The queue between those who send to a peer and the one task that writes.
 
-Filled by sessions and requests through :class:`mcptrio.abc.Outlet`; drained by one writer per channel or stream.
+Filled by sessions and requests through :class:`mcptrio.abc.MessageSink`; drained by one writer per channel or stream.
 The one rule: what comes out is in the order in which it went in, so a result never overtakes what was sent before it.
 It is bounded in messages and in bytes: a full outbox makes :meth:`Outbox.send` wait, and :meth:`Outbox.offer` give up.
 """

@@ -201,7 +201,7 @@ class Server(CatalogRegistrar):
             serves=catalog.lifecycle.serves,
             server_info=LATEST.unstructure(self.info),
             mirrored=catalog.tools.mirrored,
-            lacking_scopes=catalog.access.lacking_scopes,
+            missing_scopes=catalog.access.missing_scopes,
             route=catalog.routes.at,
             readiness=self._readiness,
             middleware=catalog.middleware,

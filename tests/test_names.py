@@ -119,10 +119,6 @@ KEPT_WORDS: Mapping[str, frozenset[str]] = {
 """Constants with a banned word, by module."""
 
 KEPT_NAMES: Mapping[str, frozenset[str]] = {
-    "mcptrio.abc.channels": frozenset({"Outlet", "PromptChannel"}),
-    "mcptrio.abc.engine": frozenset({"lacking_scopes"}),
-    "mcptrio.auth.client.credentials": frozenset({"anew"}),
-    "mcptrio.capabilities.access": frozenset({"lacking_scopes"}),
     "mcptrio.cli.client.targets": frozenset({"told"}),
     "mcptrio.cli.client.tool_options": frozenset({"_told"}),
     "mcptrio.cli.dev.session_state": frozenset({"told"}),
@@ -139,24 +135,17 @@ KEPT_NAMES: Mapping[str, frozenset[str]] = {
     "mcptrio.mounting.reasons": frozenset({"told"}),
     "mcptrio.mounting.relay": frozenset({"_told"}),
     "mcptrio.outbox": frozenset({"poke"}),
-    "mcptrio.plugins.manager": frozenset({"_told"}),
-    "mcptrio.plugins.portability": frozenset({"oddities_of"}),
-    "mcptrio.plugins.tokens": frozenset({"told"}),
     "mcptrio.protocol.revisions.revision": frozenset({"HTTPTraits"}),
     "mcptrio.runtime.callers": frozenset({"ANYONE", "Stated", "read_stated", "stated", "told"}),
     "mcptrio.runtime.fair_limiter": frozenset({"_lend"}),
     "mcptrio.runtime.parking": frozenset({"ParkingLot"}),
     "mcptrio.runtime.request": frozenset({"Middlewares", "stated"}),
     "mcptrio.runtime.round_trips": frozenset({"_visit_first"}),
-    "mcptrio.runtime.supervisor": frozenset({"lacking_scopes"}),
     "mcptrio.runtime.timeouts": frozenset({"stated"}),
     "mcptrio.runtime.watchdog": frozenset({"_told"}),
     "mcptrio.settings.reader": frozenset({"told"}),
     "mcptrio.testing.plugin": frozenset({"_stated"}),
     "mcptrio.testing.wire_text": frozenset({"_told"}),
-    "mcptrio_openapi.answers": frozenset({"told"}),
-    "mcptrio_sqlite.reading": frozenset({"told"}),
-    "mcptrio_sqlite.watching": frozenset({"_told"}),
 }
 """Banned identifiers that are still defined, by module."""
 

@@ -7,7 +7,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcptrio.abc import Outlet
+from mcptrio.abc import MessageSink
 from mcptrio.errors import ConnectionClosed
 from mcptrio.outbox import MAX_COALESCED, Outbox
 from mcptrio.protocol.messages import Message, Notification, Response
@@ -22,7 +22,7 @@ def result(id: int) -> Response:
 
 
 def test_an_outbox_is_an_outlet() -> None:
-    outlet: Outlet = Outbox()
+    outlet: MessageSink = Outbox()
 
     assert outlet is not None
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from mcptrio.abc.authorization import TokenStore as TokenStore
     from mcptrio.abc.authorization import TokenVerifier as TokenVerifier
     from mcptrio.abc.channels import MessageChannel as MessageChannel
-    from mcptrio.abc.channels import Outlet as Outlet
-    from mcptrio.abc.channels import PromptChannel as PromptChannel
+    from mcptrio.abc.channels import MessageSink as MessageSink
+    from mcptrio.abc.channels import SynchronousChannel as SynchronousChannel
     from mcptrio.abc.engine import ASGIApp as ASGIApp
     from mcptrio.abc.engine import Engine as Engine
     from mcptrio.abc.engine import PeerSession as PeerSession
@@ -45,11 +45,11 @@ _HOMES = {
     "FetchResponse": "mcptrio.abc.authorization",
     "Guard": "mcptrio.abc.authorization",
     "MessageChannel": "mcptrio.abc.channels",
-    "Outlet": "mcptrio.abc.channels",
+    "MessageSink": "mcptrio.abc.channels",
     "OwnIssuer": "mcptrio.abc.authorization",
     "PeerSession": "mcptrio.abc.engine",
     "Principal": "mcptrio.abc.authorization",
-    "PromptChannel": "mcptrio.abc.channels",
+    "SynchronousChannel": "mcptrio.abc.channels",
     "RequestHead": "mcptrio.abc.authorization",
     "SessionRecord": "mcptrio.abc.stores",
     "SessionStore": "mcptrio.abc.stores",

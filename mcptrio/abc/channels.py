@@ -9,8 +9,8 @@ from mcptrio.protocol.messages import Incoming, Message, Notification
 
 __all__ = [
     "MessageChannel",
-    "Outlet",
-    "PromptChannel",
+    "MessageSink",
+    "SynchronousChannel",
 ]
 
 
@@ -41,7 +41,7 @@ class MessageChannel(Protocol):
 
 
 @runtime_checkable
-class PromptChannel(MessageChannel, Protocol):
+class SynchronousChannel(MessageChannel, Protocol):
     """A channel that can write a short message without waiting."""
 
     def send_now(self, message: Message) -> bool:
@@ -53,7 +53,7 @@ class PromptChannel(MessageChannel, Protocol):
         ...
 
 
-class Outlet(Protocol):
+class MessageSink(Protocol):
     """Where the messages about one request (or about none) go out."""
 
     async def send(self, message: Message | Sequence[Message]) -> None:

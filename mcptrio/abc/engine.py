@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from mcptrio.abc.authorization import Principal
-from mcptrio.abc.channels import MessageChannel, Outlet
+from mcptrio.abc.channels import MessageChannel, MessageSink
 from mcptrio.abc.status import Readiness
 from mcptrio.abc.stores import SessionRecord
 from mcptrio.protocol.messages import Incoming, Notification, Request
@@ -50,7 +50,7 @@ class PeerSession(Protocol):
         """``None`` until ``initialize`` has been answered with a result."""
         ...
 
-    def receive(self, incoming: Incoming, outlet: Outlet) -> bool:
+    def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
         """Take in what a POST brought.
 
         Requests run in the session's own nursery, so they outlive the POST; all that belongs to them goes to
@@ -62,11 +62,11 @@ class PeerSession(Protocol):
         """
         ...
 
-    def attach(self, outlet: Outlet) -> None:
+    def attach(self, outlet: MessageSink) -> None:
         """From now on, messages that belong to no request go to this outlet (the GET stream)."""
         ...
 
-    def detach(self, outlet: Outlet) -> None: ...
+    def detach(self, outlet: MessageSink) -> None: ...
 
     @property
     def busy(self) -> bool:
@@ -100,7 +100,7 @@ class Engine(Protocol):
     async def answer(
         self,
         message: Request | Notification,
-        outlet: Outlet,
+        outlet: MessageSink,
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
@@ -139,7 +139,7 @@ class Engine(Protocol):
         """Header name (lower case, without ``mcp-param-``) to the path of the argument it mirrors."""
         ...
 
-    def lacking_scopes(self, incoming: Incoming, principal: Principal | None, /) -> frozenset[str]:
+    def missing_scopes(self, incoming: Incoming, principal: Principal | None, /) -> frozenset[str]:
         """All scopes that the requests in it need, if the principal lacks any of them; nothing, if it lacks none."""
         ...
 

@@ -85,7 +85,7 @@ class Access:
             )
         return True
 
-    def lacking_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
+    def missing_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
         """All scopes that the requests in it need, if the principal lacks any of them; nothing, if it lacks none."""
         if principal is None or not self.judges:
             return frozenset()

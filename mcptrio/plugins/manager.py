@@ -177,7 +177,7 @@ class PluginManager:
         results: list[Any] = []
         for outcome in self._outcomes(plugin, hook, arguments):
             if isinstance(outcome, Failure):
-                raise self.fault(plugin, f"{hook} failed: {self._told(outcome.error, plugin)}", outcome.error)
+                raise self.fault(plugin, f"{hook} failed: {self._describe_error(outcome.error, plugin)}", outcome.error)
             if outcome.value is not None:
                 results.append(outcome.value)
         return results
@@ -221,7 +221,7 @@ class PluginManager:
 
         outcome = run_guarded_sync(work)
         if isinstance(outcome, Failure):
-            raise self.fault(plugin, f"setup failed: {self._told(outcome.error, plugin)}", outcome.error)
+            raise self.fault(plugin, f"setup failed: {self._describe_error(outcome.error, plugin)}", outcome.error)
 
     def adopt(self, plugin: Plugin, part: object, setup: PluginSetup) -> None:
         """Take the hooks of an object as this plugin's own, and call its ``setup``.
@@ -393,7 +393,7 @@ class PluginManager:
         if self._strict:
             raise error
 
-    def _told(self, error: BaseException, plugin: Plugin) -> str:
+    def _describe_error(self, error: BaseException, plugin: Plugin) -> str:
         """What went wrong; of a name that is taken, who offers it, and by whom that was installed."""
         if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
             return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"

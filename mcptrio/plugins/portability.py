@@ -16,7 +16,7 @@ from mcptrio.plugins.naming import LONG, is_portable
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.tools import Tool
 
-__all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "oddities_of"]
+__all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "portability_warnings"]
 
 MAX_TOKENS = 25_000
 """For all tools together; some hosts warn above it, others then load tools only when they are searched for."""
@@ -31,7 +31,7 @@ _VALUES = ("const", "enum", "default", "examples")
 _MAX_DEPTH = 64
 
 
-def oddities_of(tool: Tool) -> Iterator[str]:
+def portability_warnings(tool: Tool) -> Iterator[str]:
     """Sentences that name the tool."""
     name = tool.name
     if not is_portable(name):

@@ -24,8 +24,8 @@ BYTES_A_TOKEN = 4
 
 def listed(tool: Tool) -> Mapping[str, Any]:
     """A tool as the newest revision lists it."""
-    told: Mapping[str, Any] = LATEST.unstructure(tool)
-    return told
+    definition: Mapping[str, Any] = LATEST.unstructure(tool)
+    return definition
 
 
 def estimated_tokens(tool: Tool) -> int:

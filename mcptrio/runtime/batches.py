@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcptrio.abc import Outlet
+from mcptrio.abc import MessageSink
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notification, Response
 
@@ -26,7 +26,7 @@ class BatchOutlet:
         closes: whether the outlet below is closed at the end.
     """
 
-    def __init__(self, batch: Batch, outlet: Outlet, *, start: Callable[..., Any], closes: bool) -> None:
+    def __init__(self, batch: Batch, outlet: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:
         self._open = len(batch.messages)
         self._outlet = outlet
         self._start = start

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 from attrs import define, evolve, field
 
-from mcptrio.abc import Outlet, Principal, SessionRecord
+from mcptrio.abc import MessageSink, Principal, SessionRecord
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer
@@ -47,7 +47,7 @@ class Conversation:
     name: str
     _id: str | None = field(alias="id", default=None)
     principal: Principal | None = None
-    outlets: list[Outlet] = field(factory=list)
+    outlets: list[MessageSink] = field(factory=list)
     is_shared: bool = False
     trusts_forwarded_caller: bool = False
     record: SessionRecord | None = None
@@ -99,15 +99,15 @@ class Conversation:
 
     # Streams for messages that belong to no request
 
-    def attach(self, outlet: Outlet) -> None:
+    def attach(self, outlet: MessageSink) -> None:
         self.outlets.append(outlet)
 
-    def detach(self, outlet: Outlet) -> None:
+    def detach(self, outlet: MessageSink) -> None:
         if outlet in self.outlets:
             self.outlets.remove(outlet)
 
     @property
-    def outlet(self) -> Outlet | None:
+    def outlet(self) -> MessageSink | None:
         """The newest one, so each message goes to exactly one."""
         return self.outlets[-1] if self.outlets else None
 

@@ -10,7 +10,7 @@ from math import inf
 
 import trio
 
-from mcptrio.abc import Outlet
+from mcptrio.abc import MessageSink
 from mcptrio.errors import Overloaded
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.shares import SharedPlace, Shares
@@ -41,7 +41,7 @@ class Gate:
         self._idle = trio.Event()
 
     def open(
-        self, session: Conversation, request: RequestReceived, outlet: Outlet, *, owns_outlet: bool = False
+        self, session: Conversation, request: RequestReceived, outlet: MessageSink, *, owns_outlet: bool = False
     ) -> RequestScope:
         """Admit a request. Call :meth:`close` once for it.
 

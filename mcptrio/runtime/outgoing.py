@@ -13,7 +13,7 @@ from typing import Any
 import trio
 from attrs import define
 
-from mcptrio.abc import Outlet
+from mcptrio.abc import MessageSink
 from mcptrio.abc.status import QuestionStatus
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.connection import Connection
@@ -44,7 +44,7 @@ class Outgoing:
         self._closed: str | None = None
 
     async def request(
-        self, method: str, params: Any, *, peer: Peer, outlet: Outlet, timeout: float | None = None
+        self, method: str, params: Any, *, peer: Peer, outlet: MessageSink, timeout: float | None = None
     ) -> dict[str, Any]:
         """Send a request and wait for its result in wire form.
 
@@ -106,7 +106,7 @@ class Outgoing:
         now = trio.current_time()
         return tuple(QuestionStatus(id=id, method=w.method, age=now - w.since) for id, w in self._waiters.items())
 
-    async def _take_back(self, message: Request, peer: Peer, outlet: Outlet) -> None:
+    async def _take_back(self, message: Request, peer: Peer, outlet: MessageSink) -> None:
         params = CancelledParams(request_id=message.id, reason="no longer needed")
         notice = self._connection.notification("notifications/cancelled", params, peer=peer)
         if notice is not None:

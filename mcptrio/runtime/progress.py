@@ -6,7 +6,7 @@ Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should
 
 from __future__ import annotations
 
-from mcptrio.abc import Outlet
+from mcptrio.abc import MessageSink
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
@@ -23,7 +23,7 @@ _METHOD = "notifications/progress"
 class ProgressReporter:
     __slots__ = ("_bucket", "_held", "_last", "_outlet", "_revision", "_token", "latest", "total")
 
-    def __init__(self, token: str | int, outlet: Outlet, revision: Revision) -> None:
+    def __init__(self, token: str | int, outlet: MessageSink, revision: Revision) -> None:
         self._token = token
         self._outlet = outlet
         self._revision = revision

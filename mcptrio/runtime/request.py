@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import trio
 from attrs import define, field
 
-from mcptrio.abc import Outlet, Principal
+from mcptrio.abc import MessageSink, Principal
 from mcptrio.abc.status import RequestStatus
 from mcptrio.errors import ConnectionClosed, InternalError, MCPError, MethodNotFound, ToolError
 from mcptrio.ground.deadlines import Deadlines
@@ -60,7 +60,7 @@ class RequestScope:
     """
 
     request: RequestReceived
-    outlet: Outlet
+    outlet: MessageSink
     session: Conversation
     _deadlines: Deadlines
     memory: SharedPlace | None = None

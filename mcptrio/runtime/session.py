@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import trio
 from attrs import define, field
 
-from mcptrio.abc import MessageChannel, Outlet
+from mcptrio.abc import MessageChannel, MessageSink
 from mcptrio.abc.status import SessionStatus
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.outbox import Outbox
@@ -203,7 +203,7 @@ class Session(Conversation):
 
     # Receiving
 
-    def receive(self, incoming: Incoming, outlet: Outlet) -> bool:
+    def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
         """Take in what arrived; ``outlet`` is closed when nothing more comes.
 
         Returns:
@@ -219,7 +219,7 @@ class Session(Conversation):
             return self._receive_batch(incoming, outlet)
         return self._receive(incoming, outlet, not self.is_shared)
 
-    def _receive_batch(self, batch: Batch, outlet: Outlet) -> bool:
+    def _receive_batch(self, batch: Batch, outlet: MessageSink) -> bool:
         refusal = self.connection.batch_refusal(batch.messages)
         if refusal is not None:
             self.start(self._refuse, refusal, outlet, not self.is_shared)
@@ -228,7 +228,7 @@ class Session(Conversation):
         known = [self._receive(message, collector, True) for message in batch.messages]
         return any(known)
 
-    def _receive(self, message: Message | Malformed, outlet: Outlet, own: bool) -> bool:
+    def _receive(self, message: Message | Malformed, outlet: MessageSink, own: bool) -> bool:
         event = self.connection.receive(message)
         if isinstance(event, RequestReceived):
             self._accept(event, outlet, own)
@@ -254,7 +254,7 @@ class Session(Conversation):
             outlet.close()
         return known
 
-    def _accept(self, event: RequestReceived, outlet: Outlet, own: bool) -> None:
+    def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
         try:
             scope = self.server.gate.open(self, event, outlet, owns_outlet=own)
         except Overloaded as error:
@@ -282,7 +282,7 @@ class Session(Conversation):
         finally:
             self._pending_notifications -= 1
 
-    async def _refuse(self, reply: ErrorResponse, outlet: Outlet, close: bool) -> None:
+    async def _refuse(self, reply: ErrorResponse, outlet: MessageSink, close: bool) -> None:
         try:
             await outlet.send(reply)
         except ConnectionClosed:
@@ -293,7 +293,9 @@ class Session(Conversation):
 
     # Serving requests
 
-    async def answer(self, event: RequestReceived, outlet: Outlet, *, opened: Callable[[RequestScope], None]) -> bool:
+    async def answer(
+        self, event: RequestReceived, outlet: MessageSink, *, opened: Callable[[RequestScope], None]
+    ) -> bool:
         """Serve the one request of this session in the task of the caller: a result, an error, or nothing.
 
         Returns:

@@ -18,7 +18,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.abc import ASGIApp, MessageChannel, Outlet, Principal, PromptChannel, SessionRecord
+from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord, SynchronousChannel
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
@@ -70,7 +70,7 @@ class Supervisor:
         listeners: Mapping[str, Sequence[Listener]],
         serves: Callable[[str], bool],
         mirrored: Callable[[str], Mapping[str, tuple[str, ...]]],
-        lacking_scopes: Callable[[Incoming, Principal | None], frozenset[str]],
+        missing_scopes: Callable[[Incoming, Principal | None], frozenset[str]],
         route: Callable[[str], ASGIApp | None],
         readiness: Callable[[], Readiness],
         middleware: Middlewares,
@@ -88,7 +88,7 @@ class Supervisor:
         self.workers = Workers(state.start)
         """Of the sessions over HTTP."""
         self.mirrored_parameters = mirrored
-        self.lacking_scopes = lacking_scopes
+        self.missing_scopes = missing_scopes
         self.route = route
         self.readiness = readiness
         self._server_info = server_info
@@ -175,7 +175,7 @@ class Supervisor:
             RuntimeError: the server is not open: nothing would keep its deadlines.
         """
         _ = self.nursery
-        write_now = channel.send_now if isinstance(channel, PromptChannel) else None
+        write_now = channel.send_now if isinstance(channel, SynchronousChannel) else None
         limits = self.settings.limits
         outbox = Outbox(limits.outbox, max_bytes=limits.outbox_bytes, write_now=write_now)
         session = Session(
@@ -200,7 +200,7 @@ class Supervisor:
     async def answer(
         self,
         message: Request | Notification,
-        outlet: Outlet,
+        outlet: MessageSink,
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,

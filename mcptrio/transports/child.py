@@ -161,7 +161,7 @@ class ChildChannel:
             raise ConnectionClosed(await self.closed_reason()) from error
 
     def send_now(self, message: Message) -> bool:
-        """See :class:`mcptrio.abc.PromptChannel`."""
+        """See :class:`mcptrio.abc.SynchronousChannel`."""
         return self._lines.send_now(message)
 
     async def closed_reason(self) -> str:

@@ -112,7 +112,7 @@ class LineChannel:
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def send_now(self, message: Message) -> bool:
-        """See :class:`mcptrio.abc.PromptChannel`."""
+        """See :class:`mcptrio.abc.SynchronousChannel`."""
         return self._broken is None and self._writer.write_whole(to_lines((message,)))
 
     async def aclose(self) -> None:

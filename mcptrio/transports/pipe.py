@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import trio
 
-from mcptrio.abc import MessageChannel, PromptChannel
+from mcptrio.abc import MessageChannel, SynchronousChannel
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import ConnectionClosed, RequestFailed
 from mcptrio.ground.waiter import Waiter
@@ -60,7 +60,7 @@ class PipeLink:
         self._channel = channel
         self._receive = receive
         self._why = why
-        self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, PromptChannel) else None)
+        self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, SynchronousChannel) else None)
         self._waiting: dict[RequestId, Waiter[Answer]] = {}
         self._queueing: dict[RequestId, trio.CancelScope] = {}
         """Who waits for room in the outbox."""

@@ -102,7 +102,7 @@ class StreamChannel:
         await self._lines.send(messages)
 
     def send_now(self, message: Message) -> bool:
-        """See :class:`mcptrio.abc.PromptChannel`."""
+        """See :class:`mcptrio.abc.SynchronousChannel`."""
         return self._lines.send_now(message)
 
     async def send_eof(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 import trio
 from attrs import define, evolve, field
 
-from mcptrio.abc import ASGIApp, Outlet, Principal, SessionRecord
+from mcptrio.abc import ASGIApp, MessageSink, Principal, SessionRecord
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import ConnectionClosed, InvalidParams, MethodNotFound, Overloaded, UnsupportedProtocolVersion
 from mcptrio.http.client import link
@@ -41,7 +41,7 @@ class EchoSession:
         self.id = record.id if record else secrets.token_urlsafe(24)
         self.principal = principal
         self.record = record
-        self.outlets: list[Outlet] = []
+        self.outlets: list[MessageSink] = []
         self.attached = trio.Event()
         self.scopes: dict[Any, trio.CancelScope] = {}
         self.asked: dict[Any, trio.Event] = {}
@@ -52,7 +52,7 @@ class EchoSession:
     def busy(self) -> bool:
         return bool(self.scopes or self.outlets)
 
-    def receive(self, incoming: Incoming, outlet: Outlet) -> None:
+    def receive(self, incoming: Incoming, outlet: MessageSink) -> None:
         if isinstance(incoming, Batch):
             if self.record is None or not REVISIONS[self.record.revision].batches:
                 self.engine.start(self._refuse_batch, outlet)
@@ -87,11 +87,11 @@ class EchoSession:
                 self.asked[incoming.id].set()
             outlet.close()
 
-    def attach(self, outlet: Outlet) -> None:
+    def attach(self, outlet: MessageSink) -> None:
         self.outlets.append(outlet)
         self.attached.set()
 
-    def detach(self, outlet: Outlet) -> None:
+    def detach(self, outlet: MessageSink) -> None:
         self.outlets.remove(outlet)
 
     def end(self, reason: str) -> None:
@@ -100,7 +100,7 @@ class EchoSession:
         for scope in self.scopes.values():
             scope.cancel()
 
-    async def ask(self, outlet: Outlet, method: str) -> Any:
+    async def ask(self, outlet: MessageSink, method: str) -> Any:
         id = f"ask-{secrets.token_hex(4)}"
         self.asked[id] = trio.Event()
         await outlet.send(Request(id, method, {}))
@@ -108,16 +108,16 @@ class EchoSession:
         del self.asked[id]
         return self.answers.pop(id)
 
-    async def _refuse_batch(self, outlet: Outlet) -> None:
+    async def _refuse_batch(self, outlet: MessageSink) -> None:
         await outlet.send(ErrorResponse(None, -32600, "batches are not in this revision"))
         outlet.close()
 
-    async def _run_batch(self, requests: list[Request], outlet: Outlet) -> None:
+    async def _run_batch(self, requests: list[Request], outlet: MessageSink) -> None:
         replies = [await self.engine.reply(request, outlet, self) for request in requests]
         await outlet.send([reply for reply in replies if reply is not None])
         outlet.close()
 
-    async def _run(self, request: Request, outlet: Outlet) -> None:
+    async def _run(self, request: Request, outlet: MessageSink) -> None:
         with trio.CancelScope() as scope:
             self.scopes[request.id] = scope
             try:
@@ -178,7 +178,7 @@ class EchoEngine:
     async def answer(
         self,
         message: Any,
-        outlet: Outlet,
+        outlet: MessageSink,
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
@@ -212,7 +212,7 @@ class EchoEngine:
         self.sessions.add(session)
         return session
 
-    def lacking_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
+    def missing_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
         return frozenset()
 
     def route(self, path: str) -> ASGIApp | None:
@@ -225,7 +225,7 @@ class EchoEngine:
         return Readiness(ready=self.ready, plugins={})
 
     async def reply(
-        self, request: Request, outlet: Outlet, session: EchoSession | None
+        self, request: Request, outlet: MessageSink, session: EchoSession | None
     ) -> Response | ErrorResponse | None:
         self.in_flight += 1
         try:
@@ -237,7 +237,7 @@ class EchoEngine:
         finally:
             self.in_flight -= 1
 
-    async def _reply(self, request: Request, outlet: Outlet, session: EchoSession | None) -> Any:
+    async def _reply(self, request: Request, outlet: MessageSink, session: EchoSession | None) -> Any:
         params = request.params or {}
         if request.method == "subscriptions/listen":
             await outlet.send(Notification("notifications/subscriptions/acknowledged"))

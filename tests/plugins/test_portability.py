@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcptrio.plugins.portability import oddities_of
+from mcptrio.plugins.portability import portability_warnings
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.tools import Tool
 
@@ -46,7 +46,7 @@ def test_the_estimate_is_of_the_bytes_as_they_are_listed() -> None:
     ],
 )
 def test_what_is_odd(tool: Tool, said: str) -> None:
-    assert list(oddities_of(tool)) == [said]
+    assert list(portability_warnings(tool)) == [said]
 
 
 def test_what_is_fine() -> None:
@@ -55,7 +55,7 @@ def test_what_is_fine() -> None:
         "exclusiveMinimum": {"$ref": "#/$defs/a"},
     }
 
-    assert list(oddities_of(made(properties=properties, defs={"a": {"description": "a", "minimum": 1}}))) == []
+    assert list(portability_warnings(made(properties=properties, defs={"a": {"description": "a", "minimum": 1}}))) == []
 
 
 def test_a_schema_that_is_very_deep() -> None:
@@ -63,4 +63,4 @@ def test_a_schema_that_is_very_deep() -> None:
     for _ in range(200):
         schema = {"not": schema}
 
-    assert list(oddities_of(made(**schema))) == ["tool look: its input schema has more than 64 levels"]
+    assert list(portability_warnings(made(**schema))) == ["tool look: its input schema has more than 64 levels"]

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from mcptrio import ConnectionClosed
-from mcptrio.abc import MessageChannel, PromptChannel
+from mcptrio.abc import MessageChannel, SynchronousChannel
 from mcptrio.protocol.messages import ErrorResponse, Malformed, Notification, Request, Response
 from mcptrio.serving import MessageLimits, StreamChannel
 from mcptrio.transports.lines import to_lines
@@ -243,7 +243,7 @@ async def test_reset_connection_is_closed(kind: str) -> None:
 async def test_short_message_is_written_at_once_and_whole(kind: str) -> None:
     async with streams(kind) as (ours, theirs):
         channel = StreamChannel(ours)
-        assert isinstance(channel, PromptChannel)
+        assert isinstance(channel, SynchronousChannel)
 
         assert channel.send_now(Response(1, {})) is True
         assert await theirs.receive_some() == to_lines([Response(1, {})])

@@ -54,7 +54,7 @@ class Granted:
             ``None`` for a client whose id does not change: registered by hand, or with a metadata document.
         prover: has the key they are bound to.
         obtained_at: seconds since 1970.
-        anew: whether a grant gave them, and not only a refresh token.
+        is_from_grant: whether a grant gave them, and not only a refresh token.
     """
 
     issuer: str
@@ -62,7 +62,7 @@ class Granted:
     tokens: Tokens
     asked: tuple[str, ...] | None
     obtained_at: float
-    anew: bool
+    is_from_grant: bool
     client: Registered | None = None
     prover: DPoPSigner | None = field(default=None, repr=False)
 
@@ -76,7 +76,7 @@ class Granted:
             **self.tokens.write(),
             "asked": None if self.asked is None else list(self.asked),
             "obtained_at": self.obtained_at,
-            "anew": self.anew,
+            "is_from_grant": self.is_from_grant,
             "client": None if self.client is None else self.client.write(),
             "key": None if self.prover is None else self.prover.key.private(),
         }
@@ -95,7 +95,7 @@ class Granted:
             tokens=Tokens.read(value),
             asked=None if asked is None else tuple(asked),
             obtained_at=value["obtained_at"],
-            anew=value["anew"],
+            is_from_grant=value["is_from_grant"],
             client=None if client is None else Registered.read(client),
             prover=None if key is None else DPoPSigner(Key.from_jwk(key)),
         )

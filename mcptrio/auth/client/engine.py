@@ -145,7 +145,7 @@ class GrantClient:
             server.granted = None
             return False
         is_fresh = self._method.clock() - refused.obtained_at < _FRESH
-        if is_fresh and refused.anew:
+        if is_fresh and refused.is_from_grant:
             raise AuthorizationError(
                 f"{shown(server.url)} refuses the token that it asked for"
                 + (f": {refusal.words}" if refusal.words else "")

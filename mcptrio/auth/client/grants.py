@@ -100,7 +100,7 @@ class GrantRequest:
             tokens=tokens,
             asked=self.scopes,
             obtained_at=self.clock(),
-            anew=True,
+            is_from_grant=True,
             client=client,
             prover=self.prover if tokens.scheme == "DPoP" else None,
         )

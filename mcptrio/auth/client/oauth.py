@@ -232,7 +232,7 @@ class UserGrant(Grant):
                 server.granted = None
                 await self._credentials.forget_tokens(server.binding)
                 return None
-            fresh = evolve(granted, tokens=tokens, obtained_at=self._oauth.clock(), anew=False)
+            fresh = evolve(granted, tokens=tokens, obtained_at=self._oauth.clock(), is_from_grant=False)
             await self.keep(server.binding, fresh)
         return fresh
 

@@ -28,7 +28,7 @@ from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.plugins.discovery import offered
 from mcptrio.plugins.manager import SLOW_IMPORT
 from mcptrio.plugins.plugin import Plugin
-from mcptrio.plugins.portability import oddities_of
+from mcptrio.plugins.portability import portability_warnings
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
 
@@ -101,7 +101,7 @@ def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
-    warnings += [oddity for tool in tools for oddity in oddities_of(tool)]
+    warnings += [oddity for tool in tools for oddity in portability_warnings(tool)]
     warnings += _missing_programs(plugin)
     offers = {kind: list(names) for kind, names in plugin.offers.items()}
     tokens = tokens_by_tool(server.catalog, plugin.name)

@@ -394,7 +394,7 @@ class HTTPApp:
         """The challenge for scopes that the requests need and the principal lacks: only now can it be a status."""
         if self._guard is None or principal is None:
             return None
-        scopes = self._engine.lacking_scopes(incoming, principal)
+        scopes = self._engine.missing_scopes(incoming, principal)
         if not scopes:
             return None
         demand = self._guard.demand(request_head(scope, exchange.headers), principal, scopes)

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import trio
 from attrs import frozen
 
-from mcptrio.abc import EventStore, Outlet, PeerSession, Principal, SessionRecord, SessionStore
+from mcptrio.abc import EventStore, MessageSink, PeerSession, Principal, SessionRecord, SessionStore
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
@@ -180,7 +180,7 @@ class HTTPSession:
             if self._newest.endswith(f" {stream.id}"):
                 await self._shared.replicas.tell(self.id, {"vacant": stream.id})
 
-    async def receive(self, incoming: Message | Batch, outlet: Outlet, principal: Principal | None) -> None:
+    async def receive(self, incoming: Message | Batch, outlet: MessageSink, principal: Principal | None) -> None:
         """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
         self.used = trio.current_time()
         self.peer.principal = principal

@@ -1,8 +1,8 @@
 """A stream of a session that outlives the response it began on.
 
 Made by the session for a POST that is not answered at once, and for the session's own messages (GET). The engine
-sends into it as an :class:`~mcptrio.abc.Outlet`; a pump in the nursery of the HTTP application moves the messages to
-the event store; readers, each the response of one HTTP exchange, write what the store has. A reader that leaves
+sends into it as an :class:`~mcptrio.abc.MessageSink`; a pump in the nursery of the HTTP application moves the messages
+to the event store; readers, each the response of one HTTP exchange, write what the store has. A reader that leaves
 changes nothing: another one, here or on another replica, goes on after the last event it has seen.
 The one rule: the store is the truth. A wake-up only says "look again", so a lost one costs a delay, not a message.
 

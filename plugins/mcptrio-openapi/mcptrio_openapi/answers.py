@@ -164,15 +164,15 @@ def _refusal(operation: Operation, answer: Answer, hide: Callable[[str], str]) -
 
 def _note(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> str | None:
     """The status, where it is not 200, and the headers that mean something; ``None`` where there is nothing to say."""
-    told: list[str] = []
+    headers: list[str] = []
     for name, value in answer.headers:
         key = name.lower()
-        is_told = key in _REPORTED_HEADERS or key in operation.headers or operation.method == "HEAD"
-        if is_told and key not in _NEVER_REPORTED_HEADERS and len(told) < _MAX_HEADERS:
-            told.append(f"{name}: {shorten(hide(value), 1000)}")
-    if answer.status == 200 and not told:
+        is_reported = key in _REPORTED_HEADERS or key in operation.headers or operation.method == "HEAD"
+        if is_reported and key not in _NEVER_REPORTED_HEADERS and len(headers) < _MAX_HEADERS:
+            headers.append(f"{name}: {shorten(hide(value), 1000)}")
+    if answer.status == 200 and not headers:
         return None
-    return "\n".join([answer.phrase, *told])
+    return "\n".join([answer.phrase, *headers])
 
 
 def _decoded(answer: Answer) -> str:

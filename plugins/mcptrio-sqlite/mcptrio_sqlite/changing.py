@@ -22,7 +22,7 @@ from .databases import DatabaseFile
 from .jobs import ChangeRows, CreateTable
 from .policy import AccessMode
 from .queries import Queries
-from .reading import DatabaseName, Limit, Params, Query, SQLiteReading, told
+from .reading import DatabaseName, Limit, Params, Query, SQLiteReading, to_result
 
 __all__ = ["Changing"]
 
@@ -77,7 +77,7 @@ class Changing:
         )
         if not dry_run:
             self._notify(ctx, found, changed.altered)
-        return told(changed.written)
+        return to_result(changed.written)
 
     @tool(title="Create Table", read_only=False, destructive=False, idempotent=False, open_world=False)
     async def create_table(

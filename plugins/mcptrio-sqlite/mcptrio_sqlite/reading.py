@@ -37,7 +37,7 @@ __all__ = [
     "Query",
     "SQLiteReading",
     "TableList",
-    "told",
+    "to_result",
 ]
 
 Query = Annotated[str, Meta(min_length=1, description="One SQL statement, in SQLite's dialect.")]
@@ -115,7 +115,7 @@ class SQLiteReading:
         job = ReadRows(query=query, params=params, bounds=self.bounds(limit), skip=skip)
         page: RowPage = await self.queries.run(ctx, found, job)
         more = cursor_for(skip + len(page.items), found.name, query, params) if page.has_more else None
-        return told(
+        return to_result(
             Rows(
                 database=found.name,
                 columns=page.columns,
@@ -194,7 +194,7 @@ class SQLiteReading:
         return min(limit or most, most)
 
 
-def told(value: object) -> CallToolResult:
+def to_result(value: object) -> CallToolResult:
     """Structured content, and the same as compact JSON: indented, rows would take several times as much."""
     structured = encode_value(value)
     return CallToolResult(content=(TextContent(text=orjson.dumps(structured).decode()),), structured_content=structured)

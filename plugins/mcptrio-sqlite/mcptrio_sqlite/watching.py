@@ -40,7 +40,7 @@ class Watch:
     _is_stopped: bool = field(init=False, default=False)
     _steps: int = field(init=False, default=0)
     _rows: int = field(init=False, default=0)
-    _told: float = field(init=False, factory=time.monotonic)
+    _reported_at: float = field(init=False, factory=time.monotonic)
 
     def stop(self) -> None:
         """Have it stop: what SQLite does at the moment, and whatever looks at :meth:`check` later."""
@@ -81,6 +81,6 @@ class Watch:
 
     def _tell_progress(self) -> None:
         now = time.monotonic()
-        if now - self._told > _PROGRESS_INTERVAL:
-            self._told = now
+        if now - self._reported_at > _PROGRESS_INTERVAL:
+            self._reported_at = now
             self.tell(CallProgress(steps=self._steps, rows=self._rows))
