@@ -108,12 +108,6 @@ BANNED_NAMES = frozenset(
 """Coinages for which the field has a term. A leading underscore makes no difference."""
 
 KEPT_WORDS: Mapping[str, frozenset[str]] = {
-    "mcptrio.client.url_checks": frozenset({"_TOGETHER"}),
-    "mcptrio.connecting.mcp_json.entries": frozenset({"_KNOWN"}),
-    "mcptrio.http.subprotocol": frozenset({"_SHOWN"}),
-    "mcptrio.protocol.revisions.output_schemas": frozenset({"_DEEPEST"}),
-    "mcptrio.settings.problems": frozenset({"NOT_SHOWN"}),
-    "mcptrio.testing.leaks": frozenset({"_KEPT_OPEN"}),
     "mcptrio_authserver.addresses": frozenset({"_WELL_KNOWN"}),  # RFC 8615 calls such paths so
 }
 """Constants with a banned word, by module."""

@@ -33,7 +33,7 @@ _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?\Z")
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _NAMES = {" ": "a space", "\\": "a backslash"}
 _DOTS = str.maketrans({"\N{IDEOGRAPHIC FULL STOP}": "."})
-_TOGETHER = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
+_COMPATIBLE_SCRIPTS = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
 """First words of the names of letters that are written together, in Japanese, Korean and Chinese."""
 
 _Address: TypeAlias = IPv4Address | IPv6Address
@@ -156,7 +156,7 @@ def _scripts(label: str) -> set[str]:
         if not character.isalpha():
             continue
         script = unicodedata.name(character, "UNNAMED").replace("-", " ").split(" ")[0]
-        found.add("East Asian" if script in _TOGETHER else script.capitalize())
+        found.add("East Asian" if script in _COMPATIBLE_SCRIPTS else script.capitalize())
     return found
 
 

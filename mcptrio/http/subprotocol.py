@@ -47,7 +47,7 @@ _WORDS: Final = {
     CloseCode.FAILED: "internal error",
     CloseCode.TRY_LATER: "try again later",
 }
-_SHOWN: Final = 123
+_MAX_REASON_CHARS: Final = 123
 """Characters of a reason; a close frame holds no more bytes."""
 
 
@@ -55,7 +55,7 @@ def describe(code: int, reason: str | None = None) -> str:
     """``1009 (message too big): 'more than 4 MiB'``."""
     words = _WORDS.get(code)  # type: ignore[call-overload]  # an IntEnum is looked up by its number
     known = f"{code} ({words})" if words is not None else str(code)
-    return f"{known}: {reason[:_SHOWN]!r}" if reason else known
+    return f"{known}: {reason[:_MAX_REASON_CHARS]!r}" if reason else known
 
 
 def is_orderly(code: int) -> bool:

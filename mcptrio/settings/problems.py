@@ -10,12 +10,12 @@ from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
 
-__all__ = ["NOT_SHOWN", "Key", "place_of", "sentence", "shown"]
+__all__ = ["HIDDEN_VALUE", "Key", "place_of", "sentence", "shown"]
 
 Key: TypeAlias = tuple[str, ...]
 """The path of a key: ``("plugins", "git", "repositories")``."""
 
-NOT_SHOWN = "a value that is not shown"
+HIDDEN_VALUE = "a value that is not shown"
 
 _WORDS = {
     "str": "a string",

@@ -35,7 +35,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.expected import PROGRAM_ONLY
 from mcptrio.ground.secret import Secret
-from mcptrio.settings.problems import NOT_SHOWN, Key, place_of, says_all, sentence, shown
+from mcptrio.settings.problems import HIDDEN_VALUE, Key, place_of, says_all, sentence, shown
 
 __all__ = ["SettingsReader", "keys_of_class", "refers", "variable_of"]
 
@@ -178,7 +178,7 @@ class SettingsReader:
             if expected is not None and not place:
                 problem = f"expected {expected}"
             is_secret = hidden or "Secret" in str(hint)
-            came = "" if says_all(problem) else NOT_SHOWN if is_secret else shown(value, place)
+            came = "" if says_all(problem) else HIDDEN_VALUE if is_secret else shown(value, place)
             told = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
             # The log has the cause too, which may quote the value.
             raise told from (None if is_secret else error)

@@ -32,7 +32,7 @@ END_TIMEOUT: Final = 2.0
 _IDLE_THREADS: Final = ("Trio thread ",)
 """Trio keeps idle workers for ten seconds. A working one is named after its function, so an abandoned one shows."""
 
-_KEPT_OPEN: Final = ("/dev/null", "/dev/urandom", "/dev/random", "anon_inode:inotify")
+_OPENED_BY_RUNTIME: Final = ("/dev/null", "/dev/urandom", "/dev/random", "anon_inode:inotify")
 """Opened once by a library (hypothesis, uvloop, Node's cache) and kept for the process."""
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -143,6 +143,6 @@ def _descriptors() -> dict[int, str]:
         for entry in entries:
             with suppress(FileNotFoundError):  # the descriptor of this very listing
                 target = os.readlink(entry.path)
-                if target not in _KEPT_OPEN and not target.startswith(f"/proc/{os.getpid()}/"):
+                if target not in _OPENED_BY_RUNTIME and not target.startswith(f"/proc/{os.getpid()}/"):
                     found[int(entry.name)] = target
     return found

@@ -31,7 +31,7 @@ _URLS = ("url", "serverUrl", "httpUrl")
 """Windsurf and Antigravity write the second, Gemini CLI the third."""
 _ENVS = ("env", "environment")
 """opencode writes the second."""
-_KNOWN = ("type", "transport", "command", "args", *_ENVS, "envFile", "cwd", *_URLS, "headers", "disabled")
+_ENTRY_FIELDS = ("type", "transport", "command", "args", *_ENVS, "envFile", "cwd", *_URLS, "headers", "disabled")
 
 _log = logging.getLogger("mcptrio.mcp_json")
 
@@ -164,7 +164,7 @@ class _Entry:
     def _check_names(self) -> None:
         """A slip of the pen is found here; a key that only looks like none of ours is its host's own."""
         for key in self._entry:
-            if key not in _KNOWN and (near := get_close_matches(key, _KNOWN, 1, cutoff=0.85)):
+            if key not in _ENTRY_FIELDS and (near := get_close_matches(key, _ENTRY_FIELDS, 1, cutoff=0.85)):
                 raise self._place.at(key).error(f"expected a key that is known; did you mean {near[0]}?")
         for key in ("sandboxEnabled", "sandbox"):
             if self._entry.get(key, False) is not False:

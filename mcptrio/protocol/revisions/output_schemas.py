@@ -21,7 +21,7 @@ _WRAPPED: Final = "result"
 
 _TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 """Levels of a schema that are looked at. A schema may come from another server; a deeper one is left out."""
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
@@ -33,7 +33,7 @@ _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definiti
 
 def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The schema with an object at its root; None where there is none that fits."""
-    types = _types(schema, schema, {}, _DEEPEST)
+    types = _types(schema, schema, {}, _MAX_DEPTH)
     if types == {"object"}:
         return schema if schema.get("type") == "object" else {**schema, "type": "object"}
     if "object" in types:
@@ -41,7 +41,7 @@ def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     inner: Any = {name: member for name, member in schema.items() if name != "$schema"}
     try:
-        inner = _moved(inner, _DEEPEST)  # one with its own $id stays a document of its own, and its references hold
+        inner = _moved(inner, _MAX_DEPTH)  # one with its own $id stays a document of its own, and its references hold
     except _TooDeep:
         return None
     return {**dialect, "type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
