@@ -19,8 +19,8 @@ __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 
-CONVENTIONAL = ("Config",)
-"""Classes that each plugin has, under the name that the documentation of plugins teaches."""
+CONVENTIONAL = ("Config", "Fetch")
+"""The settings that each plugin has, and the class that the entry point of ``mcptrio-fetch`` names."""
 
 BANNED_WORDS = frozenset(
     {

@@ -27,7 +27,7 @@ from .results import FETCHED, Links, PageHead, answer_media, answer_text, conten
 if TYPE_CHECKING:
     from .web import Web
 
-__all__ = ["TEMPLATE", "FetchTools"]
+__all__ = ["TEMPLATE", "Fetch"]
 
 TEMPLATE = "fetch://{+url}"
 
@@ -46,7 +46,7 @@ _CLOSE_TIMEOUT = 1.0
 _URL = Annotated[str, Meta(min_length=1, max_length=8192, description="URL to fetch")]
 
 
-class FetchTools:
+class Fetch:
     """The web for a model.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 from attrs import define, field, frozen
-from mcptrio_fetch import Config, FetchTools, Resolver, SystemResolver
+from mcptrio_fetch import Config, Fetch, Resolver, SystemResolver
 
 from mcptrio import Client, Server, connect
 from mcptrio.types import CallToolResult, TextContent
@@ -175,7 +175,7 @@ def reading() -> Callable[..., Any]:
     ) -> AsyncIterator[Reader]:
         settings = {"robots": False, "requests_per_second": 0.0, **config}
         with trio.fail_after(60):
-            plugin = FetchTools(Config(**settings), resolver=resolver)
+            plugin = Fetch(Config(**settings), resolver=resolver)
             async with connect(Server(plugins=[plugin]), revision=revision) as client:
                 yield Reader(client)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import trio
-from mcptrio_fetch import Config, FetchTools
+from mcptrio_fetch import Config, Fetch
 from mcptrio_fetch.errors import printable
 from mcptrio_fetch.page import FetchedPage
 from mcptrio_fetch.rendering import Renderer
@@ -43,9 +43,9 @@ def test_settings_do_not_show_the_proxy() -> None:
 
 
 async def test_the_plugin_is_configured_by_a_table() -> None:
-    config = {"FetchTools": {"deny_hosts": ["example.com"], "robots": False}}
+    config = {"Fetch": {"deny_hosts": ["example.com"], "robots": False}}
     with trio.fail_after(60):
-        async with connect(Server(plugins=[FetchTools], config=config)) as client:
+        async with connect(Server(plugins=[Fetch], config=config)) as client:
             result = await client.call_tool("fetch", {"url": "http://example.com/"})
 
     assert "not among the hosts" in result.content[0].text
