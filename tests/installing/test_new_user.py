@@ -51,7 +51,7 @@ def told() -> Told:
     text = (ROOT / "README.md").read_text("utf-8").partition("## Plugins that ship")[2].partition("\n## ")[0]
     install, hosts = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     [configuration] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    [path] = re.findall(r"here in `(.*?)`", text)
+    [path] = re.findall(r"access in `(.*?)`", text)
     make, _, fill = install.partition(" && ")
     pip, *words = shlex.split(fill)
     venv = shlex.split(make)[-1]
