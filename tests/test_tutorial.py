@@ -1,45 +1,64 @@
-"""The tutorial's plugin and its test, taken from the page and run as the page says."""
+"""The tutorial's plugin, its tests and its commands, taken from the page and run as the page says."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.test_readme import blocks
+from tests.test_readme import Block, blocks
 
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def of_the_page(language: str) -> list[Block]:
+    return [block for block in blocks(language) if block.where.startswith("docs/tutorial.md")]
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What somebody has in front of them at the end of the tutorial."""
-    for block in blocks("python"):
+    """The files that a reader has at the end of the tutorial."""
+    for block in of_the_page("python"):
         first = block.text.partition("\n")[0]
-        if block.where.startswith("docs/tutorial.md") and first.endswith(".py"):
+        if first.endswith(".py"):
             (tmp_path / first.removeprefix("# ")).write_text(block.text)
     return tmp_path
 
 
 def run(folder: Path, *command: str) -> str:
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+    """What the command prints on both of its outputs."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "PYTEST_ADDOPTS": "-p no:cacheprovider -W error"}
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
-def test_its_test_passes(folder: Path) -> None:
-    assert "2 passed" in run(folder, "pytest", "-q", "-p", "no:cacheprovider", "-W", "error")
+@pytest.mark.parametrize("block", of_the_page("console"), ids=str)
+def test_a_command_prints_what_the_page_shows(folder: Path, block: Block) -> None:
+    command, expected = block.text.removeprefix("$ ").split("\n", 1)
+
+    assert re.fullmatch(
+        re.escape(expected.rstrip()).replace("…", r"[\d.]+s"), run(folder, *shlex.split(command)).splitlines()[-1]
+    )
 
 
-def test_the_command_line_shows_what_it_says(folder: Path) -> None:
-    shown = run(folder, "mcptrio", "plugins", "--plugin", "garden.py")
+def test_the_sections_add_up_to_the_whole_file(folder: Path) -> None:
+    whole = (folder / "garden.py").read_text()
+    definitions = [
+        definition.strip()
+        for block in of_the_page("python")
+        if not block.text.startswith("# ")
+        for definition in re.split(r"\n\n\n", block.text)
+        if definition.startswith("@")
+    ]
 
-    assert "3 tools, 1 resource, 1 prompt" in shown
+    assert len(definitions) == 6
+    assert [each for each in definitions if each not in whole] == []
