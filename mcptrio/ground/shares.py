@@ -77,7 +77,7 @@ class SharedPlace:
 
     def __init__(self, places: Shares, place: Share) -> None:
         self._places = places
-        self._place = place
+        self._place: Share | None = place
         self._users = 1
 
     def use(self) -> None:
@@ -86,5 +86,8 @@ class SharedPlace:
     def let_go(self) -> None:
         """Call it once for each user."""
         self._users -= 1
-        if not self._users:
+        # A parked handler that is cancelled cleans up for a request that was answered long ago: it becomes a user again
+        # of a place that was given back.
+        if not self._users and self._place is not None:
             self._places.give_back(self._place)
+            self._place = None

@@ -83,6 +83,17 @@ async def test_only_what_was_asked_is_answered(parked: int, autojump_clock: Any)
         assert text(done) == "a, b"
 
 
+async def test_handler_of_a_large_request_expires(autojump_clock: Any) -> None:
+    """The memory that its parameters hold is given back once, although its code runs again to clean up."""
+    server = serving(twice, timeouts=Timeouts(input=100))
+    async with connected(server, revision=None) as client:
+        one = await client.result(tool(1, "it", modern=True, _meta={"padding": "x" * 10_000}))
+        await trio.sleep(200)
+        assert server.status.parked == ()
+        two = await client.result(retry(2, "it", one, {"first": accept("a")}))
+        assert keys(two) == ["second"]
+
+
 async def test_the_same_retry_twice_runs_to_the_end_twice(autojump_clock: Any) -> None:
     """The first finds the parked handler, the second replays; neither waits for the other."""
     server = serving(twice)

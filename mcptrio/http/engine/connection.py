@@ -123,7 +123,8 @@ class HTTPConnection:
         finally:
             self._leave()
             self._parser.close()
-            await self.close()
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+                await self._wire.close()
 
     # What an exchange needs
 
