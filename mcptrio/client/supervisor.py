@@ -260,19 +260,16 @@ class ClientSupervisor:
     async def _watch_session(self, session: ClientSession) -> str | None:
         """Ping the server, where the revision has pings; return why the link ended; ``None`` if the session did."""
         reason: str | None = None
-        has_ended = False
         async with trio.open_nursery() as nursery:
             if self._ping_interval:
-                # Cancels the nursery if the server answers no pings.
                 nursery.start_soon(session.keep_alive, self._ping_interval, nursery.cancel_scope)
             try:
                 reason = await session.link.wait_closed()
             except SessionLost as lost:
                 # Not raised: with a cancellation from outside it would be in a group.
                 _log.info("%s: %s; beginning another one", session.link.name, lost)
-            has_ended = True
             nursery.cancel_scope.cancel()
-        return reason if has_ended else session.given_up
+        return reason or session.given_up
 
     async def _renew(self, session: ClientSession) -> None:
         """Agree with the server anew, on the same link; callers that wait meanwhile hear of each failed attempt."""

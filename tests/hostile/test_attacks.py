@@ -28,8 +28,8 @@ MB = 1024 * 1024
 RATIO = 5.0
 """The 99th percentile of the latency under attack, divided by that at rest."""
 FLOOR = 2.0
-"""Seconds that a call may always take, since the server, the attacker and the client share two slow cores with other tests. An
-attack that blocks the server holds a call up for longer."""
+"""Seconds that a call may always take: server, attacker and client share two slow cores with other tests. An attack
+that blocks the server holds a call up for longer."""
 CALLS = 50
 MEGABYTES = {**dict.fromkeys(SHAPES, 64), "stall": 48}
 """By attack, how much the server's memory may grow."""
