@@ -269,7 +269,7 @@ class ClientSupervisor:
                 # Not raised: with a cancellation from outside it would be in a group.
                 _log.info("%s: %s; beginning another one", session.link.name, lost)
             nursery.cancel_scope.cancel()
-        return reason or session.given_up
+        return reason or session.given_up or None
 
     async def _renew(self, session: ClientSession) -> None:
         """Agree with the server anew, on the same link; callers that wait meanwhile hear of each failed attempt."""
