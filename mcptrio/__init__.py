@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from mcptrio.plugins.hooks import hookimpl as hookimpl
     from mcptrio.plugins.hooks import lifespan as lifespan
     from mcptrio.plugins.setup import PluginSetup as PluginSetup
-    from mcptrio.runtime.callers import ANYONE as ANYONE
+    from mcptrio.runtime.callers import ANONYMOUS as ANONYMOUS
     from mcptrio.server import Server as Server
 
 _HOMES = {
     # What a plugin author writes
-    "ANYONE": "mcptrio.runtime.callers",
+    "ANONYMOUS": "mcptrio.runtime.callers",
     "Context": "mcptrio.capabilities.context",
     "Header": "mcptrio.capabilities.decorators",
     "PluginSetup": "mcptrio.plugins.setup",

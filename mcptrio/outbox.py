@@ -148,20 +148,20 @@ class Outbox:
         elif key in self._coalesced or len(self._coalesced) < MAX_COALESCED:
             self._coalesced[key] = message
 
-    async def take(self, *, unless_poked: bool = False) -> list[Item]:
+    async def take(self, *, until_woken: bool = False) -> list[Item]:
         """Everything queued, at least one message. For the one writer.
 
         A checkpoint only where it has to wait; cancelled, it leaves everything queued.
 
         Args:
-            unless_poked: come back with nothing once somebody has called :meth:`poke`.
+            unless_poked: come back with nothing once somebody has called :meth:`wake_reader`.
 
         Raises:
             trio.EndOfChannel: closed, and everything has been taken.
             ConnectionClosed: aborted.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while not (unless_poked and self._is_woken):
+        while not (until_woken and self._is_woken):
             if self._queue:
                 return self.try_take()
             if self._aborted:
@@ -171,7 +171,7 @@ class Outbox:
             await self._takers.park()
         return []
 
-    def poke(self) -> None:
+    def wake_reader(self) -> None:
         """Who takes, or will, and has asked for this, shall not wait any longer. Cheaper than a scope around them."""
         self._is_woken = True
         if self._takers:

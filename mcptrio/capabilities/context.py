@@ -97,7 +97,7 @@ class Context(Generic[StateT]):
     @property
     def caller(self) -> str:
         """Who calls, as one text: the same for one principal in all sessions; without one, for one session or
-        connection; and ``mcptrio.ANYONE`` where callers cannot be told apart.
+        connection; and ``mcptrio.ANONYMOUS`` where callers cannot be told apart.
 
         For bounds, and for what belongs to somebody. It is no credential: ask the principal who may do what.
         """

@@ -23,7 +23,7 @@ from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import NegotiationStyle
-from mcptrio.runtime.request import Around, Handler, RequestScope
+from mcptrio.runtime.request import Handler, RequestScope, Wrapper
 from mcptrio.runtime.work import Works
 
 __all__ = ["Middleware", "MiddlewareChain", "RequestView"]
@@ -82,7 +82,7 @@ class MiddlewareChain:
         self._owner_of = owner_of
         self._works = works
         self._links: list[_Link] = []
-        self.around: Around | None = None
+        self.around: Wrapper | None = None
         """Calls a handler through all of them; ``None`` while there are none."""
 
     def add(self, function: Middleware, owner: Owner, order: int) -> None:

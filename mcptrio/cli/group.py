@@ -157,15 +157,15 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
         from mcptrio.ground.printable import printable
         from mcptrio.ground.tracebacks import details_of
 
-        told: BaseException = error
-        while isinstance(told, BaseExceptionGroup):
-            told = told.exceptions[0]
-        if not isinstance(told, (ConfigError, PluginError, OSError)):
+        failure: BaseException = error
+        while isinstance(failure, BaseExceptionGroup):
+            failure = failure.exceptions[0]
+        if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise
-        print_error("mcptrio: ", f"{told}{_hint(told)}")
-        if isinstance(told, PluginError) and (details := details_of(told)):
+        print_error("mcptrio: ", f"{failure}{_hint(failure)}")
+        if isinstance(failure, PluginError) and (details := details_of(failure)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
-        sys.exit(1 if isinstance(told, OSError) else 2)
+        sys.exit(1 if isinstance(failure, OSError) else 2)
     sys.exit(0)
 
 

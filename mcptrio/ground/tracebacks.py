@@ -219,19 +219,19 @@ def _message(error: BaseException) -> str:
         text = str(error)
     else:
         # Python's own wording: with its suggestions, and also where the exception's __str__ fails. No frames: limit=0.
-        told = traceback.TracebackException(
+        formatted = traceback.TracebackException(
             type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
         )
-        told.__notes__ = None
-        text = "".join(told.format_exception_only()).rstrip("\n").partition(": ")[2]
+        formatted.__notes__ = None
+        text = "".join(formatted.format_exception_only()).rstrip("\n").partition(": ")[2]
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
 
 def _frames(error: BaseException) -> list[_Frame]:
     found = list(traceback.walk_tb(error.__traceback__))
     # Without the exception itself, whose causes and members would be looked through each time.
-    told = traceback.TracebackException(Exception, Exception(), error.__traceback__)
-    return [(frame, summary) for (frame, _), summary in zip(found, told.stack, strict=False)]
+    formatted = traceback.TracebackException(Exception, Exception(), error.__traceback__)
+    return [(frame, summary) for (frame, _), summary in zip(found, formatted.stack, strict=False)]
 
 
 def _frame_lines(error: BaseException, *, full: bool) -> Iterator[str]:
@@ -268,8 +268,8 @@ def _library(frame: FrameType) -> str | None:
 
 
 def _place(error: SyntaxError) -> Iterator[str]:
-    told = traceback.TracebackException(type(error), error, None)
-    for line in "".join(told.format_exception_only()).split("\n"):
+    formatted = traceback.TracebackException(type(error), error, None)
+    for line in "".join(formatted.format_exception_only()).split("\n"):
         if not line.startswith(" "):
             return
         yield line.removeprefix("  ")

@@ -26,10 +26,10 @@ def add_access_method(server: Server) -> None:
     """Have a server answer it."""
 
     async def report(ctx: Context) -> dict[str, Any]:
-        stated = inputs_of(ctx).scope.stated
-        if stated is None:
+        forwarded_caller = inputs_of(ctx).scope.forwarded_caller
+        if forwarded_caller is None:
             raise MethodNotFound(f"no such method: {ACCESS_METHOD}")
-        if stated.is_own:
+        if forwarded_caller.is_own:
             scopes: dict[str, dict[str, list[str]]] = {}
             for each in _components(server.catalog):
                 if each.scopes:

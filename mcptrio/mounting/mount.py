@@ -28,7 +28,7 @@ from mcptrio.mounting.calls import CallsInFlight
 from mcptrio.mounting.exported_features import ExportedFeatures
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
-from mcptrio.mounting.reasons import told
+from mcptrio.mounting.reasons import describe_reason
 from mcptrio.mounting.relay import CallRelay
 from mcptrio.mounting.remote_access import AccessReport, RemoteAccess
 from mcptrio.mounting.upstream import KINDS, Upstream
@@ -113,7 +113,7 @@ class Mount:
         return MountStatus(
             state=states.get(status.state, "disconnected"),
             where=self._where,
-            reason=None if status.reason is None else told(status.reason, is_own=self._forwards_caller),
+            reason=None if status.reason is None else describe_reason(status.reason, is_own=self._forwards_caller),
             revision=status.revision,
             info=status.info,
             starts=starts,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from mcptrio.ground.last_words import without_last_words
 
-__all__ = ["told"]
+__all__ = ["describe_reason"]
 
 _SERVER = "the server "
 
 
-def told(reason: str, *, is_own: bool) -> str:
+def describe_reason(reason: str, *, is_own: bool) -> str:
     """Return a reason for clients: without standard error, where the program may have written secrets.
 
     Args:

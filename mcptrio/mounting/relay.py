@@ -31,7 +31,7 @@ from mcptrio.errors import (
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.mounting.calls import CLIENT, Call, CallsInFlight
 from mcptrio.mounting.questions import RelayedQuestion, url_questions
-from mcptrio.mounting.reasons import told
+from mcptrio.mounting.reasons import describe_reason
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
@@ -41,7 +41,7 @@ from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.logging import LEVELS
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, NegotiationStyle, Revision
-from mcptrio.runtime.callers import CALLER, stated
+from mcptrio.runtime.callers import CALLER, encode_caller
 
 __all__ = ["CallRelay"]
 
@@ -101,7 +101,7 @@ class CallRelay:
         except MCPError:
             raise
         except MCPTrioError as error:
-            raise ToolError(self._told(error)) from error
+            raise ToolError(self._describe_error(error)) from error
 
     async def read(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
         """As :meth:`carry`, for what has no other way to say so than an error."""
@@ -110,7 +110,7 @@ class CallRelay:
         except MCPError:
             raise
         except MCPTrioError as error:
-            raise InternalError(self._told(error)) from error
+            raise InternalError(self._describe_error(error)) from error
 
     async def complete(
         self, context: Context, ref: Mapping[str, str], argument: str, value: str, settled: Mapping[str, str]
@@ -124,7 +124,7 @@ class CallRelay:
         if settled:
             params["context"] = {"arguments": dict(settled)}
         if self._forwards_caller:
-            params["_meta"] = {CALLER: stated(context.principal, context.caller)}
+            params["_meta"] = {CALLER: encode_caller(context.principal, context.caller)}
 
         async def send(client: Client) -> CompleteResult:
             call = Call(context, None)
@@ -137,8 +137,8 @@ class CallRelay:
 
     # Private
 
-    def _told(self, error: MCPTrioError) -> str:
-        text = told(str(error), is_own=self._forwards_caller)
+    def _describe_error(self, error: MCPTrioError) -> str:
+        text = describe_reason(str(error), is_own=self._forwards_caller)
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
     async def _once(
@@ -229,7 +229,7 @@ class CallRelay:
             key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
         }
         if self._forwards_caller:
-            meta[CALLER] = stated(context.principal, context.caller)
+            meta[CALLER] = encode_caller(context.principal, context.caller)
         if revision.lifecycle is NegotiationStyle.PER_REQUEST:
             meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
             level = inputs_of(context).scope.log_level

@@ -25,7 +25,7 @@ from mcptrio.client.client import Client
 from mcptrio.errors import MCPTrioError
 from mcptrio.mounting.access_method import ACCESS_METHOD
 from mcptrio.mounting.upstream import Upstream
-from mcptrio.runtime.callers import CALLER, stated
+from mcptrio.runtime.callers import CALLER, encode_caller
 
 __all__ = ["AccessReport", "RemoteAccess"]
 
@@ -145,7 +145,7 @@ class RemoteAccess:
         if decision is not None and decision.until > now:
             self._known.move_to_end(principal)
             return
-        ask = partial(self._ask, {CALLER: stated(principal, request.caller)})
+        ask = partial(self._ask, {CALLER: encode_caller(principal, request.caller)})
         generation = self._generation
         try:
             with trio.fail_after(ANSWER_TIMEOUT):

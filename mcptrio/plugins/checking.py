@@ -81,8 +81,8 @@ def forgotten(plugin: object) -> str | None:
     classes = _classes(plugin)
     if not classes:
         return None
-    told = "; ".join(f"class {each.__name__} has marked methods ({', '.join(_methods(each))})" for each in classes)
-    return f"{told}, but no instance is registered: write a setup hook that calls server.add({classes[0].__name__}())"
+    listed = "; ".join(f"class {each.__name__} has marked methods ({', '.join(_methods(each))})" for each in classes)
+    return f"{listed}, but no instance is registered: write a setup hook that calls server.add({classes[0].__name__}())"
 
 
 def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:

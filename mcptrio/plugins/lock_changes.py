@@ -74,8 +74,8 @@ def changes_since(
             yield LockChange(plugin=name, kind=None, name=None, what="is new, and not in the lock file")
             continue
         if was.version != is_.version:
-            told = f"version {was.version or '-'} has become {is_.version or '-'}"
-            yield LockChange(plugin=name, kind=None, name=None, what=told)
+            change = f"version {was.version or '-'} has become {is_.version or '-'}"
+            yield LockChange(plugin=name, kind=None, name=None, what=change)
         if plugin is not None and plugin.isolated:
             continue  # it shows what it has when it is opened, and is looked at then
         withheld = plugin.withheld if plugin is not None else {}

@@ -292,8 +292,8 @@ class PluginManager:
         """Quarantine a plugin, and log why. Returns the error, to be raised instead where being strict."""
         plugin.quarantine(fault, error)
         if not self._strict:
-            told = single(error) if error is not None and has_own_frames(error) else None
-            _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=told)
+            logged = single(error) if error is not None and has_own_frames(error) else None
+            _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=logged)
         problem = PluginError(fault, plugin=plugin.name, distribution=plugin.distribution)
         problem.__cause__ = error
         return problem

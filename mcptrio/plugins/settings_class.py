@@ -36,8 +36,8 @@ def settings_class(plugin: object) -> type | None:
         if (get_origin(annotation) or annotation) not in _NONE:
             found.setdefault(annotation, name)
     if len(found) > 1:
-        told = ", ".join(f"{each.__name__} in {name}" for each, name in found.items())
-        raise TypeError(f"config: expected one class of settings, got {told}")
+        names = ", ".join(f"{each.__name__} in {name}" for each, name in found.items())
+        raise TypeError(f"config: expected one class of settings, got {names}")
     return next(iter(found), None)
 
 

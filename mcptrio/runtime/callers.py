@@ -18,17 +18,17 @@ from attrs import frozen
 from mcptrio.abc import Principal
 
 __all__ = [
-    "ANYONE",
+    "ANONYMOUS",
     "CALLER",
     "PARENT",
-    "Stated",
+    "ForwardedCaller",
     "caller_of_principal",
     "caller_of_session_id",
-    "read_stated",
-    "stated",
+    "decode_caller",
+    "encode_caller",
 ]
 
-ANYONE: Final = "anyone"
+ANONYMOUS: Final = "anonymous"
 """The caller where none can be told from another: over HTTP in 2026-07-28, where nobody has to sign in."""
 
 CALLER: Final = "mcptrio/caller"
@@ -51,7 +51,7 @@ _MAX_SCOPES = 1000
 
 
 @frozen
-class Stated:
+class ForwardedCaller:
     """What the process that started this one says of a request.
 
     Args:
@@ -61,7 +61,7 @@ class Stated:
     """
 
     principal: Principal | None = None
-    caller: str = ANYONE
+    caller: str = ANONYMOUS
     is_own: bool = False
 
 
@@ -77,43 +77,43 @@ def caller_of_session_id(id: str) -> str:
     return f"session:{_digest(id)}"
 
 
-def stated(principal: Principal | None, caller: str) -> dict[str, Any]:
+def encode_caller(principal: Principal | None, caller: str) -> dict[str, Any]:
     """What a parent says of a request. No token is in it, and no claim: these are for the process that was asked."""
-    said: dict[str, Any] = {"caller": caller}
+    forwarded: dict[str, Any] = {"caller": caller}
     if principal is not None:
-        said["principal"] = {
+        forwarded["principal"] = {
             "subject": principal.subject,
             "issuer": principal.issuer,
             "clientId": principal.client_id,
             "scopes": sorted(principal.scopes),
         }
-    return said
+    return forwarded
 
 
-def read_stated(method: str, meta: Mapping[str, Any] | None) -> Stated:
-    """What :func:`stated` has said; nobody, where it cannot be read; the parent itself, where nothing was said."""
-    said = meta.get(CALLER) if meta else None
-    if said is None:
-        return Stated(PARENT if method in _OWN else None, is_own=True)
-    if not isinstance(said, dict) or not isinstance(said.get("caller"), str):
-        return Stated()
-    told = said.get("principal")
-    return Stated(None if told is None else _principal(told), said["caller"])
+def decode_caller(method: str, meta: Mapping[str, Any] | None) -> ForwardedCaller:
+    """Read what :func:`encode_caller` has written. Anonymous if it is invalid; the parent itself if it is missing."""
+    forwarded = meta.get(CALLER) if meta else None
+    if forwarded is None:
+        return ForwardedCaller(PARENT if method in _OWN else None, is_own=True)
+    if not isinstance(forwarded, dict) or not isinstance(forwarded.get("caller"), str):
+        return ForwardedCaller()
+    principal = forwarded.get("principal")
+    return ForwardedCaller(None if principal is None else _principal(principal), forwarded["caller"])
 
 
 # Private
 
 
-def _principal(told: Any) -> Principal | None:
-    if not isinstance(told, dict) or not isinstance(told.get("subject"), str):
+def _principal(data: Any) -> Principal | None:
+    if not isinstance(data, dict) or not isinstance(data.get("subject"), str):
         return None
-    issuer, client_id, scopes = told.get("issuer"), told.get("clientId"), told.get("scopes")
+    issuer, client_id, scopes = data.get("issuer"), data.get("clientId"), data.get("scopes")
     if not isinstance(issuer, str | None) or not isinstance(client_id, str | None):
         return None
     if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes[:_MAX_SCOPES]):
         return None
     return Principal(
-        subject=told["subject"], issuer=issuer, client_id=client_id, scopes=frozenset(scopes[:_MAX_SCOPES])
+        subject=data["subject"], issuer=issuer, client_id=client_id, scopes=frozenset(scopes[:_MAX_SCOPES])
     )
 
 

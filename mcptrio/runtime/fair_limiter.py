@@ -59,7 +59,7 @@ class FairLimiter:
             raise RuntimeError("this borrower has a place already")
         if client in self._waiting or not self._has_room_for(client):
             raise trio.WouldBlock
-        self._lend(borrower, client)
+        self._grant(borrower, client)
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -99,11 +99,11 @@ class FairLimiter:
         waiting = self._waiting.pop(client)
         borrower = next(iter(waiting))
         if waiting.pop(borrower).set(None):
-            self._lend(borrower, client)
+            self._grant(borrower, client)
         if waiting:
             self._waiting[client] = waiting
 
-    def _lend(self, borrower: object, client: _Client) -> None:
+    def _grant(self, borrower: object, client: _Client) -> None:
         self._borrowers[borrower] = client
         self._held[client] = self._held.get(client, 0) + 1
 

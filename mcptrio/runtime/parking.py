@@ -14,7 +14,7 @@ from attrs import frozen
 
 from mcptrio.abc.status import ParkedStatus
 
-__all__ = ["Parked", "ParkingLot"]
+__all__ = ["Parked", "SuspendedHandlers"]
 
 
 class Parked(Protocol):
@@ -35,7 +35,7 @@ class _Space:
     session: object
 
 
-class ParkingLot:
+class SuspendedHandlers:
     """
     Args:
         spaces: for all callers together. When they are used up, the caller with the most parked handlers loses the one

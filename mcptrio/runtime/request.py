@@ -24,13 +24,13 @@ from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.protocol.revisions.revision import NegotiationStyle
-from mcptrio.runtime.callers import ANYONE, Stated, caller_of_principal, read_stated
+from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.progress import ProgressReporter
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
-__all__ = ["Around", "Handler", "Middlewares", "OpenRequest", "RequestScope", "dispatch"]
+__all__ = ["Handler", "MiddlewareProvider", "OpenRequest", "RequestScope", "Wrapper", "dispatch"]
 
 _log = logging.getLogger("mcptrio.dispatch")
 
@@ -74,7 +74,7 @@ class RequestScope:
     """Why the server ends it."""
     principal: Principal | None = field(init=False)
     """Who asked. With a later token of the same person, a later request of the session may do more, or less."""
-    stated: Stated | None = field(init=False, default=None)
+    forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
     """For whom the process that started this one asks; ``None`` for any other peer."""
     label: str = field(init=False)
     """The tool or the like, for messages."""
@@ -102,8 +102,8 @@ class RequestScope:
         self.principal = self.session.principal
         meta = self.meta
         if self.session.trusts_forwarded_caller:
-            self.stated = read_stated(self.label, meta)
-            self.principal = self.stated.principal
+            self.forwarded_caller = decode_caller(self.label, meta)
+            self.principal = self.forwarded_caller.principal
         self._timeouts = times = self.session.settings.timeouts
         self._begun = started = self.started
         if meta:
@@ -129,16 +129,16 @@ class RequestScope:
     def caller(self) -> str:
         """The caller as a text: the same for one principal (issuer and subject) in all sessions and processes.
 
-        Without a principal it is the same for one session or connection, and :data:`mcptrio.ANYONE` for a request that
-        has neither. Neither a name nor the id of a session can be read from it.
+        Without a principal it is the same for one session or connection. A request that has neither is
+        :data:`mcptrio.ANONYMOUS`. Neither a name nor the id of a session can be read from it.
         """
         if self.principal is not None:
             return caller_of_principal(self.principal)
-        if self.stated is not None:
-            return self.stated.caller
+        if self.forwarded_caller is not None:
+            return self.forwarded_caller.caller
         if self.session.is_shared or self.request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE:
             return self.session.caller
-        return ANYONE
+        return ANONYMOUS
 
     @property
     def log_level(self) -> str | None:
@@ -247,7 +247,7 @@ class RequestScope:
             self.expire()
             return
         if timeout is not None:
-            self._timeouts = self._timeouts.stated(timeout)
+            self._timeouts = self._timeouts.with_request(timeout)
             self._begun = trio.current_time()
         self._set_deadline()
 
@@ -350,19 +350,19 @@ class RequestScope:
 Handler: TypeAlias = Callable[[RequestScope, Any], Awaitable[Any]]
 """Takes the scope and the method's params; gives the method's result."""
 
-Around: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
+Wrapper: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
 """Calls the handler, and does something before or after."""
 
 
-class Middlewares(Protocol):
+class MiddlewareProvider(Protocol):
     """All middleware of a server."""
 
-    around: Around | None
+    around: Wrapper | None
     """``None`` while there is no middleware."""
 
 
 async def dispatch(
-    handlers: Mapping[str, Handler], scope: RequestScope, around: Around | None = None
+    handlers: Mapping[str, Handler], scope: RequestScope, around: Wrapper | None = None
 ) -> Response | ErrorResponse | None:
     """Return the response with the result of a request; ``None`` if it stays open.
 
@@ -381,7 +381,7 @@ async def dispatch(
     return outcome.value
 
 
-async def _handle(handler: Handler, scope: RequestScope, around: Around | None) -> Response | ErrorResponse | None:
+async def _handle(handler: Handler, scope: RequestScope, around: Wrapper | None) -> Response | ErrorResponse | None:
     request = scope.request
     if around is None:
         result = await handler(scope, request.params)

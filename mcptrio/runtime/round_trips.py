@@ -73,7 +73,7 @@ class RoundTrips:
             return run.outcome.value
         if isinstance(run.outcome, Failure):
             if isinstance(run.outcome.error, URLElicitationRequired):
-                return self._visit_first(run, run.outcome.error, digest)
+                return self._require_url_visit(run, run.outcome.error, digest)
             raise run.outcome.error
         raise InvalidParams("the handler was cancelled; repeat the original request")
 
@@ -216,7 +216,7 @@ class RoundTrips:
         call = journal.call or secrets.token_urlsafe(16)
         return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call)
 
-    def _visit_first(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
+    def _require_url_visit(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
         """What 2025-11-25 says with an error (-32042) is a round trip here; the retry runs the handler again.
 
         Raises:

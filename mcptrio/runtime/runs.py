@@ -23,7 +23,7 @@ from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.effects import Effects
 from mcptrio.runtime.inputs import InputQuestion
-from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.parking import SuspendedHandlers
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.request_state import LIFETIME, Journal
 from mcptrio.runtime.settings import ServerSettings
@@ -76,7 +76,7 @@ class Runs:
     def __init__(
         self,
         settings: ServerSettings,
-        parking: ParkingLot,
+        parking: SuspendedHandlers,
         sealer: StateSealer,
         deadlines: Deadlines,
         *,

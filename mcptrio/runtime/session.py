@@ -34,7 +34,7 @@ from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
 from mcptrio.runtime.keepalive import keep_alive
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, Middlewares, RequestScope, dispatch
+from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope, dispatch
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.workers import Workers
@@ -56,7 +56,7 @@ class SessionOwner(Protocol):
     """Of all sessions that have none of their own."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
-    middleware: Middlewares
+    middleware: MiddlewareProvider
 
     def forget(self, session: Session, /) -> None:
         """The session has ended."""

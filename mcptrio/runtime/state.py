@@ -13,7 +13,7 @@ import trio
 from mcptrio.abc import StateSealer
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.runtime.event_loop import EventLoop
-from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.parking import SuspendedHandlers
 from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
@@ -37,7 +37,7 @@ class RuntimeState:
         self.surrounding = Works()
         """Requests inside of middleware, and requests to ASGI applications of plugins."""
         self.threads = ThreadShares(settings.limits.threads)
-        self.parking = ParkingLot(settings.limits.parked)
+        self.parking = SuspendedHandlers(settings.limits.parked)
         self.runs = Runs(settings, self.parking, sealer, self.deadlines, start=self.start)
         self._nursery: trio.Nursery | None = None
 

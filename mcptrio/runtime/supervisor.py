@@ -32,7 +32,7 @@ from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, Middlewares, RequestScope
+from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
@@ -73,7 +73,7 @@ class Supervisor:
         missing_scopes: Callable[[Incoming, Principal | None], frozenset[str]],
         route: Callable[[str], ASGIApp | None],
         readiness: Callable[[], Readiness],
-        middleware: Middlewares,
+        middleware: MiddlewareProvider,
     ) -> None:
         self.settings = settings
         self.handlers = handlers

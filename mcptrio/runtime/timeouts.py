@@ -43,7 +43,7 @@ class Timeouts:
     shutdown: float = field(default=5.0, validator=number(above=0))
     blocked: float = field(default=1.0, validator=number(above=0))
 
-    def stated(self, request: float) -> Timeouts:
+    def with_request(self, request: float) -> Timeouts:
         """What an author or an operator states for a tool or a plugin: so long, whatever it reports, or does not."""
         return evolve(self, request=request, idle=request)
 

@@ -80,11 +80,11 @@ class _Watch:
                 asked = monotonic()
                 self._token.run_sync_soon(self._alive.set, idempotent=True)
                 if not self._alive.wait(self._timeout) and not self._ended.is_set():
-                    self._told(asked)
+                    self._report(asked)
         except trio.RunFinishedError:
             pass  # there is no loop any more
 
-    def _told(self, asked: float) -> None:
+    def _report(self, asked: float) -> None:
         """Say who it is, and when it is over, how long it took."""
         culprit = self._culprit()
         _log.error("the event loop has been held up for %.3g s by %s", monotonic() - asked, culprit)

@@ -79,7 +79,7 @@ class SettingsReader:
         environ = self._environ
         settings: dict[str, Any] = {}
         hidden: set[str] = set()
-        told: set[str] = set()
+        used: set[str] = set()
         for name, hint in hints.items():
             place, variable = (*where, name), variable_of((*variables, name))
             inner = _table_class(hint)
@@ -91,7 +91,7 @@ class SettingsReader:
                     settings[name] = self.read(inner, part, place, variables=(*variables, name))
             elif variable in environ:
                 settings[name] = _from_environment(environ[variable], hint, variable, expected[name])
-                told.add(name)
+                used.add(name)
             elif name in table:
                 value = table[name]
                 if refers(value):
@@ -109,7 +109,7 @@ class SettingsReader:
             if named in hidden:
                 raise self.error((*where, named), "its value does not fit") from None
             problem = said.removeprefix(f"{named}: ")
-            if named in told:
+            if named in used:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
             raise self.error((*where, named), problem) from error
 
@@ -179,9 +179,9 @@ class SettingsReader:
                 problem = f"expected {expected}"
             is_secret = hidden or "Secret" in str(hint)
             came = "" if says_all(problem) else HIDDEN_VALUE if is_secret else shown(value, place)
-            told = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
+            used = self.error((*where, *place), f"{problem}, got {came}" if came else problem)
             # The log has the cause too, which may quote the value.
-            raise told from (None if is_secret else error)
+            raise used from (None if is_secret else error)
 
     def _made(self, cls: type[Any], value: Any) -> Any:
         if hasattr(cls, "from_setting"):

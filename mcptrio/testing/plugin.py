@@ -61,37 +61,37 @@ _rewritten = pytest.StashKey[list[str]]()
 @pytest.fixture
 def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
     """The plugins under test: modules and objects, names of installed plugins, paths of files."""
-    stated = _stated(request, "mcp_plugins", ())
-    if not isinstance(stated, list | tuple):
-        pytest.fail(f"mcp_plugins: expected a list, got {type(stated).__name__} @ {request.path}", pytrace=False)
-    return stated
+    declared = _declared(request, "mcp_plugins", ())
+    if not isinstance(declared, list | tuple):
+        pytest.fail(f"mcp_plugins: expected a list, got {type(declared).__name__} @ {request.path}", pytrace=False)
+    return declared
 
 
 @pytest.fixture
 def mcp_config(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, Any]]:
     """Their configuration: tables by plugin name, as below ``[plugins]`` of ``mcptrio.toml``."""
-    config: Mapping[str, Mapping[str, Any]] = _stated(request, "mcp_config", {})
+    config: Mapping[str, Mapping[str, Any]] = _declared(request, "mcp_config", {})
     return config
 
 
 @pytest.fixture
 def mcp_server_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """What else ``mcptrio.Server`` takes: ``{"settings": ServerSettings(page_size=5)}``."""
-    options: Mapping[str, Any] = _stated(request, "mcp_server_options", {})
+    options: Mapping[str, Any] = _declared(request, "mcp_server_options", {})
     return options
 
 
 @pytest.fixture
 def mcp_client_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """What else ``mcptrio.connect`` takes: ``{"log_level": "debug"}``."""
-    options: Mapping[str, Any] = _stated(request, "mcp_client_options", {})
+    options: Mapping[str, Any] = _declared(request, "mcp_client_options", {})
     return options
 
 
 @pytest.fixture
 def mcp_handlers(request: pytest.FixtureRequest, _mcp_script: Script | None) -> Handlers | None:
     """What the client does for the server: the answers of ``mcp_script`` where a test uses it; otherwise nothing."""
-    return _mcp_script.handlers() if _mcp_script is not None else _stated(request, "mcp_handlers", None)
+    return _mcp_script.handlers() if _mcp_script is not None else _declared(request, "mcp_handlers", None)
 
 
 @pytest.fixture
@@ -291,7 +291,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 # Private
 
 
-def _stated(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
+def _declared(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
     """What the test's class or module says under a name."""
     for place in (request.cls, getattr(request, "module", None)):
         if hasattr(place, name):

@@ -189,11 +189,11 @@ def _paragraphs(messages: Iterable[_Stable]) -> Iterator[str]:
         where = f"[{connection}] " if connection else ""
         for number, each in enumerate(value if isinstance(value, list) else [value]):
             batch = f" ({number + 1} of {len(value)} in a batch)" if isinstance(value, list) else ""
-            title, body = _told(each, methods, connection)
+            title, body = _describe(each, methods, connection)
             yield f"{where}{_ARROWS[sender]} {title}{batch}\n{body}"
 
 
-def _told(value: dict[str, Any], methods: dict[tuple[int, str], str], connection: int) -> tuple[str, str]:
+def _describe(value: dict[str, Any], methods: dict[tuple[int, str], str], connection: int) -> tuple[str, str]:
     """The title of one message, and its body."""
     id = value.get("id", "")
     if "method" in value:

@@ -12,7 +12,7 @@ import trio.testing
 
 from mcptrio import connect
 from mcptrio.errors import RequestFailed, SessionLost
-from mcptrio.http.client.event_stream import Bookmark
+from mcptrio.http.client.event_stream import StreamPosition
 from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.serving import MessageLimits
 
@@ -343,13 +343,13 @@ async def test_id_that_cannot_be_sent_back_is_none() -> None:
 
 def test_pauses() -> None:
     """The server's, within bounds; after attempts in vain twice as long each time."""
-    assert Bookmark(retry_ms=2500).pause() == 2.5
-    assert Bookmark(retry_ms=0).pause() == 0.1
-    assert Bookmark(retry_ms=10**15).pause() == 30
-    assert 0.75 <= Bookmark().pause() <= 1.25
-    assert 6 <= Bookmark(retry_ms=0, failures=4).pause() <= 10
-    assert Bookmark(failures=1000).pause() <= 30
-    assert len({Bookmark().pause() for _ in range(10)}) > 1
+    assert StreamPosition(retry_ms=2500).pause() == 2.5
+    assert StreamPosition(retry_ms=0).pause() == 0.1
+    assert StreamPosition(retry_ms=10**15).pause() == 30
+    assert 0.75 <= StreamPosition().pause() <= 1.25
+    assert 6 <= StreamPosition(retry_ms=0, failures=4).pause() <= 10
+    assert StreamPosition(failures=1000).pause() <= 30
+    assert len({StreamPosition().pause() for _ in range(10)}) > 1
 
 
 # The stream of the session

@@ -14,7 +14,7 @@ import trio
 from attrs import define, evolve
 
 import mcptrio
-from mcptrio import ANYONE, Client, Context, MCPError, Mount, Server, tool
+from mcptrio import ANONYMOUS, Client, Context, MCPError, Mount, Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import InsufficientScope
 from mcptrio.mounting.isolation import Isolation
@@ -230,7 +230,7 @@ async def test_nobody_is_believed_over_http(revision: str) -> None:
                 first, second = await who(one, FORGED), await who(two, FORGED)
                 assert first["principal"] is None
                 if revision == NEW:
-                    assert first["caller"] == second["caller"] == ANYONE
+                    assert first["caller"] == second["caller"] == ANONYMOUS
                 else:
                     assert first["caller"] != second["caller"]
                     assert first["caller"].startswith("session:")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from mcptrio.runtime.parking import ParkingLot
+from mcptrio.runtime.parking import SuspendedHandlers
 
 __all__: list[str] = []
 
@@ -20,7 +20,7 @@ class Run:
 
 
 async def test_past_its_spaces_the_longest_waiting_is_cancelled() -> None:
-    lot = ParkingLot(2)
+    lot = SuspendedHandlers(2)
     runs = [Run(str(number)) for number in range(4)]
     for run in runs:
         assert lot.park(run.label, run)
@@ -31,14 +31,14 @@ async def test_past_its_spaces_the_longest_waiting_is_cancelled() -> None:
 
 
 async def test_without_spaces_nothing_is_parked() -> None:
-    lot = ParkingLot(0)
+    lot = SuspendedHandlers(0)
 
     assert not lot.park("t", Run("x"))
     assert lot.status == ()
 
 
 async def test_one_that_left_is_not_cancelled_with_the_others() -> None:
-    lot = ParkingLot(5)
+    lot = SuspendedHandlers(5)
     gone, there = Run("gone"), Run("there")
     lot.park("g", gone)
     lot.park("t", there)

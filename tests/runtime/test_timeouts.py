@@ -18,9 +18,9 @@ seconds = st.floats(min_value=0.001, max_value=1e6)
 
 @given(seconds, seconds, seconds)
 def test_an_author_states_the_whole(request: float, idle: float, to: float) -> None:
-    stated = Timeouts(request=request, idle=idle, input=7).stated(to)
+    bounded = Timeouts(request=request, idle=idle, input=7).with_request(to)
 
-    assert (stated.request, stated.idle, stated.input) == (to, to, 7)
+    assert (bounded.request, bounded.idle, bounded.input) == (to, to, 7)
 
 
 @pytest.mark.parametrize("value", [0, -1, -inf, nan])

@@ -88,12 +88,12 @@ class Contents:
         await self._write(what, suggested, kind, decode(data, f"{what} ({kind})"))
 
     async def _write(self, what: str, suggested: str, kind: str, data: bytes) -> None:
-        told = f"{what}: {kind}, {len(data)} bytes"
+        description = f"{what}: {kind}, {len(data)} bytes"
         if self._folder is None:
-            self._console.note(f"[{told}; --output saves it]", "dim")
+            self._console.note(f"[{description}; --output saves it]", "dim")
             return
         path = await trio.to_thread.run_sync(self._folder.save, file_name(suggested, kind), data)
-        self._console.note(f"[{told}, saved as {path}]", "dim")
+        self._console.note(f"[{description}, saved as {path}]", "dim")
 
 
 def bytes_of(contents: ResourceContents, what: str) -> bytes:

@@ -100,16 +100,16 @@ def _run(start: Callable[[], Work], console: Console, url: str) -> int:
     try:
         return trio.run(_with_terminal, start(), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
-        told = only(error)
-        if isinstance(told, BrokenPipeError):
-            raise told from None
-        if not isinstance(told, (MCPTrioError, OSError)):
+        failure = only(error)
+        if isinstance(failure, BrokenPipeError):
+            raise failure from None
+        if not isinstance(failure, (MCPTrioError, OSError)):
             raise
         _log.debug("the whole of it:", exc_info=error)
-        hint = hint_of(told, url)
-        if (usual := usual_endpoint(told, url)) and trio.run(_answers, usual):
+        hint = hint_of(failure, url)
+        if (usual := usual_endpoint(failure, url)) and trio.run(_answers, usual):
             hint = f"the server answers at {usual}"
-        return report(console, told, hint)
+        return report(console, failure, hint)
     except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
         return ExitCode.INTERRUPTED
 
@@ -156,8 +156,8 @@ async def _with_terminal(work: Work, console: Console) -> int:
 async def _connected(
     action: Action, options: ClientOptions, found: FoundTarget, console: Console, terminal: Terminal | None
 ) -> int:
-    if found.told is not None:
-        console.note(found.told, "dim")
+    if found.note is not None:
+        console.note(found.note, "dim")
     settings = options.target.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
     person = Person(console, terminal) if terminal is not None and settings.input else None

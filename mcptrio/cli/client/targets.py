@@ -60,7 +60,7 @@ class FoundTarget:
     target: Target
     name: str
     """For the user."""
-    told: str | None = None
+    note: str | None = None
     """What the user should know of how it was found."""
 
 
@@ -130,12 +130,12 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTar
                 raise ConfigError(
                     f"TARGET: {name} is a server of {path} and a program; say {path}#{name}, or -- {name}"
                 )
-            return _adapted(options, file.read(name), name, told=f"{name} is the server of this name in {path}")
+            return _adapted(options, file.read(name), name, note=f"{name} is the server of this name in {path}")
     return None
 
 
 def _adapted(
-    options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, told: str | None = None
+    options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
 ) -> FoundTarget:
     """A server of a file, with what the options and the environment add to it."""
     settings = options.settings
@@ -154,7 +154,7 @@ def _adapted(
     else:
         _refuse(options, f"{name} is a command and has no HTTP", "headers")
         target = attrs.evolve(entry, env={**entry.env, **_env(options)}, inherit_env=settings.inherit_env)
-    return FoundTarget(target=target, name=name, told=told)
+    return FoundTarget(target=target, name=name, note=note)
 
 
 def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:

@@ -61,7 +61,7 @@ def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
     page.add_usage(command, "[OPTIONS]")
     page.add_text(_paragraph((tool.description or "").split("\n\n")[0]))
     rows = [
-        (f"{_option(printable(name))}{_type(schema, root)}", _told(schema, name in needed))
+        (f"{_option(printable(name))}{_type(schema, root)}", _description(schema, name in needed))
         for name, schema in properties(root, root).items()
     ]
     page.add_sections({"Arguments": rows})
@@ -76,7 +76,7 @@ def _type(schema: Any, root: dict[str, Any]) -> str:
     return "" if kinds(schema, root) == {"boolean"} else f" {word(schema, root)}"
 
 
-def _told(schema: Any, is_required: bool) -> str:
+def _description(schema: Any, is_required: bool) -> str:
     said = schema if isinstance(schema, dict) else {}
     text = _paragraph(str(said.get("description", "")))
     if is_required:

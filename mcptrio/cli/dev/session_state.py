@@ -113,18 +113,18 @@ class SessionState(Generic[_W]):
 
     def news(self) -> list[Notification]:
         """What tells the client that every list may have changed, in the words of its revision."""
-        told: list[Notification] = []
+        notifications: list[Notification] = []
         if self._introduction is not None and self._initialized:
-            told += [Notification(_changed(what)) for what in _LISTS]
+            notifications += [Notification(_changed(what)) for what in _LISTS]
         for request, _ in self.waiting.values():
             if request.method == _LISTEN:
                 wanted = (request.params or {}).get("notifications")
-                told += [
+                notifications += [
                     Notification(_changed(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
                     for what, member in _LISTS.items()
                     if isinstance(wanted, dict) and wanted.get(member) is True
                 ]
-        return told
+        return notifications
 
     def unanswered(self, worker: _W | None = None) -> list[RequestId]:
         """Of what an end is to be expected: ids of requests that this worker, or any, has not answered."""

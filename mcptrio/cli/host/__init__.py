@@ -182,7 +182,7 @@ def _carry_out(
     for host in hosts:
         try:
             planned = plan(host, host.file(machine, scope))
-            for line in _told(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
+            for line in _describe_plan(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
                 if line:
                     click.echo(line)
         except ConfigError as error:
@@ -192,7 +192,7 @@ def _carry_out(
         ctx.exit(2)
 
 
-def _told(planned: InstallPlan, name: str) -> Iterator[str]:
+def _describe_plan(planned: InstallPlan, name: str) -> Iterator[str]:
     kept = planned.carry_out()
     yield f"{planned.host.title}: {name} {planned.does}: {printable(str(planned.path))}"
     if planned.others:

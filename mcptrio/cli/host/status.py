@@ -134,10 +134,10 @@ def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
             target = _expanded(target, entry.name, host, machine)
         return trio.run(_ask, target)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
-        told = only(error)
-        if not isinstance(told, (MCPTrioError, OSError)):
+        failure = only(error)
+        if not isinstance(failure, (MCPTrioError, OSError)):
             raise
-        return f"! {line_of(told)}"
+        return f"! {line_of(failure)}"
 
 
 def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Machine) -> Command | Endpoint:

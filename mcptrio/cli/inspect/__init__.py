@@ -188,9 +188,9 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
 def _show_tool(cmd: CommandContext, tool: Tool) -> None:
     console = cmd.console
     hints = tool.annotations
-    told = [f"about {counted(tokens(tool), 'tokens')}"]
+    notes = [f"about {counted(tokens(tool), 'tokens')}"]
     if hints is not None:
-        told.extend(
+        notes.extend(
             text
             for text, is_told in (
                 ("says it only reads", hints.read_only_hint),
@@ -201,7 +201,7 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
             if is_told
         )
     console.print()
-    console.print_painted(console.look.wrap(f"({'; '.join(told)})", "cyan", label=f"{printable(tool.name)}  "))
+    console.print_painted(console.look.wrap(f"({'; '.join(notes)})", "cyan", label=f"{printable(tool.name)}  "))
     if description := (tool.description or "").strip():
         console.print_painted(console.look.wrap(readable(description), indent="    "))
     needed = required(tool.input_schema, tool.input_schema)

@@ -183,13 +183,13 @@ class _File:
         try:
             return put(self.format, self.text, self.keys, entry)
         except Uneditable as problem:
-            raise self._by_hand(problem) from None
+            raise self._manual_edit_error(problem) from None
 
     def remove(self) -> str:
         try:
             return remove(self.format, self.text, self.keys)
         except Uneditable as problem:
-            raise self._by_hand(problem) from None
+            raise self._manual_edit_error(problem) from None
 
     def earlier(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
         """What the file was before, if nothing but installing has made what it is of that, to the byte.
@@ -231,7 +231,7 @@ class _File:
         except (Unreadable, Uneditable):
             return False
 
-    def _by_hand(self, problem: Uneditable) -> ConfigError:
+    def _manual_edit_error(self, problem: Uneditable) -> ConfigError:
         return ConfigError(
             f"{self.original.path}: {problem}; nothing was written: edit it by hand, --print shows the entry"
         )

@@ -120,7 +120,7 @@ def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Describe
 
 
 def _summary(plugins: Sequence[Described]) -> str:
-    told = [str(each.distribution.metadata["Summary"] or "") for each in plugins if each.distribution is not None]
+    summaries = [str(each.distribution.metadata["Summary"] or "") for each in plugins if each.distribution is not None]
     return next(
-        (each for each in told if each), f"Tools: {', '.join(name for each in plugins for name in each.tools)}."
+        (each for each in summaries if each), f"Tools: {', '.join(name for each in plugins for name in each.tools)}."
     )

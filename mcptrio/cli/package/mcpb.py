@@ -104,25 +104,25 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
     if any(each.name == "server" for each in plugins if each.file is not None):
         raise ConfigError("--plugin: a bundle has a server.py of its own; expected a file of another name")
     settings = [setting for each in plugins for setting in each.settings]
-    told: dict[str, Any] = {"manifest_version": "0.4", "name": about.name}
+    data: dict[str, Any] = {"manifest_version": "0.4", "name": about.name}
     if about.display_name is not None:
-        told["display_name"] = about.display_name
-    told |= {"version": about.version, "description": about.description, "author": {"name": about.author}}
+        data["display_name"] = about.display_name
+    data |= {"version": about.version, "description": about.description, "author": {"name": about.author}}
     if about.homepage is not None:
-        told["homepage"] = about.homepage
-    told["server"] = {"type": "uv", "entry_point": "src/server.py", "mcp_config": _start(plugins, settings)}
+        data["homepage"] = about.homepage
+    data["server"] = {"type": "uv", "entry_point": "src/server.py", "mcp_config": _start(plugins, settings)}
     tools = {name: text for each in plugins for name, text in each.tools.items()}
-    told["tools"] = [
+    data["tools"] = [
         {"name": name, "description": text} if text else {"name": name} for name, text in sorted(tools.items())
     ]
     # Which there are may depend on the settings.
-    told["tools_generated"] = True
+    data["tools_generated"] = True
     if about.license is not None:
-        told["license"] = about.license
-    told["compatibility"] = {"platforms": ["darwin", "linux", "win32"], "runtimes": {"python": _PYTHON}}
+        data["license"] = about.license
+    data["compatibility"] = {"platforms": ["darwin", "linux", "win32"], "runtimes": {"python": _PYTHON}}
     if settings:
-        told["user_config"] = {setting.key: _asked(setting) for setting in settings}
-    return told
+        data["user_config"] = {setting.key: _asked(setting) for setting in settings}
+    return data
 
 
 def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[str, Any]:
@@ -134,30 +134,30 @@ def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[st
         if setting.is_multiple:
             kind = "--paths" if setting.kind in ("directory", "file") else "--list"
             args += [kind, setting.variable, f"${{user_config.{setting.key}}}"]
-    told: dict[str, Any] = {"command": "uv", "args": args}
+    data: dict[str, Any] = {"command": "uv", "args": args}
     env = {each.variable: f"${{user_config.{each.key}}}" for each in settings if not each.is_multiple}
     if env:
-        told["env"] = env
-    return told
+        data["env"] = env
+    return data
 
 
 def _asked(setting: Setting) -> Mapping[str, Any]:
     description = setting.description
     if setting.choices:
         description = f"{description} ({', '.join(setting.choices)})"
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "type": setting.kind,
         "title": setting.title,
         "description": description,
         "required": False,
     }
     if setting.default is not None:
-        told["default"] = setting.default
+        data["default"] = setting.default
     if setting.is_multiple:
-        told["multiple"] = True
+        data["multiple"] = True
     if setting.is_secret:
-        told["sensitive"] = True
-    return told
+        data["sensitive"] = True
+    return data
 
 
 def _project(plugins: Sequence[Described], about: Bundle) -> str:

@@ -52,7 +52,7 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
     main = _main(plugins, listing.package)
     assert main.distribution is not None
     metadata = main.distribution.metadata
-    name = listing.name or _told_name(main)
+    name = listing.name or _name_in_readme(main)
     if name is None:
         raise ConfigError("--name: expected io.github.USER/SERVER, or a README with mcp-name: in it; got neither")
     if not _NAME.fullmatch(name) or not 3 <= len(name) <= _MOST_NAME:
@@ -60,19 +60,19 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
     version = listing.version or main.distribution.version
     if not version or len(version) > _MOST_VERSION or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
-    told: dict[str, Any] = {"$schema": _SCHEMA, "name": name}
+    data: dict[str, Any] = {"$schema": _SCHEMA, "name": name}
     if listing.title is not None:
-        told["title"] = _text("--title", listing.title)
-    told["description"] = _text("--description", listing.description or str(metadata["Summary"] or ""))
+        data["title"] = _text("--title", listing.title)
+    data["description"] = _text("--description", listing.description or str(metadata["Summary"] or ""))
     if listing.repository is not None:
-        told["repository"] = {"url": listing.repository, "source": _source(listing.repository)}
-    told["version"] = version
-    told["packages"] = [_package(plugins, main)]
+        data["repository"] = {"url": listing.repository, "source": _source(listing.repository)}
+    data["version"] = version
+    data["packages"] = [_package(plugins, main)]
     if listing.url is not None:
         if not re.fullmatch(r"https?://\S+", listing.url):
             raise ConfigError("--url: expected an http or https URL, got something else")
-        told["remotes"] = [{"type": "streamable-http", "url": listing.url}]
-    return told
+        data["remotes"] = [{"type": "streamable-http", "url": listing.url}]
+    return data
 
 
 def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[str]:
@@ -80,8 +80,8 @@ def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[s
     main = _main(plugins, listing.package)
     assert main.distribution is not None
     package = main.distribution.name
-    told = _told_name(main)
-    if told is None or (listing.name is not None and told != listing.name):
+    data = _name_in_readme(main)
+    if data is None or (listing.name is not None and data != listing.name):
         yield f"the README of {package} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
     scripts = {point.name for point in main.distribution.entry_points if point.group == "console_scripts"}
     if package not in scripts:
@@ -124,16 +124,16 @@ def _package(plugins: Sequence[Described], main: Described) -> dict[str, Any]:
 
 
 def _variable(setting: Setting) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": setting.variable, "description": setting.description}
-    told["format"] = "string" if setting.is_multiple else _FORMATS[setting.kind]
+    data: dict[str, Any] = {"name": setting.variable, "description": setting.description}
+    data["format"] = "string" if setting.is_multiple else _FORMATS[setting.kind]
     if setting.is_secret:
-        told["isSecret"] = True
+        data["isSecret"] = True
     if setting.default is not None:
         is_truth = isinstance(setting.default, bool)
-        told["default"] = str(setting.default).lower() if is_truth else str(setting.default)
+        data["default"] = str(setting.default).lower() if is_truth else str(setting.default)
     if setting.choices:
-        told["choices"] = list(setting.choices)
-    return told
+        data["choices"] = list(setting.choices)
+    return data
 
 
 _FORMATS = {
@@ -145,7 +145,7 @@ _FORMATS = {
 }
 
 
-def _told_name(main: Described) -> str | None:
+def _name_in_readme(main: Described) -> str | None:
     assert main.distribution is not None
     readme = main.distribution.metadata.get_payload()  # type: ignore[attr-defined, unused-ignore]
     found = _MCP_NAME.search(str(readme or ""))

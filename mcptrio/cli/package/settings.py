@@ -64,7 +64,7 @@ class Setting:
 def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
     """Those of a class; what is a table of its own is left out: it has its place in a file."""
     hints = typing.get_type_hints(cls)
-    told = {**parse_docstring(cls.__doc__).parameters, **_told_below(cls)}
+    descriptions = {**parse_docstring(cls.__doc__).parameters, **_attribute_docstrings(cls)}
     for each in attrs.fields(cls):
         if not each.init:
             continue
@@ -82,7 +82,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
             field=name,
             variable=variable_of((plugin, name)),
             kind=kind,
-            description=" ".join((told.get(name) or name.replace("_", " ")).replace("``", "`").split())[
+            description=" ".join((descriptions.get(name) or name.replace("_", " ")).replace("``", "`").split())[
                 :_MAX_DESCRIPTION_CHARS
             ],
             is_multiple=is_multiple,
@@ -111,7 +111,7 @@ def _kind(hint: Any, name: str) -> Literal["string", "number", "boolean", "direc
     return "string" if hint in (str, Secret) or get_origin(hint) is Literal else None
 
 
-def _told_below(cls: type[Any]) -> dict[str, str]:
+def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
     """The texts below the fields, which only the source has."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))

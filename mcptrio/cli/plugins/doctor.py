@@ -150,14 +150,14 @@ async def _read_to_end(reader: Any, examined: _Examined) -> None:
 def _understand(examined: _Examined) -> None:
     for line in bytes(examined.data).splitlines():
         try:
-            told = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(told, dict):
+        if not isinstance(message, dict):
             continue  # printed before anything of ours had begun
-        examined.stage = told.get("stage", examined.stage)
-        examined.reports = told.get("report", examined.reports)
-        examined.problem = told.get("problem", examined.problem)
+        examined.stage = message.get("stage", examined.stage)
+        examined.reports = message.get("report", examined.reports)
+        examined.problem = message.get("problem", examined.problem)
     examined.data.clear()
 
 

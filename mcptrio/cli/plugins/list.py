@@ -52,13 +52,13 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
     if apart:
         click.echo(look.wrap(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}"))
     for each in listed:
-        told = [each["fault"]] if each["fault"] else []
+        notes = [each["fault"]] if each["fault"] else []
         if each["isolated"] and not each["fault"]:
-            told.append("its process is not started here: mcptrio plugins show lists what it has")
-        told += each["warnings"]
-        told += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
+            notes.append("its process is not started here: mcptrio plugins show lists what it has")
+        notes += each["warnings"]
+        notes += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
         style: Style = "red" if each["fault"] else "yellow"
-        for index, line in enumerate(told):
+        for index, line in enumerate(notes):
             label = f"{printable(each['name'])}: "
             click.echo(("\n" if index == 0 else "") + look.wrap(printable(line), style, label=label))
 

@@ -48,17 +48,17 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
     check_offered([name], server.plugins.plugins)
     plugin = server.plugins.plugins[name]
-    told = _told(server, plugin, read)
+    details = _details(server, plugin, read)
     if with_traceback and plugin.error is not None:
-        told["traceback"] = render(plugin.error)
+        details["traceback"] = render(plugin.error)
     if as_json:
-        print_json(told)
+        print_json(details)
         return
-    for line in _lines(told, TerminalStyle.of_stdout()):
+    for line in _lines(details, TerminalStyle.of_stdout()):
         click.echo(line)
 
 
-def _told(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any]:
+def _details(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any]:
     cls, table = _class_of(server, plugin), read.plugins.get(plugin.name, {})
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     resources = (server.catalog.resources.resources, server.catalog.resources.templates)
@@ -96,53 +96,53 @@ def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
     return plugin.config_class
 
 
-def _lines(told: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
-    yield look.paint(printable(told["name"]), "bold")
-    seconds = told["import_seconds"]
+def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
+    yield look.paint(printable(details["name"]), "bold")
+    seconds = details["import_seconds"]
     for what, said in (
-        ("version", told["version"]),
-        ("distribution", told["distribution"]),
-        ("state", "failed, and left out" if told["state"] == "quarantined" else told["state"]),
+        ("version", details["version"]),
+        ("distribution", details["distribution"]),
+        ("state", "failed, and left out" if details["state"] == "quarantined" else details["state"]),
         ("import", f"{seconds * 1000:.0f} ms" if seconds is not None else None),
-        ("hooks", ", ".join(told["hooks"])),
+        ("hooks", ", ".join(details["hooks"])),
     ):
         if said:
             yield look.wrap(printable(said), indent="  ", label=f"{what + ':':<14}")
-    if told["fault"]:
-        yield look.wrap(printable(told["fault"]), "red", indent="  ", label=f"{'fault:':<14}")
-    for warning in told["warnings"]:
+    if details["fault"]:
+        yield look.wrap(printable(details["fault"]), "red", indent="  ", label=f"{'fault:':<14}")
+    for warning in details["warnings"]:
         yield look.wrap(printable(warning), "yellow", indent="  ", label=f"{'warning:':<14}")
-    if "traceback" in told:
+    if "traceback" in details:
         yield ""
-        yield from (printable(line) for line in told["traceback"].rstrip("\n").split("\n"))
-    if told["settings"]:
+        yield from (printable(line) for line in details["traceback"].rstrip("\n").split("\n"))
+    if details["settings"]:
         yield look.paint("\nsettings", "bold")
-        width = max(len(each["name"]) for each in told["settings"])
-        for each in told["settings"]:
+        width = max(len(each["name"]) for each in details["settings"])
+        for each in details["settings"]:
             value = printable(f"{each['value']}  [{each['origin']}]")
             yield look.wrap(value, "cyan", indent="  ", label=f"{each['name'].ljust(width)}  ")
-    if told["tools"]:
-        tokens = sum(each["tokens"] for each in told["tools"])
+    if details["tools"]:
+        tokens = sum(each["tokens"] for each in details["tools"])
         yield look.paint(
-            look.wrap(f"\ntools: {len(told['tools'])}, about {tokens} tokens (estimate: bytes / 4)"), "bold"
+            look.wrap(f"\ntools: {len(details['tools'])}, about {tokens} tokens (estimate: bytes / 4)"), "bold"
         )
-        for tool in told["tools"]:
+        for tool in details["tools"]:
             hints = [hint if value else f"not {hint}" for hint, value in tool["hints"].items()]
             about = ", ".join([*(hint.replace("_", " ") for hint in hints), f"about {tool['tokens']} tokens"])
             yield look.wrap(printable(f"({about})"), "cyan", indent="  ", label=f"{printable(tool['name'])} ")
             for line in (tool["description"] or "no description").splitlines():
                 yield look.wrap(printable(line), indent="    ")
-    if told["withheld"]:
+    if details["withheld"]:
         yield look.paint("\nwithheld", "bold")
-        for name, reason in told["withheld"].items():
+        for name, reason in details["withheld"].items():
             yield look.wrap(printable(reason), "yellow", indent="  ", label=f"{printable(name)}: ")
     for kind in ("resources", "prompts"):
-        if told[kind]:
+        if details[kind]:
             yield look.paint(f"\n{kind}", "bold")
-            for name, description in told[kind].items():
+            for name, description in details[kind].items():
                 first = (description or "no description").partition("\n")[0]
                 yield look.wrap(printable(first), "cyan", indent="  ", label=f"{printable(name)}: ")
-    others = {kind: names for kind, names in told["offers"].items() if kind not in ("tools", "resources", "prompts")}
+    others = {kind: names for kind, names in details["offers"].items() if kind not in ("tools", "resources", "prompts")}
     if others:
         yield ""
     for kind, names in others.items():

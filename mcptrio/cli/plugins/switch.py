@@ -135,5 +135,5 @@ def _edit(path: Path, name: str, edits: list[Edit], *, done: str, already: str) 
     if is_new:
         original = evolve(original, mode=_MODE)
     original.replace(encoded(mark, text))
-    told = ", ".join(f"{'added to' if action == 'put' else 'taken off'} server.{key}" for action, key in edits)
-    click.echo(f"{name} is {done}: {told} in {path}" + (", which is new" if is_new else ""))
+    edited = ", ".join(f"{'added to' if action == 'put' else 'taken off'} server.{key}" for action, key in edits)
+    click.echo(f"{name} is {done}: {edited} in {path}" + (", which is new" if is_new else ""))

@@ -31,14 +31,14 @@ class ProgressLine:
         self._console = console
         self._label = printable(label)
         self._latest: Progress | None = None
-        self._told = -math.inf
+        self._reported = -math.inf
 
     def __call__(self, progress: Progress) -> None:
         self._latest = progress
         if self._console.has_bottom:
             self._console.refresh()
-        elif trio.current_time() - self._told >= _LINE_INTERVAL:
-            self._told = trio.current_time()
+        elif trio.current_time() - self._reported >= _LINE_INTERVAL:
+            self._reported = trio.current_time()
             message = f" {progress.message}" if progress.message else ""
             self._console.note(f"{self._label}: {_count(progress)}{message}")
 

@@ -21,7 +21,7 @@ from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
 from mcptrio.protocol.sse import SSEDecoder
 
-__all__ = ["MAX_RETRY_SECONDS", "Bookmark", "EventStream"]
+__all__ = ["MAX_RETRY_SECONDS", "EventStream", "StreamPosition"]
 
 MAX_ID_CHARS: Final = 4096
 """Characters of an event id; a longer one, or one with control characters, cannot be sent back in a header."""
@@ -35,7 +35,7 @@ MAX_RETRY_SECONDS: Final = 30.0
 
 
 @define
-class Bookmark:
+class StreamPosition:
     """Where a stream is, and when to come back to it."""
 
     last_event_id: str = ""
@@ -62,7 +62,7 @@ class EventStream:
         bookmark: moved along while the stream is read.
     """
 
-    def __init__(self, response: HTTPResponse, bookmark: Bookmark, limits: MessageLimits) -> None:
+    def __init__(self, response: HTTPResponse, bookmark: StreamPosition, limits: MessageLimits) -> None:
         self._response = response
         self._bookmark = bookmark
         self._limits = limits

@@ -28,7 +28,7 @@ from mcptrio.errors import AuthorizationError, Code, ConnectionClosed, RequestFa
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialing
 from mcptrio.http.client.endpoint import HTTPEndpoint
-from mcptrio.http.client.event_stream import Bookmark
+from mcptrio.http.client.event_stream import StreamPosition
 from mcptrio.http.client.headers import INITIALIZE, ClientHeaders
 from mcptrio.http.client.listening import GETStream
 from mcptrio.http.client.requests import LEFT, HTTPRequests
@@ -246,7 +246,7 @@ class HTTPLink:
         self._let_end(response)
         return answer
 
-    async def _get(self, revision: Revision | None, session: _Session | None, bookmark: Bookmark) -> HTTPResponse:
+    async def _get(self, revision: Revision | None, session: _Session | None, bookmark: StreamPosition) -> HTTPResponse:
         id = session.id if session is not None else None
         headers = self._headers.of_get(revision, session=id, last_event_id=bookmark.last_event_id)
         return await self._requests.ask("GET", headers)
@@ -310,7 +310,7 @@ class HTTPLink:
     async def _listen(
         self, scope: trio.CancelScope, heard: trio.Event, revision: Revision, session: _Session | None
     ) -> None:
-        async def get(bookmark: Bookmark) -> HTTPResponse:
+        async def get(bookmark: StreamPosition) -> HTTPResponse:
             try:
                 return await self._get(revision, session, bookmark)
             finally:

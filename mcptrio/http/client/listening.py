@@ -18,7 +18,7 @@ import trio
 from mcptrio.abc.links import Receiver
 from mcptrio.errors import AuthorizationError, ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.http.client.connection import HTTPResponse
-from mcptrio.http.client.event_stream import MAX_RETRY_SECONDS, Bookmark, EventStream
+from mcptrio.http.client.event_stream import MAX_RETRY_SECONDS, EventStream, StreamPosition
 from mcptrio.http.client.responses import read_retry_after
 from mcptrio.http.headers import EVENT_STREAM
 from mcptrio.protocol.limits import MessageLimits
@@ -33,7 +33,7 @@ MIN_STREAM_SECONDS: Final = 5.0
 _FOR_NOW: Final = frozenset({408, 409, 425, 429})
 """Refusals that do not say the server has no such stream. 409: it has not noticed yet that the last one is gone."""
 
-Get: TypeAlias = Callable[[Bookmark], Awaitable[HTTPResponse]]
+Get: TypeAlias = Callable[[StreamPosition], Awaitable[HTTPResponse]]
 """Sends a GET that goes on at a bookmark."""
 
 
@@ -49,7 +49,7 @@ class GETStream:
         self._receive = receive
         self._limits = limits
         self._lost = lost
-        self._bookmark = Bookmark()
+        self._bookmark = StreamPosition()
         self._retry_after = 0.0
         """Seconds the last refusal asked to wait."""
 

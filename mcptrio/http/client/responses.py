@@ -23,7 +23,7 @@ from mcptrio.abc.links import Receiver
 from mcptrio.errors import ConnectionClosed, MCPError, RequestFailed
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.endpoint import shown_url
-from mcptrio.http.client.event_stream import Bookmark, EventStream
+from mcptrio.http.client.event_stream import EventStream, StreamPosition
 from mcptrio.http.headers import EVENT_STREAM, JSON
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
@@ -67,7 +67,7 @@ class AnswerReader:
     batches: bool
     """Whether the revision has them."""
     limits: MessageLimits
-    bookmark: Bookmark = field(factory=Bookmark)
+    bookmark: StreamPosition = field(factory=StreamPosition)
     _rubbish: str = field(default="", init=False)
     """What was wrong with the last message of a stream, if anything."""
     _warned: bool = field(default=False, init=False)

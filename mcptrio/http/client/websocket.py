@@ -81,7 +81,7 @@ class WebSocketChannel:
         self._open = False
         self._broken: str | None = None
         """Why it ended, where we know better than its close code."""
-        self._goodbye: tuple[CloseCode, str | None] = (CloseCode.DONE, None)
+        self._close_frame: tuple[CloseCode, str | None] = (CloseCode.DONE, None)
 
     async def receive(self) -> list[Incoming]:
         """See :class:`mcptrio.abc.MessageChannel`."""
@@ -116,7 +116,7 @@ class WebSocketChannel:
             self._broken = _CLIENT_DISCONNECTED
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
             with suppress(ProtocolError):  # it may have ended meanwhile
-                await self._connection.aclose(*self._goodbye)
+                await self._connection.aclose(*self._close_frame)
         self._line.close()
         self._life.cancel()
         await trio.lowlevel.checkpoint()
@@ -218,7 +218,7 @@ class WebSocketChannel:
         return None if is_orderly(closed.code) else f"the server closed it: {describe(closed.code, closed.reason)}"
 
     def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
-        self._goodbye = code, reason
+        self._close_frame = code, reason
         self._broken = f"the server sent what cannot be taken: {reason}"
         return ConnectionClosed(self._broken)
 

@@ -171,13 +171,13 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
         nonlocal items
         session.keepalives.begin(stream, quiet)
         try:
-            items = await stream.outbox.take(unless_poked=True)
+            items = await stream.outbox.take(until_woken=True)
         except (trio.EndOfChannel, ConnectionClosed):
             pass
         finally:
             session.keepalives.end(stream, quiet)
 
-    await exchange.while_connected(wait, stream.outbox.poke)
+    await exchange.while_connected(wait, stream.outbox.wake_reader)
     if exchange.is_gone:
         return
     if items is None:
@@ -239,7 +239,7 @@ async def _listen(session: HTTPSession, exchange: Exchange, *, from_start: bool 
     stream = await session.listen()
     reader = StreamReader(stream, exchange, from_start=from_start)
     if stream.sends_priming_event:
-        await stream.prime()
+        await stream.send_priming_event()
     await _read(reader, exchange, primed=stream.sends_priming_event)
 
 

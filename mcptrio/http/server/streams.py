@@ -131,13 +131,13 @@ class SessionStream:
             return False
         self.retry = retry_ms
         self.closing_for_resume = True
-        self.outbox.poke()
+        self.outbox.wake_reader()
         self.wake()
         return True
 
     def send_keepalive(self) -> None:
         """Whoever waits for the first message shall not: the answer becomes a stream without it."""
-        self.outbox.poke()
+        self.outbox.wake_reader()
 
     def is_final(self, items: Sequence[Item]) -> bool:
         """Whether these, the first items of the stream, are all there will be, in one message."""
@@ -148,7 +148,7 @@ class SessionStream:
             return True
         return self._expected is not None and len(_responses(item)) >= self._expected
 
-    async def prime(self) -> None:
+    async def send_priming_event(self) -> None:
         """Store an event without data, which gives whoever reads an id.
 
         Raises:
@@ -171,7 +171,7 @@ class SessionStream:
         orderly = False
         try:
             if self.sends_priming_event and self._unanswered:
-                await self.prime()
+                await self.send_priming_event()
             while True:
                 stored = 0
                 while stored < len(items):

@@ -18,7 +18,7 @@ from mcptrio_shell.process import Process
 from mcptrio_shell.processes import open_processes
 from trio.testing import MockClock
 
-from mcptrio import ANYONE, Client, MCPError, Server, ToolError, connect
+from mcptrio import ANONYMOUS, Client, MCPError, Server, ToolError, connect
 from mcptrio.abc import Principal
 from mcptrio.client import Change
 from mcptrio.serving import ServerSettings, memory_channel_pair
@@ -219,7 +219,7 @@ async def test_a_process_is_its_owners(inside: Path) -> None:
 
         assert processes.get(process.id, alice) is process
         assert processes.of(bob) == []
-        for asker in (bob, ANYONE):
+        for asker in (bob, ANONYMOUS):
             with pytest.raises(ToolError, match="expected the id"):
                 processes.get(process.id, asker)
 
@@ -232,7 +232,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
     )
     config = Config(grace=0)
     for moment in (0, 0.002, 0.01, 0.02, 0.03, 0.04, 0.06):
-        process = Process(id="x", command=command, config=config, owner=ANYONE, changed=lambda process: None)
+        process = Process(id="x", command=command, config=config, owner=ANONYMOUS, changed=lambda process: None)
         with trio.fail_after(30), trio.move_on_after(moment):
             await process.run(seconds=60)
 

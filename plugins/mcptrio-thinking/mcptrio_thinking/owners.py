@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from mcptrio import ANYONE, Context
+from mcptrio import ANONYMOUS, Context
 
 __all__ = ["SequenceOwner"]
 
@@ -27,13 +27,13 @@ class SequenceOwner:
     @property
     def is_anonymous(self) -> bool:
         """Whether it cannot be told from others."""
-        return self.owner == ANYONE
+        return self.owner == ANONYMOUS
 
     @classmethod
     def of(cls, ctx: Context) -> SequenceOwner:
         """The caller of this request."""
         conversation = ctx.session_id
-        if conversation is None and ctx.principal is None and ctx.caller != ANYONE:
+        if conversation is None and ctx.principal is None and ctx.caller != ANONYMOUS:
             # Who is nobody is known by the connection.
             conversation = ctx.caller
         return cls(ctx.caller, conversation)
