@@ -1,6 +1,6 @@
-"""A client of one server: what it asks, and how the questions of the server are answered.
+"""A client of one server: calls, lists, subscriptions, and handlers for the server's questions.
 
-Each name is imported when it is first used.
+Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ _HOMES = {
     "Stderr": "mcptrio.connecting.targets",
     "Target": "mcptrio.connecting.targets",
 }
-"""Every public name, and the module that has it."""
+"""Every public name and the module that defines it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 

@@ -1,8 +1,7 @@
-"""Answers kept for as long as the server says they are fresh.
+"""A cache of list pages and resources, for as long as the server declares them fresh.
 
-Asked by the client before lists and reads; told by it of every change the server reports.
-The one rule: an answer is served again only for the same method and parameters of the same session of the same client,
-so nothing private can reach another principal.
+Client asks it before lists and reads, and reports changes to it. Each client has its own cache, keyed by method and
+parameters and cleared for each new session, so a private result cannot reach another principal.
 
 Source: MCP 2026-07-28, server/utilities/caching.
 """
@@ -21,13 +20,13 @@ from mcptrio.protocol.model.base import CacheableResult
 
 __all__ = ["Cache"]
 
+# Methods whose results a change makes stale.
 _STALE: dict[ChangeKind, tuple[str, ...]] = {
     "tools": ("tools/list",),
     "prompts": ("prompts/list",),
     "resources": ("resources/list", "resources/templates/list"),
     "resource": ("resources/read",),
 }
-"""Methods whose answers a change makes stale."""
 
 
 @frozen
@@ -37,10 +36,11 @@ class _Kept:
 
 
 class Cache:
-    """
+    """The cached results of one client.
+
     Args:
-        max_entries: the one that was used longest ago gives way; 0 keeps nothing.
-        longest: seconds an answer is kept at most, whatever the server says.
+        max_entries: Number of entries; when full, the least recently used one is evicted. 0 disables the cache.
+        longest: Upper limit in seconds for the lifetime that a server declares.
     """
 
     def __init__(self, max_entries: int = 256, longest: float = 3600.0) -> None:
@@ -48,10 +48,10 @@ class Cache:
         self._longest = longest
         self._kept: OrderedDict[tuple[str, bytes], _Kept] = OrderedDict()
         self.changes = 0
-        """How many changes there have been. To be remembered when something is asked for."""
+        """Number of changes so far. Callers remember it before a request and pass it to :meth:`put`."""
 
     def get(self, method: str, params: dict[str, Any]) -> CacheableResult | None:
-        """A fresh answer, or ``None``."""
+        """Return a fresh entry, or ``None``."""
         key = _key(method, params)
         kept = self._kept.get(key)
         if kept is None:
@@ -63,10 +63,11 @@ class Cache:
         return kept.result
 
     def put(self, method: str, params: dict[str, Any], result: CacheableResult, *, changes_before: int) -> None:
-        """Keep an answer, if it says that it may be kept.
+        """Store a result if the server allows it.
 
         Args:
-            changes_before: :attr:`changes` when the request was sent. An answer that a change overtook is not kept.
+            changes_before: :attr:`changes` when the request was sent. If a change has come since, the result is not
+                stored.
         """
         if result.ttl_ms <= 0 or not self._max or changes_before != self.changes:
             return
@@ -75,14 +76,14 @@ class Cache:
             self._kept.popitem(last=False)
 
     def changed(self, change: Change) -> None:
-        """Forget what is stale: every page of a list, or what was read of a resource."""
+        """Remove the entries that a change makes stale: every page of a list, or the contents of one resource."""
         self.changes += 1
         for key in [key for key in self._kept if key[0] in _STALE[change.kind]]:
             if change.kind != "resource" or change.concerns(orjson.loads(key[1]).get("uri", "")):
                 del self._kept[key]
 
     def clear(self) -> None:
-        """Forget everything: another session may see other things."""
+        """Remove everything, because a new session may see other lists."""
         self.changes += 1
         self._kept.clear()
 

@@ -1,8 +1,7 @@
-"""The requests in flight: who waits, until when, and where progress goes.
+"""The requests of a client that wait for an answer: their deadlines, cancellation and progress reports.
 
-Used by the client's session for every request but the first ones.
-The one rule: whoever stops waiting before the answer has the server told, and who waits hears all progress before the
-answer, in order, in their own task.
+ClientSession sends every request through it, except those of the negotiation. If a caller stops waiting, the server is
+told to cancel. Progress callbacks run in the caller's task, in order, and before the answer is returned.
 
 Source: MCP 2026-07-28, basic/patterns/cancellation and basic/patterns/progress; MCP 2025-11-25, basic/lifecycle,
 "Timeouts".
@@ -32,13 +31,19 @@ from mcptrio.protocol.model.progress import ProgressParams, ProgressToken
 __all__ = ["Calls", "OnProgress", "Progress"]
 
 MAX_UNREAD_REPORTS = 64
-"""Reports kept for a callback that is slower than the server; of more, the oldest is dropped."""
+"""Progress reports queued for a callback. When full, the oldest is dropped."""
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 @frozen
 class Progress:
-    """How far a request has come."""
+    """A progress report of a request.
+
+    Args:
+        progress: How much is done; increases with each report.
+        total: The value of ``progress`` at the end, if the server knows it.
+        message: A description for the user.
+    """
 
     progress: float
     total: float | None = None
@@ -46,7 +51,7 @@ class Progress:
 
 
 OnProgress: TypeAlias = Callable[[Progress], Awaitable[None] | None]
-"""Called for each report, awaited where it is async; what it raises ends the call."""
+"""A callback for progress reports, plain or async. An exception that it raises ends the call."""
 
 Answer: TypeAlias = Response | ErrorResponse
 
@@ -56,14 +61,14 @@ class _Call:
     link: Link
     sent: RequestSent
     idle: float
+    # Trio clock time of the final deadline, whatever progress is reported.
     latest: float
-    """When it is given up at last."""
+    # The current deadline.
     deadline: float
-    """When it is given up as things are now."""
+    # True if the idle timeout does not run while a handler of the client runs.
     pauses_for_handlers: bool
-    """Whether it waits for no answer while a handler of ours is at work."""
+    # Encloses the request and its callback, if it has one.
     reporting: trio.CancelScope | None = None
-    """Around it and its callback, where it has one."""
     expired: bool = False
     reports: trio.MemorySendChannel[Progress] | None = None
     unread: trio.MemoryReceiveChannel[Progress] | None = None
@@ -77,9 +82,10 @@ class _Call:
 
 
 class Calls:
-    """
+    """The requests in flight of one session.
+
     Args:
-        cancel: tells the server, soon and without waiting, that nobody waits for a request any more.
+        cancel: Starts telling the server that a request is cancelled. Must not block.
     """
 
     def __init__(self, timeouts: ClientTimeouts, cancel: Callable[[Link, RequestSent], None]) -> None:
@@ -87,11 +93,11 @@ class Calls:
         self._cancel = cancel
         self._active: dict[ProgressToken, _Call] = {}
         self._deadlines = Deadlines()
+        # While a handler runs, perhaps waiting for the user, the server cannot be expected to answer.
         self._handlers_running = 0
-        """Handlers at work: as long as a person thinks, no server can answer."""
 
     async def watch(self) -> None:
-        """Keep the deadlines; nothing can be asked without. Runs until cancelled."""
+        """Enforce the deadlines until cancelled. Must run while requests are in flight."""
         await self._deadlines.run()
 
     async def exchange(
@@ -106,17 +112,17 @@ class Calls:
         """Send a request and wait for its answer.
 
         Args:
-            timeout: seconds since it was sent or its last progress; by default ``timeouts.idle``.
+            timeout: Seconds since the request was sent or its last progress report; by default ``timeouts.idle``.
 
         Raises:
-            RequestTimeout: no answer in time.
-            RequestFailed, SessionLost, ConnectionClosed: see :meth:`mcptrio.abc.Link.exchange`.
+            RequestTimeout: No answer in time.
+            RequestFailed, SessionLost, ConnectionClosed: See :meth:`mcptrio.abc.Link.exchange`.
         """
         id = sent.message.id
         started = trio.current_time()
         idle = self._timeouts.idle if timeout is None else timeout
         latest = started + max(self._timeouts.request, idle)
-        # A ping asks whether anybody is there: that does not depend on what our user is doing.
+        # A ping checks whether the server lives, which does not depend on the user.
         pauses_for_handlers = sent.message.method != "ping"
         deadline = latest if self._handlers_running and pauses_for_handlers else started + idle
         call = self._active[id] = _Call(link, sent, idle, latest, deadline, pauses_for_handlers)
@@ -125,6 +131,7 @@ class Calls:
             if on_progress is not None:
                 return await self._reporting(call, mirrored, on_progress)
             return await self._exchange(call, mirrored)
+        # Raised by expire() through Link.give_up. The on_progress callback may raise the same type.
         except trio.TooSlowError:
             if not call.expired:
                 raise
@@ -137,7 +144,7 @@ class Calls:
         )
 
     def progressed(self, params: ProgressParams) -> None:
-        """The server has reported progress; of a request nobody waits for it is ignored."""
+        """Handle a progress notification. Ignored if its request is no longer in flight."""
         call = self._active.get(params.progress_token)
         if call is None:
             return
@@ -152,11 +159,12 @@ class Calls:
             call.unread.receive_nowait()
             call.reports.send_nowait(progress)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the callback has failed, or the answer is there
+            # The callback has failed, or the answer has arrived.
+            pass
 
     @contextmanager
     def handler_running(self) -> Iterator[None]:
-        """While inside, a handler of ours is at work, and only ``timeouts.request`` runs."""
+        """Pause the idle timeouts while a handler of the client runs; only ``timeouts.request`` applies."""
         self._handlers_running += 1
         for call in self._active.values():
             if call.pauses_for_handlers:
@@ -196,7 +204,7 @@ class Calls:
                     done.append(await self._exchange(call, mirrored))
                 except MCPTrioError as error:
                     done.append(error)
-            # What the callback still has to hear takes its time, not the server's.
+            # The answer has arrived; the time that the callback takes for the remaining reports is not the server's.
             call.idle = call.latest = call.deadline = inf
 
         with call.unread:
@@ -204,6 +212,7 @@ class Calls:
                 call.reporting = nursery.cancel_scope
                 nursery.start_soon(work, call.reports)
                 async for progress in call.unread:
+                    # Guarded, so that the callback's exception does not reach the caller in a group.
                     outcome = await run_guarded(_report, on_progress, progress)
                     if isinstance(outcome, Failure):
                         failure = outcome.error

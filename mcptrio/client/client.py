@@ -1,9 +1,9 @@
-"""The client: every feature of a server as a method.
+"""The client: one method for each feature of an MCP server.
 
-Opened by ``mcptrio.connect``; a plain object that any task may use while its ``async with`` lasts.
-The one rule: what goes wrong with one call is raised by that call and leaves the others alone.
+:func:`mcptrio.connect` creates a Client; any task may use it inside its ``async with`` block. A failed call raises in
+that call and does not affect others.
 
-Source: MCP 2026-07-28, server/ and basic/; the same of the four handshake revisions.
+Source: MCP 2026-07-28, server/ and basic/; the same sections of the four handshake revisions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ __all__ = ["Client"]
 
 
 class Client:
-    """A connection to one server. Made by ``mcptrio.connect``."""
+    """A connection to one server. Made by :func:`mcptrio.connect`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Client:
         prefers_handshake: bool = False,
     ) -> None:
         self.name = name
-        """What the user calls the server."""
+        """The name under which the user knows the server."""
         self._info = info
         self._handlers = handlers
         self._timeouts = timeouts
@@ -105,36 +105,38 @@ class Client:
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
         self._subscriber = Subscriber(self._supervisor, self._changed, name=name, ack_timeout=timeouts.idle)
 
-    # Who is there
+    # The server
 
     @property
     def revision(self) -> str:
-        """The revision spoken, as a date."""
+        """The negotiated protocol revision, as a date."""
         return self._session.revision.version
 
     @property
     def server_info(self) -> Implementation | None:
-        """The server's name and version; ``None`` where it does not say."""
+        """The server's name and version; ``None`` if it does not send them."""
         return self._session.server.info if self._session.server is not None else None
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What the server says it can do."""
+        """The capabilities that the server declares."""
         server = self._session.server
         assert server is not None
         return server.capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server wants to be used; for the model."""
+        """The server's usage instructions for a model; ``None`` if it has none."""
         server = self._session.server
         return server.instructions if server is not None else None
 
     async def until_connected(self, timeout: float) -> None:
-        """Wait, if need be, until there is a connection: requests wait for it too, but as long as connecting may take.
+        """Wait until the client is connected, for at most ``timeout`` seconds.
+
+        Requests wait for a connection as well, but up to ``timeouts.connect``.
 
         Raises:
-            ConnectionClosed: there is none within ``timeout`` seconds, or there will be none.
+            ConnectionClosed: No connection within ``timeout`` seconds, or the client has ended.
         """
         with trio.move_on_after(timeout):
             await self._supervisor.current()
@@ -142,10 +144,11 @@ class Client:
         raise ConnectionClosed(f"{self.name} is not connected")
 
     async def ping(self, *, meta: Mapping[str, Any] | None = None) -> float:
-        """Ask the server for a sign of life, and return the seconds it took."""
+        """Check that the server responds, and return the round-trip time in seconds."""
         started = trio.current_time()
         session = await self._supervisor.current()
         has_ping = session.revision.method("ping", Side.SERVER) is not None
+        # 2026-07-28 has no ping; server/discover is the cheapest request that each of its servers answers.
         method, params = ("ping", PingParams()) if has_ping else ("server/discover", DiscoverParams())
         await self._requests.send(method, params, meta=meta)
         return trio.current_time() - started
@@ -153,7 +156,7 @@ class Client:
     # Tools
 
     def tools(self, *, meta: Mapping[str, Any] | None = None) -> Listing[Tool]:
-        """The server's tools, without those whose ``x-mcp-header`` annotations break a rule."""
+        """Return the server's tools, without those whose ``x-mcp-header`` annotations are invalid."""
         return Listing(partial(self._list_tools, meta), lambda page: page.tools, "tools/list")
 
     async def call_tool(
@@ -165,21 +168,22 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> CallToolResult:
-        """Call a tool; what the server asks meanwhile goes to the handlers.
+        """Call a tool and return its result. Questions that the server asks meanwhile go to the handlers.
 
         Args:
-            timeout: seconds for an answer, since the call or its last progress; by default ``timeouts.idle``.
-            progress: called with each report, in order, before this returns.
-            meta: members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
+            timeout: Seconds to wait for an answer since the call or its last progress report; by default
+                ``timeouts.idle``.
+            progress: Called with each progress report, in order, before this method returns.
+            meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
 
         Returns:
-            The result; where the tool failed in a way a model can read, one with ``is_error``.
+            The result. It has ``is_error`` set if the tool reports a failure for the model to read.
 
         Raises:
-            MCPError: the server refused, or a handler could not answer.
-            RemoteProtocolError: the result cannot be read, or does not fit the tool's output schema.
-            RequestTimeout: no answer in time; the server has been told.
-            RequestFailed, ConnectionClosed: the call did not get through.
+            MCPError: The server refused the call, or a handler failed to answer.
+            RemoteProtocolError: The result is malformed or does not match the tool's output schema.
+            RequestTimeout: No answer in time; the client has asked the server to cancel the call.
+            RequestFailed, ConnectionClosed: The call could not be delivered, or its answer was lost.
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
         send = partial(
@@ -197,9 +201,9 @@ class Client:
         timeout: float | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[ToolCall]:
-        """Call a tool and follow it: iterate over its progress, then take ``await call.result()``.
+        """Start a tool call and follow it: iterate over its progress, then ``await call.result()``.
 
-        Leaving before the result cancels the call.
+        Leaving the block before the result cancels the call. See :meth:`call_tool` for the arguments.
         """
         work = partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)
         async with followed(lambda report: work(progress=report)) as call:
@@ -208,12 +212,12 @@ class Client:
     # Resources
 
     def resources(self, *, meta: Mapping[str, Any] | None = None) -> Listing[Resource]:
-        """The server's resources."""
+        """Return the server's resources."""
         fetch = partial(self._list, "resources/list", ListResourcesParams, meta)
         return Listing(fetch, lambda page: page.resources, "resources/list")
 
     def resource_templates(self, *, meta: Mapping[str, Any] | None = None) -> Listing[ResourceTemplate]:
-        """Its families of resources."""
+        """Return the server's resource templates."""
         fetch = partial(self._list, "resources/templates/list", ListResourceTemplatesParams, meta)
         return Listing(fetch, lambda page: page.resource_templates, "resources/templates/list")
 
@@ -225,16 +229,22 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> ReadResourceResult:
-        """Read a resource; from what is kept, while that is fresh.
+        """Read a resource, from the cache while its entry is fresh.
+
+        Args:
+            timeout: Seconds to wait for an answer since the request or its last progress report; by default
+                ``timeouts.idle``.
+            progress: Called with each progress report.
+            meta: Members of the request's ``_meta``; sent unchanged.
 
         Raises:
-            MCPError: there is none, or it cannot be read.
+            MCPError: The resource does not exist or cannot be read.
         """
         params = ReadResourceParams(uri=uri)
         kept = self._cache.get("resources/read", {"uri": uri})
         if kept is not None:
             return kept  # type: ignore[return-value]
-        # What was answered in between would be part of it, and of nobody else's.
+        # Not cached if the server asked for input: the result then depends on the answers.
         keep = partial(self._cache.put, "resources/read", {"uri": uri}, changes_before=self._cache.changes)
         result: ReadResourceResult = await self._requests.send_with_input(
             "resources/read", params, timeout=timeout, progress=progress, meta=meta, without_input=keep
@@ -244,7 +254,7 @@ class Client:
     # Prompts and completion
 
     def prompts(self, *, meta: Mapping[str, Any] | None = None) -> Listing[Prompt]:
-        """The server's prompts."""
+        """Return the server's prompts."""
         fetch = partial(self._list, "prompts/list", ListPromptsParams, meta)
         return Listing(fetch, lambda page: page.prompts, "prompts/list")
 
@@ -257,10 +267,16 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
-        """Fill in a prompt.
+        """Return the messages of a prompt, filled in with ``arguments``.
+
+        Args:
+            timeout: Seconds to wait for an answer since the request or its last progress report; by default
+                ``timeouts.idle``.
+            progress: Called with each progress report.
+            meta: Members of the request's ``_meta``; sent unchanged.
 
         Raises:
-            MCPError: there is none, or an argument is missing.
+            MCPError: The prompt does not exist, or an argument is missing.
         """
         params = GetPromptParams(name=name, arguments=dict(arguments or {}))
         result: GetPromptResult = await self._requests.send_with_input(
@@ -278,16 +294,18 @@ class Client:
         context: Mapping[str, str] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Completion:
-        """Suggestions for an argument of a prompt, or a variable of a resource template.
+        """Return suggestions for an argument of a prompt or a variable of a resource template.
 
         Args:
-            name: of the prompt, or the URI template.
-            value: what has been typed so far.
-            context: the arguments that are settled already.
+            of: What to complete: ``"prompt"`` or ``"resource"``.
+            name: Name of the prompt, or the URI template.
+            argument: Name of the argument or variable.
+            value: Text that the user has typed so far.
+            context: Values of the other arguments that the user has already chosen.
 
         Raises:
-            MethodNotFound: the server has no completions.
-            ValueError: ``of`` is neither ``prompt`` nor ``resource``.
+            MethodNotFound: The server does not declare completions.
+            ValueError: ``of`` is neither ``"prompt"`` nor ``"resource"``.
         """
         if of not in ("prompt", "resource"):
             raise ValueError(f"complete: expected 'prompt' or 'resource', got {of!r}")
@@ -303,22 +321,23 @@ class Client:
     # Logging and roots
 
     async def set_log_level(self, level: LoggingLevel, *, meta: Mapping[str, Any] | None = None) -> None:
-        """Have log messages of this level and above sent to the handler.
+        """Receive the server's log messages of this level and above in ``Handlers.log``.
 
         Raises:
-            MCPError: the server has no log messages, or not this level.
+            MCPError: The server has no logging, or refuses this level.
         """
         session = await self._supervisor.current()
         if session.revision.log_level is LogLevel.SESSION:
             await self._requests.send("logging/setLevel", SetLevelParams(level=level), meta=meta)
+        # Later sessions request this level too. In 2026-07-28 it is a member of each request's _meta.
         self._log_level = level
         session.log_level = level
 
     async def roots_changed(self) -> None:
-        """Tell the server that the folders it may work in have changed, where the revision has a word for that.
+        """Notify the server that the list of roots has changed, if the revision has that notification.
 
         Raises:
-            MethodNotFound: the client declares no roots.
+            MethodNotFound: The handlers declare no roots.
         """
         if self._handlers.capabilities().roots is None:
             raise MethodNotFound("roots_changed: the client declares no roots; set Handlers(roots=...)")
@@ -331,14 +350,16 @@ class Client:
     async def subscribe(
         self, uris: Sequence[str] = (), *, tools: bool = False, prompts: bool = False, resources: bool = False
     ) -> AsyncIterator[Changes]:
-        """Be told of changes: ``async with client.subscribe(uris) as changes: async for change in changes: ...``.
+        """Receive changes: ``async with client.subscribe(uris) as changes: async for change in changes: ...``.
 
         Args:
-            uris: resources whose contents matter.
-            tools, prompts, resources: whether the list matters.
+            uris: Resources whose contents to watch.
+            tools: Watch the list of tools.
+            prompts: Watch the list of prompts.
+            resources: Watch the list of resources.
 
         Raises:
-            MCPError: the server does not tell of them.
+            MCPError: The server reports none of these changes.
         """
         wanted = SubscriptionFilter(
             tools_list_changed=tools,
@@ -359,13 +380,19 @@ class Client:
         timeout: float | None = None,
         progress: OnProgress | None = None,
     ) -> Any:
-        """Send a request by hand, once, with parameters in wire form.
+        """Send a request with parameters in wire form.
+
+        Args:
+            timeout: Seconds to wait for an answer since the request or its last progress report; by default
+                ``timeouts.idle``.
+            progress: Called with each progress report.
 
         Returns:
-            An instance of the method's result, or an InputRequiredResult, which is not followed up; for a method
-            outside the specification the result in wire form.
+            The method's result as an object; for a method outside the specification, the result in wire form. An
+            ``InputRequiredResult`` is returned unchanged; the handlers are not called.
         """
         send = partial(self._requests.send, method, dict(params or {}), timeout=timeout, progress=progress)
+        # A tool call may need its arguments repeated in Mcp-Param-* headers.
         if method != "tools/call":
             return await send()
         seconds = self._timeouts.idle if timeout is None else timeout
@@ -373,14 +400,14 @@ class Client:
         return await self._tools.send(name, lambda mirrored: send(mirrored=mirrored), seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification."""
+        """Send a notification with parameters in wire form."""
         session = await self._supervisor.current()
         await with_consent(partial(session.notify, method, dict(params or {})))
 
-    # The life of it
+    # Lifetime
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        """Stay connected; started with ``None`` once connected, or with the reason why not."""
+        """Stay connected until cancelled. Reports ``None`` to ``task_status`` once connected, or the exception."""
         try:
             await self._supervisor.run(task_status=task_status)
         finally:
@@ -390,7 +417,7 @@ class Client:
 
     @property
     def _session(self) -> ClientSession:
-        """The session, or the last one there was: what is known of a server stays known while it is away."""
+        # The last session while disconnected: revision, capabilities and instructions stay readable.
         assert self._supervisor.last_session is not None
         return self._supervisor.last_session
 
@@ -405,7 +432,7 @@ class Client:
         )
 
     def _settled(self) -> None:
-        """There is a new session in the place of one that was lost."""
+        # A new session may belong to an upgraded server, or see other lists.
         self._cache.clear()
         self._tools.forget()
 
@@ -414,8 +441,8 @@ class Client:
     async def _list(
         self, method: str, cls: Callable[..., Any], meta: Mapping[str, Any] | None, cursor: str | None
     ) -> Any:
-        """One page, from what is kept while that is fresh."""
         params = {"cursor": cursor} if cursor is not None else {}
+        # Every page is a cache entry of its own.
         kept = self._cache.get(method, params)
         if kept is not None:
             return kept
@@ -427,7 +454,7 @@ class Client:
     async def _list_tools(self, meta: Mapping[str, Any] | None, cursor: str | None) -> Any:
         return await self._tools.list_page(partial(self._list, "tools/list", ListToolsParams, meta, cursor))
 
-    # What the server tells
+    # Notifications
 
     def _notified(self, event: NotificationReceived | CancelReceived) -> None:
         if isinstance(event, CancelReceived):
@@ -443,7 +470,6 @@ class Client:
         self._subscriber.notify(params, change, (params.meta or {}).get(SUBSCRIPTION_ID))
 
     def _changed(self, change: Change) -> None:
-        """What is known of the server may be stale."""
         if change.kind == "tools":
             self._tools.forget()
         else:

@@ -1,6 +1,6 @@
-"""Asking the user for authorization when the credentials of a request do not suffice.
+"""Asks the user for authorization when a request lacks credentials.
 
-Used by the client around everything it sends, so that the user is asked outside of all deadlines.
+The client wraps everything it sends in :func:`with_consent`, so that no deadline runs while the user decides.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["with_consent"]
 T = TypeVar("T")
 
 MAX_CONSENTS = 3
-"""Times that the user is asked for one connection or one request; each time it is for something else."""
+"""Questions to the user for one connection attempt or request; each is for another grant."""
 
 
 async def with_consent(work: Callable[[], Awaitable[T]]) -> T:
-    """Do some work, and again after the user has authorized it.
+    """Run ``work``, and run it again after the user has authorized it.
 
-    ConsentNeeded means that the server has not served the request. After it has, the link asks the user instead.
+    A ConsentNeeded exception means that the server has not served the request, so repeating it is safe.
     """
     for _ in range(MAX_CONSENTS):
         try:

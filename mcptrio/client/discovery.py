@@ -1,8 +1,6 @@
-"""Which revision a server speaks, told from its first answer.
+"""Decides from a server's first answer which protocol revision the server speaks.
 
-Used when a client connects: it asks ``server/discover`` in the newest revision, and each answer leads to one verdict.
-The one rule: no single error code decides. What only a per-request revision says (a result that lists versions, one of
-its own errors) is believed; everything else that is an answer at all leads to the handshake.
+The client's Negotiator sends ``server/discover`` in the newest revision and passes the answer to :func:`judge_answer`.
 
 Source: MCP 2026-07-28, basic/versioning, "Compatibility"; basic/transports/stdio and streamable-http, "Backward
 Compatibility".
@@ -30,6 +28,7 @@ from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSI
 
 __all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge_answer", "remote_server"]
 
+# Assumed of a per-request server without server/discover: each method is tried, and the server may refuse it.
 _ASSUMED_CAPABILITIES = ServerCapabilities(
     tools=ToolsCapability(list_changed=True),
     resources=ResourcesCapability(subscribe=True, list_changed=True),
@@ -37,35 +36,34 @@ _ASSUMED_CAPABILITIES = ServerCapabilities(
     completions={},
     logging={},
 )
-"""Capabilities assumed of a server without ``server/discover``."""
+# Errors that only per-request revisions define. Any other error code may come from an older server.
 _MODERN_CODES = frozenset({Code.HEADER_MISMATCH, Code.MISSING_CLIENT_CAPABILITY, Code.UNSUPPORTED_PROTOCOL_VERSION})
-"""Errors that only a server of a per-request revision sends."""
 
 
 @frozen
 class PerRequest:
-    """It speaks this per-request revision."""
+    """The server speaks this per-request revision."""
 
     version: str
     discovered: dict[str, Any] | None
-    """The result of ``server/discover``; ``None`` where it has no such method."""
+    """The result of ``server/discover``; ``None`` if the server does not have that method."""
 
 
 @frozen
 class TryAgain:
-    """It speaks this per-request revision, but refused the question; ask in this one, once."""
+    """The server names this per-request revision but refused the one asked; ask once more in this one."""
 
     version: str
 
 
 @frozen
 class Handshake:
-    """Nothing says that it speaks a per-request revision: try ``initialize``."""
+    """The answer does not show that the server speaks a per-request revision: try ``initialize``."""
 
 
 @frozen
 class Fail:
-    """It cannot be spoken with, or not now."""
+    """The server is unreachable, refuses credentials, or shares no revision with the client."""
 
     error: MCPTrioError
 
@@ -74,11 +72,15 @@ Verdict: TypeAlias = PerRequest | TryAgain | Handshake | Fail
 
 
 def judge_answer(answer: Response | ErrorResponse | RequestFailed | None, asked: str) -> Verdict:
-    """What to do after an answer to ``server/discover``.
+    """Return what to do after an answer to ``server/discover``.
+
+    No error code decides alone, because older servers answer an unknown method in many ways. Only content that
+    per-request revisions define (a list of versions, one of their own errors) selects such a revision; any other answer
+    leads to the handshake.
 
     Args:
-        answer: ``None`` where there was none in time.
-        asked: the version it was asked in.
+        answer: The answer; ``None`` if none came in time.
+        asked: The version in which the question was asked.
     """
     if answer is None:
         return Handshake()
@@ -100,7 +102,8 @@ def judge_answer(answer: Response | ErrorResponse | RequestFailed | None, asked:
 def _discovered(result: dict[str, Any]) -> Verdict:
     versions = result.get("supportedVersions")
     if not isinstance(versions, list):
-        return Handshake()  # an older server that answers anything with anything
+        # Some older servers answer every method with a result of their own.
+        return Handshake()
     version = _newest(versions)
     return PerRequest(version, result) if version is not None else Handshake()
 
@@ -111,6 +114,7 @@ def _refused(code: int, data: Any, asked: str, error: MCPError) -> Verdict:
     if code != Code.UNSUPPORTED_PROTOCOL_VERSION:
         return Fail(error)
     supported = data.get("supported") if isinstance(data, dict) else None
+    # basic/versioning: the error's data lists the versions that the server supports.
     versions = supported if isinstance(supported, list) else []
     version = _newest(versions)
     if version is not None and version != asked:
@@ -118,7 +122,8 @@ def _refused(code: int, data: Any, asked: str, error: MCPError) -> Verdict:
     if any(each in HANDSHAKE_VERSIONS for each in versions if isinstance(each, str)):
         return Handshake()
     if version is not None:
-        # It refuses what it says it speaks: another replica behind the same address, or a test of clients.
+        # The server lists the version that it refused: two replicas of different versions behind one address, or a
+        # conformance test. One more attempt decides; the caller does not ask twice in one version.
         return TryAgain(version)
     spoken = ", ".join(str(each)[:40] for each in versions[:10]) or "none that it names"
     ours = ", ".join((*HANDSHAKE_VERSIONS, *MODERN_VERSIONS))
@@ -130,10 +135,10 @@ def _newest(versions: list[Any]) -> str | None:
 
 
 def remote_server(verdict: PerRequest) -> RemoteServer:
-    """Return the server that the answer to ``server/discover`` describes.
+    """Return the server that an answer to ``server/discover`` describes.
 
     Raises:
-        RemoteProtocolError: the answer cannot be read.
+        RemoteProtocolError: The answer is malformed.
     """
     revision, raw = REVISIONS[verdict.version], verdict.discovered
     if raw is None:

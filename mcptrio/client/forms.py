@@ -1,8 +1,7 @@
-"""What a server asks its user, as values: a form to fill in, or a page to open.
+"""Questions of a server to the user, as values: a form to fill in, or a URL to open.
 
-Made from an elicitation's params and handed to whoever answers it: a handler, the terminal form, a test. The one rule:
-``accept`` is the only way to an accepted answer, and it fills in the defaults and checks every value; nothing here
-opens or fetches anything.
+Created from the params of an elicitation and passed to the handler, the terminal form or a test. ``accept`` is the only
+way to an accepted answer: it applies defaults and checks each value.
 
 Source: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation.
 """
@@ -30,39 +29,39 @@ _DEFAULT = ElicitationLimits()
 
 @frozen(kw_only=True)
 class Form:
-    """A form that a server wants filled in."""
+    """A form that a server asks the user to fill in. Handlers receive it as the argument of ``elicit``."""
 
     server: str
-    """Who asks, as the user knows the server."""
+    """The name under which the user knows the server."""
     message: str
     fields: tuple[FormField, ...]
-    """In the server's order; none where only consent is asked for."""
+    """The fields in the server's order; empty if the server asks only for consent."""
     schema: dict[str, Any] = field(repr=False)
-    """As it came."""
+    """The JSON schema as received."""
 
     def defaults(self) -> dict[str, Any]:
-        """The values of the fields that have a default, by name."""
+        """Return the default values by field name; fields without a default are omitted."""
         return {each.name: each.check(each.default) for each in self.fields if each.default is not ABSENT}
 
     def accept(self, values: Mapping[str, Any] | None = None) -> ElicitResult:
-        """Answer with values, the defaults filled in.
+        """Return the answer with these values; defaults fill in the rest.
 
         Args:
-            values: by name. ``ABSENT`` leaves an optional field out although it has a default.
+            values: Values by field name. ``ABSENT`` omits an optional field although it has a default.
 
         Raises:
-            ValueError: a value does not fit, is missing, or belongs to no field; which one.
+            ValueError: A value is invalid, missing, or for an unknown field; the message names the field.
         """
         return ElicitResult(action="accept", content=self.check({**self.defaults(), **(values or {})}))
 
     def check(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Check an answer's content as it stands; nothing is filled in.
+        """Validate the content of an answer, without applying defaults.
 
         Returns:
-            The content as it is sent, in the order of the form.
+            The content to send, in the order of the form.
 
         Raises:
-            ValueError: a value does not fit, is missing, or belongs to no field; which one.
+            ValueError: A value is invalid, missing, or for an unknown field; the message names the field.
         """
         names = [each.name for each in self.fields]
         for name in content:
@@ -82,28 +81,28 @@ class Form:
         return checked
 
     def decline(self) -> ElicitResult:
-        """The user said no."""
+        """Return the answer for a user who refuses."""
         return ElicitResult(action="decline")
 
     def cancel(self) -> ElicitResult:
-        """The user went away without saying."""
+        """Return the answer for a user who closes the form without a decision."""
         return ElicitResult(action="cancel")
 
 
 @frozen(kw_only=True)
 class OpenURL:
-    """A URL that a server asks the user to open, for what must not pass through the client.
+    """A URL that a server asks the user to open, for data that must not pass through the client.
 
-    Whoever shows it shows the whole ``url``, ``host`` so that it stands out, and ``warnings``, and opens it only after
-    the user has said so, in a browser of which the client sees nothing.
+    A user interface must show the whole ``url``, with ``host`` emphasized, and ``warnings``. It opens the URL only
+    after the user has agreed, in a browser whose content the client cannot see.
     """
 
     server: str
-    """Who asks, as the user knows the server."""
+    """The name under which the user knows the server."""
     message: str
     url: str
     elicitation_id: str | None = None
-    """Named again when the server tells that the user is done; only 2025-11-25 has it."""
+    """Identifies the question in the server's completion notification (2025-11-25 only)."""
     _check: URLCheck = field(
         init=False,
         repr=False,
@@ -113,54 +112,56 @@ class OpenURL:
 
     @property
     def host(self) -> str:
-        """Where it leads, in ASCII, so that a host which looks like another does not; empty where it names none."""
+        """The host of the URL in ASCII, which exposes look-alike letters; empty if the URL has none."""
         return self._check.host
 
     @property
     def is_punycode(self) -> bool:
-        """Whether the host has letters beyond ASCII, and so may look like another elsewhere."""
+        """True if the host has non-ASCII labels, so that it may be displayed as a name that looks like another one."""
         return self._check.is_punycode
 
     @property
     def is_openable(self) -> bool:
-        """Whether it may be opened at all, if the user agrees."""
+        """True if the URL may be opened, provided that the user agrees."""
         return not self._check.refusals
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to tell the user before asking; first why it may not be opened. Text fit for a terminal."""
+        """What to tell the user before asking, as text that is safe for a terminal. Reasons not to open the URL come
+        first.
+        """
         return (*(f"it may not be opened: {refusal}" for refusal in self._check.refusals), *self._check.warnings)
 
     def accept(self) -> ElicitResult:
-        """The user agrees to open it; that is not to say that anything was done there.
+        """Return the answer for a user who agrees to open the URL. It does not mean that the user has finished there.
 
         Raises:
-            ValueError: it may not be opened, whatever the user says.
+            ValueError: The URL must not be opened; see :attr:`is_openable`.
         """
         if self._check.refusals:
             raise ValueError(f"url: {'; '.join(self._check.refusals)}")
         return ElicitResult(action="accept")
 
     def decline(self) -> ElicitResult:
-        """The user said no."""
+        """Return the answer for a user who refuses."""
         return ElicitResult(action="decline")
 
     def cancel(self) -> ElicitResult:
-        """The user went away without saying."""
+        """Return the answer for a user who closes the question without a decision."""
         return ElicitResult(action="cancel")
 
 
 def read_form(params: ElicitFormParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> Form:
-    """Read a question.
+    """Return the form that a server's question describes.
 
-    A default that does not fit its own field is left out, as if the server had not sent it.
+    A default that does not fit its own field is ignored.
 
     Args:
-        server: shown to the user: the name that the user gave the server rather than one it gives itself.
+        server: The name under which the user knows the server; not the name that the server gives itself.
 
     Raises:
-        ValueError: the schema is no flat object of primitives, no answer could fit it, or it is over a limit;
-            what was expected, what came, and in which field.
+        ValueError: The schema is not a flat object of primitives, has no valid answer, or exceeds a limit; the message
+            names the field.
     """
     check_text("message", params.message, limits)
     schema = params.requested_schema
@@ -168,13 +169,13 @@ def read_form(params: ElicitFormParams, *, server: str, limits: ElicitationLimit
 
 
 def read_url(params: ElicitURLParams, *, server: str, limits: ElicitationLimits = _DEFAULT) -> OpenURL:
-    """Read a question.
+    """Return the URL that a server's question contains.
 
     Args:
-        server: shown to the user: the name that the user gave the server rather than one it gives itself.
+        server: The name under which the user knows the server; not the name that the server gives itself.
 
     Raises:
-        ValueError: the message or the URL is over a limit.
+        ValueError: The message or the URL exceeds a limit.
     """
     check_text("message", params.message, limits)
     if len(params.url) > limits.url:

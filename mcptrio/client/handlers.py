@@ -1,8 +1,7 @@
-"""What a client does for a server: answer forms, open URLs, let a model speak, name folders.
+"""Handlers for a server's questions: forms, URLs to open, sampling from a model, roots.
 
-One set of handlers serves both ways of asking: requests on a session's back channel, and the input requests of a
-result that is not complete.
-The one rule: what has no handler is not declared, and what is not declared is refused, however it is asked.
+The same Handlers serve requests of the server (handshake revisions) and input requests in a result (2026-07-28). A
+feature without a handler is not declared, and the client refuses requests for what it has not declared.
 
 Source: MCP 2026-07-28, client/elicitation, client/sampling, client/roots; basic/patterns/mrtr.
 """
@@ -43,47 +42,44 @@ __all__ = ["Handlers", "Roots"]
 _log = logging.getLogger("mcptrio.client.handlers")
 
 Roots: TypeAlias = Sequence[str | Path | Root] | Callable[[], Awaitable[Sequence[str | Path | Root]]]
-"""The folders a server may work in, as paths, ``file://`` URIs or roots; or a function that gives them each time."""
+"""The folders that a server may work in, as paths, ``file://`` URIs or roots; or an async function that returns
+them."""
 
 
 def _check_plain(_handlers: Handlers, attribute: Attribute[Any], handler: object) -> None:
-    """
-    Raises:
-        ConfigError: the handler is asynchronous. It is called while messages are read, where nothing can await it.
-    """
+    # The handler is called while messages are read, where nothing can await it.
     if iscoroutinefunction(handler):
         raise ConfigError(f"Handlers: {attribute.name}: expected a plain function, got an asynchronous one")
 
 
 def _check_roots(_handlers: Handlers, _attribute: Attribute[Any], roots: object) -> None:
-    """
-    Raises:
-        TypeError: one folder, or something else that is no list of folders and no function.
-    """
     if roots is not None and not callable(roots) and (isinstance(roots, str) or not isinstance(roots, Sequence)):
         raise TypeError(f"Handlers: roots: expected a list of folders or a function, got {roots!r}")
 
 
 @frozen(kw_only=True)
 class Handlers:
-    """
+    """The functions that answer a server's questions. Each one that is set declares a capability of the client.
+
     Args:
-        elicit: asks the user to fill in a form. Returns ``form.accept(values)``, ``form.decline()`` or
+        elicit: Asks the user to fill in a form. Returns ``form.accept(values)``, ``form.decline()`` or
             ``form.cancel()``; or the values, which are accepted; or ``None``, which cancels.
-        open_url: asks the user whether to open a URL, and opens it. Returns ``question.accept()``,
-            ``question.decline()`` or ``question.cancel()``; or whether it was opened. Nothing of ours opens or fetches
-            it.
-        sample: has a model continue a conversation. Returns the message, or its text.
-        sample_tools: whether ``sample`` can have the model use tools.
-        sample_context: whether ``sample`` can include the context of servers.
-        roots: the folders a server may work in.
-        log: called with each log message of the server.
-        notification: called with each notification that the specification does not have: its method and parameters.
-            Neither ``log`` nor ``notification`` may be asynchronous.
+        open_url: Asks the user whether to open a URL, and opens it. Returns ``question.accept()``,
+            ``question.decline()`` or ``question.cancel()``; or True if it was opened. The client itself never opens or
+            fetches a URL.
+        sample: Has a model continue a conversation. Returns the message, or its text.
+        sample_tools: ``sample`` supports the use of tools by the model.
+        sample_context: ``sample`` supports including context from servers.
+        roots: The folders that the server may work in.
+        log: Called with each log message of the server. Must be synchronous.
+        notification: Called with the method and parameters of each notification outside the specification. Must be
+            synchronous.
+        experimental: Experimental capabilities to declare, by name.
+        extensions: Extensions to declare, by name.
 
     Raises:
         ConfigError: ``log`` or ``notification`` is asynchronous.
-        TypeError: a handler is no function, or ``roots`` is one folder instead of a list.
+        TypeError: A handler is not callable, or ``roots`` is a single folder instead of a list.
     """
 
     elicit: Callable[[Form], Awaitable[Any]] | None = field(default=None, validator=optional_callable)
@@ -104,7 +100,7 @@ class Handlers:
     extensions: dict[str, dict[str, Any]] = field(factory=dict)
 
     def capabilities(self) -> ClientCapabilities:
-        """What these handlers let a client declare."""
+        """Return the client capabilities that these handlers provide."""
         elicitation = sampling = None
         if self.elicit is not None or self.open_url is not None:
             elicitation = ElicitationCapability(
@@ -123,18 +119,18 @@ class Handlers:
         )
 
     async def _answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
-        """Answer one question.
+        """Answer one question of a server.
 
         Args:
-            params: an instance of the method's params.
-            server: who asks, for showing to the user.
-            timeout: seconds the handler has.
-            revision: the question is asked in.
+            params: The params object of the method.
+            server: The server's name to show to the user.
+            timeout: Seconds that the handler has.
+            revision: The revision of the question.
 
         Raises:
-            MethodNotFound: it is not declared.
-            InvalidParams: the question breaks a rule, or is of a kind that is not declared.
-            InputFailed: the handler failed, or took too long.
+            MethodNotFound: The method is not declared.
+            InvalidParams: The question is invalid or of a kind that is not declared.
+            InputFailed: The handler raised an exception or took too long.
         """
         ask: Callable[[], Awaitable[Result]]
         if isinstance(params, ElicitFormParams):
@@ -150,6 +146,7 @@ class Handlers:
         with trio.move_on_after(timeout):
             outcome = await run_guarded(ask)
             if isinstance(outcome, Failure):
+                # An MCPError is meant for the server. Any other exception stays in the log: it may contain secrets.
                 if isinstance(outcome.error, MCPError):
                     raise outcome.error
                 _log.error("the handler of %s failed", method, exc_info=outcome.error)
@@ -158,21 +155,19 @@ class Handlers:
         raise InputFailed(f"the client did not answer {method} within {timeout:g} s")
 
     def _hear(self, message: LoggingMessageParams) -> None:
-        """Hand on a log message; a handler that fails is logged itself."""
         if self.log is not None:
             outcome = run_guarded_sync(_call, self.log, message)
             if isinstance(outcome, Failure):
                 _log.error("the handler of log messages failed", exc_info=outcome.error)
 
     def _hear_other(self, method: str, params: dict[str, Any]) -> None:
-        """Hand on a notification that the specification does not have; a handler that fails is logged itself."""
         if self.notification is not None:
             outcome = run_guarded_sync(_call, self.notification, method, params)
             if isinstance(outcome, Failure):
                 _log.error("the handler of notifications failed", exc_info=outcome.error)
 
     def _url_done(self, elicitation_id: str) -> None:
-        """The server says that the user is done with a URL (2025-11-25). Calls wait for it by themselves."""
+        """Does nothing. Calls that wait for the user's visit are woken by ClientSession (2025-11-25)."""
 
     # Private
 
@@ -189,7 +184,7 @@ class Handlers:
         if isinstance(filled, ElicitResult):
             if filled.action != "accept":
                 return filled
-            # Whatever way it was made, what is sent has been checked.
+            # The handler may have built the result without Form.accept, so its values are checked here.
             return ElicitResult(action="accept", content=form.check(filled.content or {}))
         return form.accept(filled)
 
@@ -209,7 +204,8 @@ class Handlers:
         if self.sample is None:
             raise MethodNotFound("sampling is not declared")
         if not self.sample_context and not _declares_context(revision):
-            # Revisions without the capability let servers ask in any case, and the client "MAY ignore" it.
+            # Older revisions have no capability for context: any server may ask for it, and the client "MAY ignore"
+            # that.
             params = evolve(params, include_context=None)
         self._check_sampling(params)
         said = await self.sample(params)
@@ -224,9 +220,8 @@ class Handlers:
         return said
 
     def _check_sampling(self, params: CreateMessageParams) -> None:
-        """
-        Raises:
-            InvalidParams: tools or context that are not declared, or tool uses without their results.
+        """Raise InvalidParams if the request uses tools or context that are not declared, or has tool uses without
+        results.
 
         Source: MCP 2026-07-28, client/sampling, "Tool Use" and "Message Content Constraints".
         """
@@ -239,6 +234,7 @@ class Handlers:
             results = {block.tool_use_id for block in message.content if isinstance(block, ToolResultContent)}
             if results and len(message.content) != sum(isinstance(b, ToolResultContent) for b in message.content):
                 raise InvalidParams(f"expected nothing beside tool results @ $.messages[{number}].content")
+            # Model APIs reject a conversation in which a tool use is not followed by its result.
             if results != open_uses:
                 raise InvalidParams(f"expected one result for each tool use before @ $.messages[{number}].content")
             open_uses = {block.id for block in message.content if isinstance(block, ToolUseContent)}
@@ -251,18 +247,15 @@ class Handlers:
 
 
 def _call(handler: Callable[..., object], *args: Any) -> None:
-    """
-    Raises:
-        TypeError: the handler is asynchronous, which could not be told from itself.
-    """
     result = handler(*args)
+    # A callable may return a coroutine without being a coroutine function, for example a lambda or a partial.
     if iscoroutine(result):
         result.close()
         raise TypeError("expected a plain function, got an asynchronous one")
 
 
 def _declares_context(revision: Revision) -> bool:
-    """Whether clients of the revision declare that they can include the context of servers."""
+    # The member survives the conversion only in revisions that define it.
     return bool(revision.unstructure(SamplingCapability(context={})))
 
 

@@ -1,8 +1,7 @@
-"""One snapshot of a server's tools: which headers repeat their arguments, and which schemas their results fit.
+"""A snapshot of a server's tools: which of their arguments are repeated in headers, and their output schemas.
 
-Filled by the client with each page of ``tools/list``, asked before and after each call. When the list changes, the
-client begins another snapshot; a page that was asked for before is still read into the old one.
-The one rule: a tool that breaks a rule is left out alone, and a schema that cannot be checked makes nothing fail.
+ToolRequests fills it with each page of ``tools/list`` and asks it before and after each call. A changed list gets a new
+snapshot; a page that was requested earlier still goes into the old one.
 
 Source: MCP 2026-07-28, server/tools, "Output Schema"; basic/transports/streamable-http, "Custom Headers from Tool
 Parameters"; basic/index, "JSON Schema Usage".
@@ -29,7 +28,7 @@ _log = logging.getLogger("mcptrio.client.known_tools")
 
 _NO_HEADERS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 MAX_TOOLS = 10_000
-"""Tools that are remembered; results of later ones are not checked."""
+"""Tools in a snapshot; results of further ones are not checked."""
 
 
 @define(eq=False)
@@ -39,10 +38,11 @@ class _KnownTool:
 
     @cached_property
     def validator(self) -> Validator | None:
-        """``None`` for a schema that refers outside, is too costly, or is invalid: results pass as they are."""
+        """The compiled output schema; ``None`` if it is invalid, too costly or has external references."""
         try:
             return Validator(self.tool.output_schema or {})
         except ValueError as error:
+            # The call has succeeded: a schema that the client cannot use is no reason to lose its result.
             _log.warning("tool %r: results are not checked: %s", self.tool.name, error)
             return None
 
@@ -51,16 +51,16 @@ class KnownTools:
     def __init__(self) -> None:
         self._tools: dict[str, _KnownTool] = {}
         self.listed_at = -inf
-        """When the client began to list all tools; minus infinity if it has not listed all of them."""
+        """Trio clock time at which a complete listing began; minus infinity before the first one."""
 
     def learn(self, page: ListToolsResult, *, mirrors: bool) -> ListToolsResult:
-        """Remember a page.
+        """Add a page to the snapshot.
 
         Args:
-            mirrors: whether arguments are repeated in headers.
+            mirrors: True if the link repeats arguments in headers.
 
         Returns:
-            The page without the tools whose ``x-mcp-header`` annotations break a rule.
+            The page without the tools whose ``x-mcp-header`` annotations are invalid.
         """
         kept = tuple(tool for tool in page.tools if self._learn(tool, mirrors=mirrors))
         return page if len(kept) == len(page.tools) else evolve(page, tools=kept)
@@ -69,15 +69,15 @@ class KnownTools:
         return name in self._tools
 
     def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
-        """Header name, without ``mcp-param-``, to the path of the argument it repeats."""
+        """Return the headers of a tool: name without ``mcp-param-``, to the path of the argument."""
         known = self._tools.get(name)
         return known.mirrored if known is not None else _NO_HEADERS
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Compare a result with the tool's output schema, where one is known.
+        """Validate a result against the tool's output schema, if one is known.
 
         Raises:
-            RemoteProtocolError: structured content is missing or does not fit.
+            RemoteProtocolError: Structured content is missing or does not match the schema.
         """
         known = self._tools.get(name)
         if known is None or known.tool.output_schema is None or result.is_error:
@@ -99,9 +99,11 @@ class KnownTools:
             try:
                 mirrored = check_header_annotations(tool.input_schema)
             except ValueError as error:
-                _log.warning("tool %r is left out: %s", tool.name, error)
+                # streamable-http: clients must exclude such a tool from the list, and keep the others.
+                _log.warning("tool ignored, invalid header annotation: tool=%r error=%s", tool.name, error)
                 return False
         if len(self._tools) < MAX_TOOLS:
+            # An unchanged tool keeps its compiled schema.
             is_same = before is not None and (before.tool, before.mirrored) == (tool, mirrored)
             self._tools[tool.name] = before if before is not None and is_same else _KnownTool(tool, mirrored)
         return True

@@ -1,7 +1,6 @@
-"""Lists that come in pages, read as if they came whole.
+"""Paginated lists of a server, read as one sequence.
 
-Given out by the client for tools, resources, templates and prompts.
-The one rule: a cursor is the server's: passed back as it came, and only its absence is the end.
+Client returns a Listing for tools, resources, resource templates and prompts.
 
 Source: MCP 2026-07-28, server/utilities/pagination.
 """
@@ -21,17 +20,18 @@ __all__ = ["MAX_BYTES", "MAX_ITEMS", "MAX_PAGES", "Listing"]
 T = TypeVar("T")
 
 MAX_PAGES = 10_000
-"""Pages of one list; a server that goes on has lost its way."""
+"""Pages of one list. A server with more of them is assumed to loop."""
 MAX_ITEMS = 100_000
-"""Entries of one list, on all of its pages."""
+"""Entries of one list, in all pages together."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Bytes of JSON of one list from its second page on. The first is bounded as any message is."""
+"""Bytes of JSON in one list, in all pages after the first. The message limit covers the first page."""
 
 
 class Listing(Generic[T]):
-    """What a server lists: ``async for item in listing``, ``await listing.all()``, or page by page.
+    """A list of the server: ``async for item in listing``, ``await listing.all()``, or page by page. Made by
+    :class:`Client`.
 
-    Each iteration asks anew, as far as what is kept is not fresh any more.
+    Each iteration requests the list again, except for pages that are still fresh in the cache.
     """
 
     def __init__(
@@ -42,22 +42,22 @@ class Listing(Generic[T]):
         self._label = label
 
     def pages(self) -> AsyncIterator[Any]:
-        """The results as they came, each with its ``next_cursor`` and ``ttl_ms``."""
+        """Iterate over the results as received, each with its ``next_cursor`` and ``ttl_ms``."""
         return _Pages(self._fetch, self._items, self._label)
 
     async def page(self, cursor: str | None = None) -> Any:
-        """One page."""
+        """Return one page: the first, or the one at ``cursor``."""
         return await self._fetch(cursor)
 
     async def all(self) -> tuple[T, ...]:
-        """All of it."""
+        """Return the items of all pages."""
         return tuple([item async for item in self])
 
     def __aiter__(self) -> AsyncIterator[T]:
         return _Items(self.pages(), self._items)
 
 
-# Not generators: those want to be closed by whoever leaves a loop early, and nobody does.
+# Classes, because an async generator that a loop leaves early needs an explicit aclose(), which callers forget.
 
 
 class _Pages:
@@ -82,6 +82,7 @@ class _Pages:
         self._check()
         page = await self._fetch(self._cursor)
         self._count(page)
+        # The cursor is opaque: sent back unchanged. Only its absence ends the list; an empty page does not.
         self._cursor = page.next_cursor
         self._ended = self._cursor is None
         return page
@@ -90,6 +91,7 @@ class _Pages:
         self._item_count += len(self._items(page))
         if self._item_count > MAX_ITEMS:
             raise RemoteProtocolError(f"{self._label}: expected at most {MAX_ITEMS} entries on all pages")
+        # The first page is not measured, because encoding it again would make short lists slower.
         if self._seen:
             self._byte_count += encoded_size(Response(0, LATEST.unstructure(page)))
             if self._byte_count > MAX_BYTES:

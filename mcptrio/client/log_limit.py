@@ -1,7 +1,7 @@
-"""The limit on log messages that a server sends without end.
+"""A rate limit for the log messages of a server.
 
-Used by the session of a client. Servers may log while a client still connects, so a few messages are taken then. A
-handler is called for each message, which costs more than the message itself: the command line writes a line.
+Each client session has one. A handler is called for each message and may cost more than the message itself; the command
+line, for example, prints a line.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Initialization"; server/utilities/logging, "Error Handling".
 """
@@ -17,18 +17,16 @@ from mcptrio.ground.token_bucket import TokenBucket
 __all__ = ["MAX_LOGS_PER_SECOND", "MAX_LOGS_WHILE_CONNECTING", "LogLimit"]
 
 MAX_LOGS_WHILE_CONNECTING = 100
-"""Log messages until a revision is agreed on."""
+"""Messages accepted before a revision is negotiated. Servers may log during the handshake."""
 MAX_LOGS_PER_SECOND = 1000
-"""Log messages afterwards, and at once. Servers of this package send at most 200 a second by default."""
+"""Messages accepted per second afterwards, and in one burst. mcptrio servers send at most 200 per second by default."""
 _NOTICE_INTERVAL = 60.0
-"""Seconds between two lines about dropped messages."""
+"""Seconds between two log lines about dropped messages."""
 
 _log = logging.getLogger("mcptrio.client")
 
 
 class LogLimit:
-    """Counts the log messages of one session."""
-
     def __init__(self) -> None:
         self._connecting = MAX_LOGS_WHILE_CONNECTING
         self._bucket = TokenBucket(MAX_LOGS_PER_SECOND, MAX_LOGS_PER_SECOND)
@@ -36,11 +34,11 @@ class LogLimit:
         self._next_notice = 0.0
 
     def allows(self, name: str, *, is_connected: bool) -> bool:
-        """Count one message, and log now and then how many were dropped. Does not block.
+        """Count one message; log at intervals how many were dropped.
 
         Args:
-            name: the name of the server, for the log.
-            is_connected: whether a revision is agreed on.
+            name: The server's name for the log.
+            is_connected: True once a revision is negotiated.
 
         Returns:
             False if the message exceeds the limit.

@@ -1,6 +1,6 @@
-"""Agreeing with a server on a revision: ``server/discover``, or the handshake of the older revisions.
+"""Negotiates a protocol revision: with ``server/discover``, or with the handshake of the older revisions.
 
-Used by the client's session for each link, and again when the server has forgotten the session.
+ClientSession creates a Negotiator for each link, and again when the server has forgotten the session.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning, "Compatibility".
 """
@@ -25,8 +25,9 @@ from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 
 __all__ = ["Negotiator"]
 
+# HTTP statuses that a server may send because it does not speak the revision of a request.
 _DOUBTFUL_STATUSES = frozenset({400, 404, 405, 406})
-"""Statuses of servers that do not speak the revision of a request, among others."""
+# Error codes that, with such a status, come from a server that does speak the per-request revision.
 _UNDERSTOOD_CODES = frozenset(
     {
         Code.PARSE_ERROR,
@@ -36,22 +37,21 @@ _UNDERSTOOD_CODES = frozenset(
         Code.MISSING_CLIENT_CAPABILITY,
     }
 )
-"""Errors with such a status from servers that speak the per-request revision of a request."""
 
 
 @define(eq=False)
 class _Probe:
-    """One ``server/discover`` on its way."""
+    """One ``server/discover`` request in flight."""
 
     revision: Revision
     answered: trio.Event = field(factory=trio.Event)
     answer: Response | ErrorResponse | RequestFailed | None = None
+    # Set if the link failed, so that there is no answer to interpret.
     failure: MCPTrioError | None = None
-    """Raised by the link, and no answer of the server."""
 
 
 class Negotiator:
-    """One attempt on one link."""
+    """One negotiation on one link."""
 
     def __init__(self, link: Link, connection: ClientConnection, timeouts: ClientTimeouts) -> None:
         self._link = link
@@ -59,7 +59,7 @@ class Negotiator:
         self._timeouts = timeouts
 
     async def agree(self, *, pinned: str | None, known: str | None, prefers_handshake: bool) -> RemoteServer:
-        """See :meth:`mcptrio.client.session.ClientSession.negotiate`."""
+        """Negotiate a revision; see :meth:`mcptrio.client.session.ClientSession.negotiate`."""
         expected = pinned or known
         if expected in HANDSHAKE_VERSIONS:
             return await self._shake_hands(REVISIONS[expected], exactly=pinned is not None)
@@ -67,21 +67,22 @@ class Negotiator:
             try:
                 return await self._shake_hands(LATEST_HANDSHAKE, exactly=False)
             except (MCPError, RequestFailed) as refused:
+                # Only an answer that refuses leads to the discovery; an unreachable server would be unreachable again.
                 if isinstance(refused, RequestFailed) and refused.status not in range(400, 500):
                     raise
         async with open_hidden_nursery() as nursery:
             return await self._discover(nursery, pinned, REVISIONS[expected] if expected is not None else LATEST)
 
     async def check(self, revision: Revision, refusal: RequestFailed, *, within: float | None = None) -> None:
-        """Find out whether a request was refused because the server no longer speaks what was agreed on.
+        """Find out whether a request was refused because the server no longer speaks the negotiated revision.
 
-        Another request tells, which every server of the revision understands; it is sent only where there is doubt.
+        In case of doubt this sends another request, one that every server of the revision understands.
 
         Args:
-            within: seconds for its answer; at most ``timeouts.probe``, which is the default.
+            within: Seconds for its answer, at most and by default ``timeouts.probe``.
 
         Raises:
-            SessionLost: another revision has to be agreed on; the request was not served.
+            SessionLost: A revision must be negotiated again; the refused request was not served.
         """
         is_per_request = revision.lifecycle is NegotiationStyle.PER_REQUEST
         is_understood = is_per_request and refusal.reply is not None and refusal.reply.code in _UNDERSTOOD_CODES
@@ -103,7 +104,8 @@ class Negotiator:
         except RequestFailed as failed:
             return failed.status not in _DOUBTFUL_STATUSES
         except MCPTrioError:
-            pass  # the next request meets it too
+            # A failure that persists is raised by the next request.
+            pass
         return True
 
     async def _discover(self, nursery: trio.Nursery, pinned: str | None, revision: Revision) -> RemoteServer:
@@ -111,7 +113,7 @@ class Negotiator:
         while True:
             probe = _Probe(revision)
             nursery.start_soon(self._probe, probe)
-            # A server that must speak this revision has all the time there is.
+            # With a pinned revision no handshake can follow, so the server gets as long as timeouts.connect.
             with trio.move_on_after(self._timeouts.probe if pinned is None else inf):
                 await probe.answered.wait()
             if probe.failure is not None:
@@ -141,9 +143,10 @@ class Negotiator:
         probe.answered.set()
 
     async def _shake_hands(self, revision: Revision, *, exactly: bool, probe: _Probe | None = None) -> RemoteServer:
-        """
+        """Negotiate with ``initialize``.
+
         Args:
-            probe: a question that may still be answered; a server that needs long to start answers it first.
+            probe: A ``server/discover`` that may still be answered. A server that starts slowly answers it first.
         """
         sent = self._connection.initialize(revision)
         answer: Response | ErrorResponse | RequestFailed | None = None
@@ -154,6 +157,7 @@ class Negotiator:
                 answer = await self._link.exchange(sent.message, revision)
             except RequestFailed as failed:
                 answer = failed
+            # The handshake was refused or abandoned; a server that starts slowly may still answer the probe.
             if probe is not None and not isinstance(answer, Response):
                 with trio.move_on_after(self._timeouts.probe):
                     await probe.answered.wait()
@@ -171,7 +175,8 @@ class Negotiator:
         version = result.protocol_version
         if version not in HANDSHAKE_VERSIONS or (exactly and version != revision.version):
             expected = revision.version if exactly else f"one of {', '.join(HANDSHAKE_VERSIONS)}"
-            raise RemoteProtocolError(f"{self._link.name}: expected to speak {expected}, the server speaks {version!r}")
+            raise RemoteProtocolError(f"{self._link.name}: expected revision {expected}, the server chose {version!r}")
+        # The server may choose another version than the one requested (basic/lifecycle, "Version Negotiation").
         agreed = REVISIONS[version]
         initialized = self._connection.notification("notifications/initialized", None, revision=agreed)
         assert initialized is not None
@@ -185,13 +190,11 @@ class Negotiator:
 
 
 async def _watch(probe: _Probe, scope: trio.CancelScope) -> None:
-    """Cancel the handshake with a server that turns out not to need one."""
     await probe.answered.wait()
     if _per_request(probe) is not None:
         scope.cancel()
 
 
 def _per_request(probe: _Probe) -> PerRequest | None:
-    """The verdict that no handshake is needed, once it is known."""
     verdict = judge_answer(probe.answer, probe.revision.version)
     return verdict if isinstance(verdict, PerRequest) else None

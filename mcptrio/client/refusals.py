@@ -1,6 +1,6 @@
-"""The exception for a request that an HTTP server has refused with an error in the body.
+"""The exception for a request that an HTTP server refused with a JSON-RPC error in the body.
 
-Used by the client's session.
+ClientSession raises it.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http.
 """
@@ -16,11 +16,11 @@ __all__ = ["refusal_error"]
 
 
 def refusal_error(failed: RequestFailed, reply: MCPError, sent: RequestSent) -> MCPError:
-    """Return the exception for ``reply``, the error in the body of a refused request."""
+    """Return the exception for ``reply``, the JSON-RPC error of a refused request."""
     error = server_error(ErrorResponse.of(sent.message.id, reply), sent.revision, sent.message.params)
     if failed.status not in (429, 503) or isinstance(error, Overloaded):
         return error
-    # Other servers report by status and header only that the client may try again.
+    # mcptrio servers send an error code of their own for this; others send only the status and Retry-After.
     cls = RateLimited if failed.status == 429 else Overloaded
     busy: MCPError = cls(reply.message, retry_after=1.0 if failed.retry_after is None else failed.retry_after)
     busy.code, busy.data = reply.code, reply.data

@@ -1,7 +1,6 @@
-"""One request of a client, to its result: sent again where that is safe, and what the server asks meanwhile answered.
+"""Sends one request of a client until it has a result: retries it where that is safe, and answers input requests.
 
-Called by the client for each of its methods.
-The one rule: a request that may have changed something is never sent twice.
+Client calls this for each of its methods. A request that may have changed something is never sent twice.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr; MCP 2025-11-25, basic/transports, "Session Management", and
 client/elicitation, "URL Elicitation Required Error".
@@ -29,6 +28,7 @@ from mcptrio.protocol.revisions.revision import Inputs
 __all__ = ["ClientRequests"]
 
 
+# Requests without side effects, which are repeated if the connection breaks before the answer.
 _REPEATABLE_METHODS = frozenset(
     {
         "server/discover",
@@ -42,24 +42,23 @@ _REPEATABLE_METHODS = frozenset(
         "completion/complete",
     }
 )
-"""Requests that change nothing: sent again where the connection broke before the answer came."""
 MAX_REPEATS = 2
 FIRST_PAUSE_SECONDS = 0.1
-"""Seconds before the first of them, doubled each time."""
+"""Seconds before the first retry; doubled for each further one."""
 RATE_LIMITED_PAUSE_SECONDS = 1.0
-"""Seconds before it where the server limits the rate and does not say for how long."""
+"""Seconds before the first retry after HTTP 429 without ``Retry-After``."""
 MAX_RETRY_AFTER_SECONDS = 30.0
-"""Seconds that a request waits because the server asks for it (``Retry-After``). If it asks for more, the request fails
-at once."""
+"""The longest ``Retry-After`` that a request waits for, in seconds. A longer one fails the request at once."""
+# HTTP statuses after which the same request may succeed; None stands for a lost connection.
 _TRANSIENT_STATUSES = frozenset({None, 429, 502, 503, 504})
-"""Statuses, or none, after which the same request may well succeed."""
 
 
 class ClientRequests:
-    """
+    """Sends the requests of one client.
+
     Args:
-        opens_urls: whether a handler of ours opens the URLs that a server asks the user to open.
-        input_timeout: seconds for the user to be done with one.
+        opens_urls: True if a handler opens URLs for the user.
+        input_timeout: Seconds that the user has to finish on such a page.
     """
 
     def __init__(self, supervisor: ClientSupervisor, *, opens_urls: bool, input_timeout: float) -> None:
@@ -77,10 +76,10 @@ class ClientRequests:
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
-        """One request and its result, over a session that may have to be made anew.
+        """Send a request and return its result, on a new session if the current one is lost.
 
         Args:
-            mirrored: the arguments that headers repeat.
+            mirrored: Header name to the path of the argument that it repeats.
         """
         pause, repeats, is_renewed = FIRST_PAUSE_SECONDS, 0, False
         while True:
@@ -98,6 +97,7 @@ class ClientRequests:
             try:
                 return await with_consent(work)
             except SessionLost:
+                # SessionLost means that the server did not serve the request, so any method may be sent again, once.
                 if is_renewed:
                     raise
                 is_renewed = True
@@ -122,10 +122,10 @@ class ClientRequests:
         meta: Mapping[str, Any] | None = None,
         without_input: Callable[[Any], None] | None = None,
     ) -> Any:
-        """A request during which the server may ask; what it asks goes to the handlers.
+        """Send a request whose result may ask for input; the handlers answer.
 
         Args:
-            without_input: called with a result for which the server requested no input, and which may be cached.
+            without_input: Called with a result that took no input. Only such a result may be cached.
         """
 
         async def send(params: Any) -> Any:
@@ -141,7 +141,7 @@ class ClientRequests:
         return result
 
     def _wait(self, failed: RequestFailed | ConnectionClosed | Overloaded) -> float:
-        """Seconds the server wants to be left alone; infinite where another attempt would fail too."""
+        """Return the seconds to wait before a retry; infinity if a retry would fail too."""
         if isinstance(failed, ConnectionClosed):
             return 0.0 if self._supervisor.restarts else inf
         if isinstance(failed, RequestFailed) and failed.status not in _TRANSIENT_STATUSES:
@@ -151,14 +151,15 @@ class ClientRequests:
         return RATE_LIMITED_PAUSE_SECONDS if isinstance(failed, RequestFailed) and failed.status == 429 else 0.0
 
     async def _with_urls(self, send: Callable[[], Awaitable[Any]]) -> Any:
-        """Send it, and again once the user has visited the pages without which it is refused."""
         try:
             return await send()
         except URLElicitationRequired as refusal:
+            # The pages are opened only if a handler asks the user for consent.
             if not self._opens_urls:
                 raise
             required = refusal
         session = await self._supervisor.current()
+        # 2026-07-28 asks for URLs with input requests; there the error is final.
         if session.revision.inputs is Inputs.ROUND_TRIPS:
             raise required
         return await send_after_urls(session, required, send, self._input_timeout)

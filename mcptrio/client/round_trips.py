@@ -1,7 +1,6 @@
-"""Asking again with the answers, until the server has all it needs.
+"""Repeats a request with the user's answers until the server returns a complete result.
 
-Used by the client for calls, prompts and resources in the revisions whose servers ask inside a result.
-The one rule: what comes back is sent back exactly, to nothing but the retry, and neither rounds nor time are unbounded.
+ClientRequests uses it for tool calls, prompts and resources in 2026-07-28, whose servers ask for input inside a result.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, "Client Requirements".
 """
@@ -23,11 +22,11 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = ["MAX_ROUNDS", "send_until_complete"]
 
 MAX_ROUNDS = 10
-"""Times one request may be asked again."""
+"""Repetitions of one request."""
 MAX_QUESTIONS = 32
-"""In one round; they are answered at the same time."""
+"""Questions in one result; they are answered concurrently."""
 FIRST_PAUSE_SECONDS = 0.05
-"""Seconds before asking again without any answer to bring, doubled each time; the server only needs time."""
+"""Seconds before the request is repeated if the server asked nothing and only needs time. Doubled each time."""
 
 
 async def send_until_complete(
@@ -37,17 +36,17 @@ async def send_until_complete(
     answer: Callable[[InputRequest], Awaitable[Result]],
     revision: Revision,
 ) -> Any:
-    """Send a request again, with answers, as often as it takes.
+    """Repeat a request with answers until its result is complete.
 
     Args:
-        result: what came of sending it first.
-        params: of tools/call, prompts/get or resources/read.
-        send: sends the request with these params; gives its result.
-        answer: answers one question.
+        result: The first, incomplete result.
+        params: The params of tools/call, prompts/get or resources/read.
+        send: Sends the request with the given params and returns its result.
+        answer: Answers one question.
 
     Raises:
-        MCPError: an answer failed; the request is not asked again.
-        RemoteProtocolError: the server asks for nothing, for too much, or too often.
+        MCPError: A question could not be answered; the request is not repeated.
+        RemoteProtocolError: The server asks for nothing, too many things at once, or too often.
     """
     pause = FIRST_PAUSE_SECONDS
     for _ in range(MAX_ROUNDS):
@@ -60,11 +59,12 @@ async def send_until_complete(
         if len(questions) > MAX_QUESTIONS:
             raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions at once, got {len(questions)}")
         answers = await _answer_all(questions, answer, revision)
+        # requestState is opaque to the client: returned unchanged, and only with the request that it came from.
         again = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
         if not isinstance(again, InputRequiredResult):
             return again
         result = again
-    raise RemoteProtocolError(f"the server asked {MAX_ROUNDS + 1} times and was still not satisfied")
+    raise RemoteProtocolError(f"the server asked for input {MAX_ROUNDS + 1} times during one request")
 
 
 async def _answer_all(
@@ -80,6 +80,7 @@ async def _answer_all(
             failed.append(error)
             scope.cancel()
 
+    # The common case needs no nursery, and its exception no group.
     if len(questions) == 1:
         [(key, question)] = questions.items()
         answers[key] = revision.unstructure(await answer(question))

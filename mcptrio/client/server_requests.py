@@ -1,7 +1,7 @@
-"""The requests of a server: each is answered in a task of its own, within bounds.
+"""Answers the requests that a server sends to the client, each in its own task.
 
-Used by the client's session for as long as its link is open.
-The one rule: a server that sends requests without end, or takes no answers, uses up neither memory nor tasks.
+ClientSession uses it while its link is open. Limits on tasks and unsent answers protect the client from a server that
+sends requests without end or accepts no answers.
 
 Source: MCP 2025-11-25, client/; MCP 2026-07-28 has no such requests.
 """
@@ -28,18 +28,19 @@ __all__ = ["ServerRequests"]
 _log = logging.getLogger("mcptrio.client.server_requests")
 
 MAX_SERVER_REQUESTS = 64
-"""Requests that are being answered; the next one is refused."""
+"""Requests answered concurrently; the next one is refused."""
 MAX_UNSENT_ANSWERS = 256
-"""Answers that are on their way to the server; the next one is dropped. Over HTTP each is a request of its own, and the
-server may take none of them."""
+"""Answers being sent; the next one is dropped. Over HTTP each is a separate request, which the server may not
+accept."""
 
 
 class ServerRequests:
-    """
+    """Answers the requests of one server.
+
     Args:
-        nursery: of the tasks that answer; they end with the link.
-        answer: answers a request, given its method and params.
-        send_timeout: seconds for an answer to be sent.
+        nursery: Runs the tasks; ends with the link.
+        answer: Answers a request, given its method and params.
+        send_timeout: Seconds to send an answer.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class ServerRequests:
         self._unsent = 0
 
     def take(self, request: RequestReceived) -> None:
-        """Answer a request soon. Does not block."""
+        """Start answering a request. Does not block."""
+        # A ping is answered without a task and beyond the limit: it shows only that the client reads.
         if request.method.name == "ping":
             self.send(self._connection.answer(request, EmptyResult()), request.peer.revision)
         elif len(self._scopes) >= MAX_SERVER_REQUESTS:
@@ -70,14 +72,14 @@ class ServerRequests:
             self._nursery.start_soon(self._serve, request)
 
     def cancel(self, id: object) -> bool:
-        """Cancel the answering of a request; return whether it was being answered."""
+        """Cancel the handler of a request; return False if no such request is being answered."""
         scope = self._scopes.get(id)
         if scope is not None:
             scope.cancel()
         return scope is not None
 
     def send(self, message: Response | ErrorResponse, revision: Revision) -> None:
-        """Send an answer soon. Does not block."""
+        """Start sending an answer. Does not block."""
         if self._unsent >= MAX_UNSENT_ANSWERS:
             _log.debug("%s: an answer is dropped: the server takes none", self._link.name)
         else:
@@ -100,6 +102,7 @@ class ServerRequests:
             self.send(reply, request.peer.revision)
 
     async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
+        # The deadline is inside with_consent: the time in which the user decides does not count.
         async def send() -> None:
             with trio.fail_after(self._send_timeout):
                 await self._link.send(message, revision)

@@ -1,6 +1,7 @@
-"""One conversation with one server over one link: requests with their deadlines, and what the server sends on its own.
+"""One session with one server over one link: requests, notifications and the server's own requests.
 
-The one rule: a session never outlives its link, and nothing of the server's can end it but the end of the link.
+ClientSupervisor creates a ClientSession for each link and negotiates it again if the server forgets it. Only the end of
+the link ends a session; no message of the server does.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning and basic/index.
 """
@@ -47,17 +48,18 @@ __all__ = ["ClientSession"]
 _log = logging.getLogger("mcptrio.client.session")
 
 CANCELLATION_TIMEOUT = 1.0
-"""Seconds for telling a server that nobody waits for its answer any more."""
+"""Seconds to send the notification that cancels a request."""
 _LONG_METHODS = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete"})
-"""Requests whose progress and log messages are asked for."""
+"""Methods that send a progress token and ask for log messages."""
 
 
 class ClientSession:
-    """
+    """The state of one session with one server.
+
     Args:
-        name: of the server, for the user; until it has said its own.
-        log_level: log messages of this level and above are asked for, with each request where the revision wants that.
-        notified: called with each notification that is for nobody in here.
+        name: The user's name for the server, shown until the server has sent its own.
+        log_level: The least severe log level to request, or ``None``.
+        notified: Called with each notification that the session does not handle itself.
     """
 
     def __init__(
@@ -78,25 +80,25 @@ class ClientSession:
         self._log_limit = LogLimit()
         self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
         self._calls = Calls(timeouts, self._start_cancelling)
+        # None while no link is attached that could carry an answer.
         self._server_requests: ServerRequests | None = None
-        """``None`` while there is no link to answer over."""
+        # By elicitation id; set when the server reports that the user has finished on the page.
         self._urls: dict[str, trio.Event] = {}
-        """By elicitation id: set when the server says that the user is done with a page."""
         self._last_received = trio.current_time()
         self.given_up = ""
-        """Why the client ends the session itself."""
+        """Why the client ended the session; empty otherwise."""
+        # Set when the server sends requests in a revision that does not allow them.
         self._violation = ""
-        """What is wrong with a server that sends requests in a revision without them."""
         self._link: Link | None = None
         self._nursery: trio.Nursery | None = None
         self.server: RemoteServer | None = None
-        """``None`` until agreed."""
+        """The negotiated revision and the server's description; ``None`` before the negotiation."""
 
-    # Agreeing
+    # Negotiation
 
     @contextmanager
     def attached(self, link: Link, nursery: trio.Nursery) -> Iterator[None]:
-        """While inside, messages of the link come to :meth:`receive`, and tasks of this session run in the nursery."""
+        """Use this link inside the context, and run the session's tasks in ``nursery``."""
         self._link, self._nursery = link, nursery
         self._server_requests = ServerRequests(
             link, nursery, self._connection, self.answer, send_timeout=self._timeouts.idle
@@ -110,32 +112,33 @@ class ClientSession:
     async def negotiate(
         self, *, pinned: str | None = None, known: str | None = None, prefers_handshake: bool = False
     ) -> None:
-        """Agree on a revision; again after the server has forgotten the session.
+        """Negotiate a revision with the server. Called again after the server has forgotten the session.
 
         Args:
-            pinned: speak this one or fail.
-            known: the version that was agreed on with this server before.
-            prefers_handshake: try a handshake first if neither is given.
+            pinned: The only acceptable revision, or ``None``.
+            known: The version negotiated with this server before, or ``None``.
+            prefers_handshake: Try a handshake first if both are ``None``.
 
         Raises:
-            RemoteProtocolError: no revision in common.
-            MCPError: the server refused.
-            RequestFailed, ConnectionClosed: it cannot be reached.
-            SessionLost: the server forgot the session before the handshake was done.
+            RemoteProtocolError: No revision in common.
+            MCPError: The server refused.
+            RequestFailed, ConnectionClosed: The server is unreachable.
+            SessionLost: The server forgot the session during the handshake.
         """
         server = await self._negotiator.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
         self.server = server
         self.link.settled(server.revision)
+        # Before 2026-07-28 a session has one log level; afterwards each request carries it (see request()).
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self.log_level is not None and by_session:
             await self._ask_for_logs(self.log_level)
 
     def start_soon(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
-        """Start a task that ends with the link; nothing where the link is being left."""
+        """Start a task that ends with the link. Does nothing while the link is closing."""
         if self._nursery is not None:
             self._nursery.start_soon(work, *args)
 
-    # Using
+    # Requests
 
     @property
     def link(self) -> Link:
@@ -148,7 +151,7 @@ class ClientSession:
 
     @property
     def asker(self) -> str:
-        """Who asks, for showing to the user: what the server calls itself, and what it is known as here."""
+        """The server's name to show to the user: its own title, and the user's name for it if that differs."""
         info = self.server.info if self.server is not None else None
         said = (info.title or info.name) if info is not None else self._name
         return self._name if said == self._name else f"{said} ({self._name})"
@@ -163,22 +166,25 @@ class ClientSession:
         mirrored: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Send a request and read its result.
+        """Send a request and decode its result.
 
         Args:
-            params: an instance of the method's params, or an object in wire form, which is sent whatever the server
+            params: The params object of the method; or a mapping in wire form, which is sent whatever the server
                 declares.
+            timeout: Seconds to wait since the request or its last progress report; by default ``timeouts.idle``.
+            mirrored: Header name to the path of the argument that it repeats.
 
         Raises:
-            MethodNotFound: the server does not declare the capability that the method needs; nothing was sent.
-            MCPError: the server answered with an error.
-            RemoteProtocolError: the result cannot be read.
-            RequestTimeout, RequestFailed, SessionLost, ConnectionClosed: there is no answer.
+            MethodNotFound: The server does not declare the capability of the method; nothing was sent.
+            MCPError: The server answered with an error.
+            RemoteProtocolError: The result is malformed.
+            RequestTimeout, RequestFailed, SessionLost, ConnectionClosed: No answer was received.
         """
         revision = self.revision
         if not isinstance(params, dict):
             self._check_declared(method)
         members = dict(meta or {})
+        # A token is sent even without a callback, because each report restarts the idle timeout.
         if method in _LONG_METHODS or on_progress is not None:
             members["progressToken"] = self._connection.progress_token()
             if self.log_level is not None and revision.log_level is LogLevel.PER_REQUEST:
@@ -191,10 +197,12 @@ class ClientSession:
         except RequestFailed as failed:
             await self._raise_refusal(failed, sent, within=timeout)
         except ConnectionClosed as closed:
+            # The link reports only that it was closed; the reason is that pings went unanswered.
             if self.given_up:
                 raise ConnectionClosed(self.given_up) from closed
             raise
         except RequestTimeout as late:
+            # A server waiting for its own request in a revision without them is the likely cause of the timeout.
             if self._violation:
                 raise RequestTimeout(f"{late}; {self._violation}", seconds=late.seconds) from late
             raise
@@ -202,16 +210,17 @@ class ClientSession:
         return self._connection.result(sent, answer)
 
     async def open_stream(self, method: str, params: Any, begun: Callable[[object], None]) -> Any:
-        """Send a request whose answer comes when all is over.
+        """Send a request that the server answers only when its stream ends.
 
         Args:
-            begun: called with the request's id before it is sent.
+            begun: Called with the id of the request before it is sent.
         """
         sent = self._connection.request(method, params, revision=self.revision)
         begun(sent.message.id)
         try:
             answer = await self.link.exchange(sent.message, sent.revision)
         except trio.Cancelled:
+            # Over HTTP in 2026-07-28, closing the response cancels the request.
             if not self.link.cancels_by_leaving(sent.revision):
                 self._start_cancelling(self.link, sent)
             raise
@@ -220,7 +229,10 @@ class ClientSession:
         return self._connection.result(sent, answer)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
-        """Send a notification; whether the revision has it. One outside the specification is sent in any case."""
+        """Send a notification; return False if the revision does not have it.
+
+        Notifications outside the specification are always sent.
+        """
         revision = self.revision
         message = self._connection.notification(method, params, revision=revision)
         is_ours = any(each.method(method, Side.SERVER) is not None for each in REVISIONS.values())
@@ -235,24 +247,24 @@ class ClientSession:
         raise RequestTimeout(f"{method}: {self.link.name} did not take it within {seconds:g} s", seconds=seconds)
 
     async def answer(self, method: str, params: Any) -> Any:
-        """Have the handlers answer a question of the server; meanwhile no request of ours can time out."""
+        """Pass a question of the server to the handlers. No request of the client times out while a handler runs."""
         with self._calls.handler_running():
             return await self._handlers._answer(
                 method, params, server=self.asker, timeout=self._timeouts.input, revision=self.revision
             )
 
     def url_done(self, elicitation_id: str) -> trio.Event:
-        """Set when the server says that the user is done with a page (2025-11-25)."""
+        """Return the event that is set when the server reports that the user has finished on a page (2025-11-25)."""
         return self._urls.setdefault(elicitation_id, trio.Event())
 
     def forget_url(self, elicitation_id: str) -> None:
         self._urls.pop(elicitation_id, None)
 
     async def keep_alive(self, interval: float, scope: trio.CancelScope) -> None:
-        """Ping the server after ``interval`` seconds without a message, where the revision has pings.
+        """Ping the server after ``interval`` seconds without a message, if the revision has pings.
 
         Args:
-            scope: cancelled when the server does not answer; :attr:`given_up` has the reason then.
+            scope: Cancelled when a ping goes unanswered; :attr:`given_up` then has the reason.
         """
         if self.revision.method("ping", Side.SERVER) is None:
             return
@@ -267,16 +279,18 @@ class ClientSession:
                 scope.cancel()
                 return
             except SessionLost:
-                pass  # the link reports it to the supervisor, which renews the session
+                # The link reports it to the supervisor, which renews the session.
+                pass
             except (MCPTrioError, OSError) as error:
                 _log.warning("%s: a ping failed: %s", self.link.name, error)
             self._last_received = trio.current_time()
 
-    # Listening
+    # Messages of the server
 
     def receive(self, message: Request | Notification) -> None:
-        """Take in what the server sends on its own."""
+        """Handle a request or notification of the server."""
         self._last_received = trio.current_time()
+        # Servers of handshake revisions may log and ping before the handshake is complete.
         revision = self.server.revision if self.server is not None else LATEST_HANDSHAKE
         event = self._connection.receive(message, revision)
         if isinstance(event, NotificationReceived):
@@ -291,6 +305,7 @@ class ClientSession:
             elif self._server_requests is not None:
                 self._server_requests.send(event.reply, revision)
         elif isinstance(event, CancelReceived):
+            # An id that is not a request of the server names a subscriptions/listen stream of the client.
             if self._server_requests is None or not self._server_requests.cancel(event.id):
                 self._pass_on(event)
         elif isinstance(event, Unexpected):
@@ -317,10 +332,12 @@ class ClientSession:
             _log.warning("%s: %s", self.link.name, self._violation)
 
     async def _raise_refusal(self, failed: RequestFailed, sent: RequestSent, within: float | None = None) -> NoReturn:
-        """
+        """Raise the error of a request that an HTTP server refused.
+
         Raises:
-            SessionLost: another revision has to be agreed on.
-            MCPError, RequestFailed: the request failed; the first where the body of the response has an error.
+            SessionLost: The server no longer speaks the negotiated revision.
+            MCPError: The body of the response contains a JSON-RPC error.
+            RequestFailed: It does not.
         """
         await self._negotiator.check(sent.revision, failed, within=within)
         if failed.reply is None:
@@ -328,10 +345,7 @@ class ClientSession:
         raise refusal_error(failed, failed.reply, sent) from failed
 
     def _check_declared(self, method: str) -> None:
-        """
-        Raises:
-            MethodNotFound: the server does not declare the capability that the method needs.
-        """
+        """Raise MethodNotFound if the server does not declare the capability that the method needs."""
         row = self.revision.method(method, Side.SERVER)
         if row is None or row.capability is None:
             return

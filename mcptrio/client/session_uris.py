@@ -1,6 +1,7 @@
-"""The resources a session is subscribed to, each once for all subscriptions that want it.
+"""Reference counts of the resources that a session is subscribed to.
 
-Used by the client's subscriber in the handshake revisions.
+The Subscriber uses it in the handshake revisions, where a session subscribes to each URI once for all local
+subscriptions.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions".
 """
@@ -23,18 +24,19 @@ __all__ = ["SessionURIs"]
 class _Held:
     holders: int = 0
     is_subscribed: bool = False
+    # True once the server was asked, even without an answer: it may have subscribed nevertheless.
     may_be_subscribed: bool = False
-    """Whether the server was asked, even if its answer did not come."""
+    # Held during requests to the server, so that an unsubscribe never overtakes the next subscribe.
     lock: trio.Lock = field(factory=trio.Lock)
-    """Held while the server is asked, so that one subscription's end never overtakes another one's beginning."""
 
 
 class SessionURIs:
-    """
+    """Subscribes to each URI when the first local subscription needs it, and unsubscribes after the last.
+
     Args:
-        subscribe: asks the server to report changes of a resource.
-        unsubscribe: asks it to stop. Does not raise.
-        start_soon: starts a task that unsubscribes, so that no subscription waits for that when it ends.
+        subscribe: Asks the server to report changes of a resource.
+        unsubscribe: Asks the server to stop. Must not raise.
+        start_soon: Starts a task that unsubscribes, so that leaving a subscription does not wait for the server.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class SessionURIs:
 
     @asynccontextmanager
     async def held(self, uris: Sequence[str]) -> AsyncIterator[None]:
-        """Be subscribed to these resources for as long as the context lasts. Raises what ``subscribe`` does."""
+        """Keep these resources subscribed inside the context. Raises what ``subscribe`` raises."""
         taken: dict[str, _Held] = {}
         try:
             for uri in uris:
@@ -71,6 +73,7 @@ class SessionURIs:
         try:
             await self._subscribe(uri)
         except MCPError:
+            # The server refused, so it has nothing to unsubscribe.
             held.may_be_subscribed = False
             raise
         held.is_subscribed = True
@@ -78,6 +81,7 @@ class SessionURIs:
     async def _release(self, taken: dict[str, _Held]) -> None:
         for uri, held in taken.items():
             async with held.lock:
+                # Another subscription took the URI while this task waited for the lock.
                 if held.holders:
                     continue
                 held.is_subscribed = False

@@ -1,8 +1,8 @@
-"""A client's subscriptions: each asks for its changes, delivers them, and asks again after a connection was lost.
+"""A client's subscriptions to changes, which are renewed after a connection is lost.
 
-Owned by the client. Every subscription has one task, which looks at the new session after each loss: with
-``subscriptions/listen`` it keeps a stream of its own open, otherwise it subscribes to resources on the session.
-A subscription ends when its owner leaves it or the server refuses it; a broken connection ends none.
+Client owns one Subscriber. Each subscription has a task: in 2026-07-28 it keeps a ``subscriptions/listen`` stream open,
+in older revisions it subscribes to resources on the session. A subscription ends when its context is left or the server
+refuses it; a broken connection does not end it.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -36,22 +36,24 @@ __all__ = ["Subscriber"]
 _log = logging.getLogger("mcptrio.client.subscriber")
 
 UNSUBSCRIBE_TIMEOUT = 1.0
-"""Seconds a server has to answer; the next subscription to the same resource waits for that."""
+"""Seconds for the server to answer an unsubscribe. A new subscription to the same resource waits for it."""
 
 
 @define(eq=False)
 class _Stream:
-    """A ``subscriptions/listen`` request that is open."""
+    """An open ``subscriptions/listen`` request."""
 
     acknowledged: trio.Event = field(factory=trio.Event)
     scope: trio.CancelScope = field(factory=trio.CancelScope)
 
 
 class Subscriber:
-    """
+    """The subscriptions of one client.
+
     Args:
-        changed: called with each change that is reported from now on, since the cache may have missed one before.
-        ack_timeout: seconds a server has to acknowledge a stream.
+        changed: Called for each watched change when a subscription starts, because the cache may have missed one
+            before.
+        ack_timeout: Seconds for the server to acknowledge a stream.
     """
 
     def __init__(
@@ -62,16 +64,16 @@ class Subscriber:
         self._name = name
         self._ack_timeout = ack_timeout
         self._subscriptions: list[Changes] = []
+        # The resources subscribed to, with the generation of the session that they belong to.
         self._uris: tuple[int, SessionURIs] | None = None
-        """Resources subscribed to on the session, and the generation of that session."""
         self._streams: dict[Changes, _Stream] = {}
 
     @asynccontextmanager
     async def open(self, wanted: SubscriptionFilter) -> AsyncIterator[Changes]:
-        """Subscribe for as long as the context lasts.
+        """Subscribe inside the context.
 
         Raises:
-            MCPError: the server reports none of these changes.
+            MCPError: The server reports none of these changes.
         """
         changes = Changes(wanted)
         self._subscriptions.append(changes)
@@ -85,11 +87,11 @@ class Subscriber:
             self._subscriptions.remove(changes)
 
     def notify(self, params: Any, change: Change | None, id: object) -> None:
-        """A notification has come.
+        """Pass a notification to the subscriptions that it concerns.
 
         Args:
-            change: what it reports.
-            id: of the stream it belongs to, or ``None``.
+            change: The change that it reports, or ``None``.
+            id: Id of its ``subscriptions/listen`` stream, or ``None``.
         """
         concerned = [changes for changes in self._subscriptions if id is None or changes.id == id]
         for changes in concerned:
@@ -101,20 +103,20 @@ class Subscriber:
                     self._streams[changes].acknowledged.set()
 
     def cancelled_by_server(self, id: object) -> None:
-        """The server has cancelled a stream."""
+        """End the stream with this id."""
         for changes, stream in self._streams.items():
             if changes.id == id:
                 stream.scope.cancel()
 
     def end(self) -> None:
-        """There will be no session any more."""
+        """End all subscriptions: no session will follow."""
         for changes in self._subscriptions:
             changes.end(ConnectionClosed(f"{self._name}: the connection ended"))
 
     # One subscription
 
     async def _keep(self, changes: Changes, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        """Keep one subscription alive; started once it is made, or with the reason why it is not."""
+        """Keep one subscription alive. Reports ``None`` to ``task_status`` once it exists, or the exception."""
         waiting: trio.TaskStatus[MCPTrioError | None] | None = task_status
 
         def begun() -> None:
@@ -122,7 +124,7 @@ class Subscriber:
             for change in changes.everything():
                 self._changed(change)
             if waiting is None:
-                # Changes between the two subscriptions were reported to neither.
+                # Changes between the old subscription and this one were not reported.
                 changes.take_all()
                 return
             if changes.tells_nothing:
@@ -151,9 +153,11 @@ class Subscriber:
             if waiting is not None:
                 waiting.started(failure or ConnectionClosed(f"{self._name}: the server ended the stream of changes"))
                 return
+            # The server's refusal is final; any other failure may pass.
             if failure is not None and (isinstance(failure, MCPError | AuthorizationError) or self._supervisor.is_over):
                 changes.end(failure)
                 return
+            # A subscription that lasted longer than the longest pause was a success.
             if trio.current_time() - began > MAX_PAUSE_SECONDS:
                 backoff.reset()
             pause = backoff.draw()
@@ -163,7 +167,7 @@ class Subscriber:
     async def _watch(
         self, session: ClientSession, generation: int, changes: Changes, begun: Callable[[], None]
     ) -> None:
-        """Subscribe on the session, and hold that until the session is over."""
+        """Subscribe on the session (handshake revisions), until the session is lost."""
         server = session.server
         assert server is not None
         changes.id = None
@@ -171,6 +175,7 @@ class Subscriber:
         if self._uris is None or self._uris[0] != generation:
             self._uris = generation, self._session_uris(session, generation)
         async with self._uris[1].held(changes.honoured.resource_subscriptions):
+            # Notifications arrive over the GET stream; before it is open they would be lost.
             await session.link.until_listening()
             begun()
             await self._supervisor.until_lost(generation)
@@ -192,7 +197,7 @@ class Subscriber:
         return SessionURIs(subscribe, unsubscribe, session.start_soon)
 
     async def _listen(self, session: ClientSession, changes: Changes, begun: Callable[[], None]) -> None:
-        """Open a stream of changes, and read it until it ends."""
+        """Open a ``subscriptions/listen`` stream and read it until it ends."""
         stream = self._streams[changes] = _Stream()
         failure: MCPTrioError | None = None
 
@@ -201,6 +206,7 @@ class Subscriber:
 
         async def watch() -> None:
             nonlocal failure
+            # The stream itself may stay open for days, so only the acknowledgement has a deadline.
             with trio.move_on_after(self._ack_timeout):
                 await stream.acknowledged.wait()
                 try:
@@ -227,7 +233,7 @@ class Subscriber:
 
 
 def _reported_without_stream(wanted: SubscriptionFilter, capabilities: ServerCapabilities) -> SubscriptionFilter:
-    """The changes a server reports without a stream, by what it declares."""
+    """Return the changes that a server reports without a stream, according to its capabilities."""
     tools, prompts, resources = capabilities.tools, capabilities.prompts, capabilities.resources
     return SubscriptionFilter(
         tools_list_changed=wanted.tools_list_changed and tools is not None and tools.list_changed,

@@ -1,8 +1,8 @@
-"""The changes a server reports, as an asynchronous iterator.
+"""Changes that a server reports, as an async iterator.
 
-Made by the client; one API over ``resources/subscribe`` with unasked notifications, and ``subscriptions/listen``.
-No change between the beginning and the end of a subscription goes unnoticed: if notifications may have been lost, the
-client reports everything subscribed to as changed.
+The Subscriber fills a Changes object, in the same way for ``resources/subscribe`` (handshake revisions) and
+``subscriptions/listen`` (2026-07-28). No change is missed: after a gap, everything subscribed to is reported as
+changed.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -21,10 +21,10 @@ from mcptrio.protocol.model.subscriptions import SubscriptionFilter
 __all__ = ["Change", "ChangeKind", "Changes"]
 
 ChangeKind: TypeAlias = Literal["tools", "prompts", "resources", "resource"]
-"""A list that has changed, or (``resource``) the contents of one resource."""
+"""The kind of a change: one of the lists, or the contents of one resource (``resource``)."""
 
 MAX_UNREAD_CHANGES = 1000
-"""Different changes that wait to be read. At one more, everything subscribed to counts as changed."""
+"""Distinct unread changes. One more reports everything subscribed to as changed."""
 
 _KINDS: dict[str, ChangeKind] = {
     "notifications/tools/list_changed": "tools",
@@ -38,11 +38,11 @@ _LISTS: tuple[ChangeKind, ...] = ("tools", "prompts", "resources")
 
 @frozen
 class Change:
-    """A list has changed, or a resource has.
+    """A changed list, or a changed resource.
 
     Args:
-        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one.
-        uri: of the resource; it may lie below the one subscribed to.
+        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one resource.
+        uri: The resource; may be below the URI that was subscribed to.
     """
 
     kind: ChangeKind
@@ -50,29 +50,30 @@ class Change:
 
     @classmethod
     def of(cls, method: str, params: Any) -> Change | None:
-        """Return the change that a notification reports; ``None`` if it reports none."""
+        """Return the change that a notification reports, or ``None`` if it reports none."""
         kind = _KINDS.get(method)
         if kind is None:
             return None
         return cls(kind, params.uri if isinstance(params, ResourceUpdatedParams) else None)
 
     def concerns(self, uri: str) -> bool:
-        """Whether this resource has changed, or one below it."""
+        """Return whether this change is about the resource ``uri`` or one below it."""
         return self.uri is not None and (self.uri == uri or self.uri.startswith(uri.rstrip("/") + "/"))
 
 
 class Changes:
-    """``async for change in changes``; ends when the connection does. Made by ``Client.subscribe``.
+    """The changes of one subscription: ``async for change in changes``. Made by ``Client.subscribe``.
 
-    A change that is told again before it has been read is read once.
+    A change that is reported again before it is read is read once. The iteration ends with ConnectionClosed when the
+    client's connection ends for good.
     """
 
     def __init__(self, wanted: SubscriptionFilter) -> None:
         self.wanted = wanted
         self.honoured: SubscriptionFilter | None = None
-        """The changes the server reports; ``None`` until it has said so."""
+        """The changes that the server reports; ``None`` until it has confirmed them."""
         self.id: object = None
-        """Of the request that stays open, where there is one."""
+        """Id of the ``subscriptions/listen`` request; ``None`` in revisions without it."""
         self._waiting: dict[Change, None] = {}
         self._lot = trio.lowlevel.ParkingLot()
         self._ended: BaseException | None = None
@@ -88,10 +89,12 @@ class Changes:
         return self
 
     async def __anext__(self) -> Change:
-        """
+        """Return the next change.
+
         Raises:
-            ConnectionClosed: the connection ended, and everything has been read.
+            ConnectionClosed: The connection has ended, and all changes were read.
         """
+        # No full checkpoint: a change that is already here is returned without giving other tasks a turn.
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._waiting:
             if self._ended is not None:
@@ -104,29 +107,29 @@ class Changes:
     # For the client
 
     def take(self, change: Change) -> None:
-        """The server has reported a change."""
+        """Queue a reported change, if it is wanted."""
         if self._wants(change):
             self._put(change)
 
     def take_all(self) -> None:
-        """Anything may have changed."""
+        """Queue every wanted change, because reports may have been lost."""
         self._waiting = dict.fromkeys(self.everything())
         self._lot.unpark_all()
 
     def everything(self) -> Iterator[Change]:
-        """Each change that is wanted."""
+        """Return every wanted change."""
         yield from (Change(kind) for kind in _LISTS if _has(self.wanted, kind))
         yield from (Change("resource", uri) for uri in self.wanted.resource_subscriptions)
 
     def end(self, error: BaseException) -> None:
-        """Nothing more will come."""
+        """End the iteration with ``error`` after the queued changes."""
         if self._ended is None:
             self._ended = error
             self._lot.unpark_all()
 
     @property
     def tells_nothing(self) -> bool:
-        """Whether something is wanted, and the server reports none of it."""
+        """True if changes are wanted and the server reports none of them."""
         return self.wanted != SubscriptionFilter() and self.honoured in (None, SubscriptionFilter())
 
     # Private

@@ -1,26 +1,28 @@
-"""Keeps a session with one server: opens a link, agrees on a revision, and does so again when either is lost.
+"""Keeps a client connected to one server: opens links, negotiates a revision and replaces lost sessions.
 
-One task per client, started with the client, opens links and agrees. Callers wait for its result in
-:meth:`ClientSupervisor.current`, so a cancelled caller never leaves a session half renewed. A session is in one state:
+Client owns one ClientSupervisor. One task per client does the connecting; callers wait for its result in
+:meth:`ClientSupervisor.current`, so a cancelled caller never leaves a session half negotiated. The states:
 
-    CONNECTING ── agreed ──▶ READY ── session forgotten ──▶ RENEWING ── agreed ──▶ READY
-    CONNECTING ── failed ──▶ DISCONNECTED (at the first attempt CLOSED)
-    READY, RENEWING ── link ended ──▶ DISCONNECTED ── pause ──▶ CONNECTING (without restart CLOSED)
+    CONNECTING ── negotiated ──▶ READY ── session forgotten ──▶ RENEWING ── negotiated ──▶ READY
+    CONNECTING ── failed ──▶ DISCONNECTED (the first attempt: CLOSED)
+    READY, RENEWING ── link closed ──▶ DISCONNECTED ── pause ──▶ CONNECTING (without restart: CLOSED)
 
 ============  ==========================================  ====================================================
 state         the link and the session                    ``current()``
 ============  ==========================================  ====================================================
-CONNECTING    the link is being opened, or agreed over    waits
-READY         agreed; requests go out, pings are sent     returns the session
-RENEWING      the link is kept, and agreed over again     waits; a failed attempt is raised, the next one follows
-DISCONNECTED  none, for a pause that doubles              waits
-CLOSED        none, and there will be none                raises ConnectionClosed with the reason
+CONNECTING    the link is being opened or negotiated      waits
+READY         requests are sent, pings check the server   returns the session
+RENEWING      the link stays, a new session is            waits; raises the error if an attempt fails
+              negotiated on it
+DISCONNECTED  no link, for a pause that doubles           waits
+CLOSED        no link, and no further attempt             raises ConnectionClosed with the reason
 ============  ==========================================  ====================================================
 
-- The block of ``connect`` leads to CLOSED from every state when it ends.
-- Each way into READY begins another generation. Results of the last one leave the cache first.
-- Between the end of a link and its report to this task, the session looks READY; ``current()`` checks the link as well.
-- Only a link reports a loss, so several requests that notice the same one lead to one renewal.
+- Leaving the ``async with connect(...)`` block leads from every state to CLOSED.
+- Each transition to READY starts a new generation. The client clears its cache first.
+- After a link has closed, the session is still set until this task notices; ``current()`` therefore also checks the
+  link.
+- Only the link reports that a session is lost, so requests that fail together cause a single renewal.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
 """
@@ -59,24 +61,25 @@ _log = logging.getLogger("mcptrio.client.supervisor")
 
 @define(eq=False)
 class _Turn:
-    """The wait until something about the session changes."""
+    """One wait for the next change of the session's state."""
 
     over: trio.Event = field(factory=trio.Event)
     failure: MCPTrioError | None = None
-    """Why no session was made, if that is what has changed."""
+    """The reason if the change is a failed attempt to negotiate a session."""
 
 
 class ClientSupervisor:
-    """
+    """Owns the link and the session of one client.
+
     Args:
-        openers: ways to reach the server, in the order in which they are tried.
-        make_session: makes a session that has not met its server.
-        settled: called before each session except the first is used.
-        restart: whether a link that ends is opened again.
-        ping_interval: seconds of silence after which the server is pinged; 0 for never.
-        pinned: the revision to speak.
-        known: the version that was agreed on with this server before, by another client; so it need not be found out.
-        prefers_handshake: whether a handshake is tried first if neither is given.
+        openers: Transports that reach the server, in the order in which they are tried.
+        make_session: Creates a session that has not been negotiated.
+        settled: Called before each session except the first is used.
+        restart: Reconnect when the link closes.
+        ping_interval: Seconds without a message after which the server is pinged; 0 disables pings.
+        pinned: The only acceptable revision, or ``None``.
+        known: The version that an earlier client negotiated with this server, or ``None``. Skips the discovery.
+        prefers_handshake: Try a handshake first if both ``pinned`` and ``known`` are ``None``.
     """
 
     def __init__(
@@ -100,19 +103,22 @@ class ClientSupervisor:
         self._ping_interval = ping_interval
         self._pinned = pinned
         self._known = known
-        """The version agreed on before."""
         self._prefers_handshake = prefers_handshake
         self._session: ClientSession | None = None
+        # The session, or the previous one while the client is not connected.
         self.last_session: ClientSession | None = None
-        """The session, or while there is none the one before."""
+        # Number of sessions so far; a renewed session counts as a new one.
         self.generation = 0
-        """Number of sessions so far; a renewed session counts as another one."""
+        # Replaced whenever the session is set or removed, an attempt fails, or the supervisor ends.
         self._turn = _Turn()
-        """Ends when a session comes or goes, when none could be made, or when there will be none."""
+        # The reason why no session will follow, once the state is CLOSED.
         self._ended: str | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        """Keep the session; started with ``None`` when there is one, or with the reason why there is none."""
+        """Connect and stay connected until cancelled, or until the server is lost for good.
+
+        Reports ``None`` to ``task_status`` after the first connection, or the exception if it fails.
+        """
         try:
             await self._keep(task_status)
         finally:
@@ -138,6 +144,7 @@ class ClientSupervisor:
             if not self._restart:
                 self._end(reason)
                 return
+            # A connection that lasted longer than the longest pause was a success, so the next pause is short again.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             pause = backoff.draw()
@@ -145,14 +152,14 @@ class ClientSupervisor:
             await trio.sleep(pause)
 
     async def current(self, within: float | None = None) -> ClientSession:
-        """Return the session, waiting for one that is being made. A checkpoint only if it has to wait.
+        """Return the session; wait while none is ready. Executes a checkpoint only if it waits.
 
         Args:
-            within: seconds to wait; at most ``timeouts.connect``, which is the default.
+            within: Seconds to wait, at most and by default ``timeouts.connect``.
 
         Raises:
-            ConnectionClosed: there is none and will be none, or none in time.
-            RequestFailed: the server has forgotten the session and does not begin another one.
+            ConnectionClosed: No session became ready in time, or none will.
+            RequestFailed: The server has forgotten the session and refuses a new one.
         """
         if self._is_usable(self._session):
             return self._session
@@ -165,31 +172,32 @@ class ClientSupervisor:
                     return self._session
                 if turn.failure is not None:
                     status = getattr(turn.failure, "status", None)
+                    # A failed renewal is raised at once, so that its callers learn the reason before the next attempt.
                     raise RequestFailed(str(turn.failure), status=status, delivered=False) from turn.failure
         raise ConnectionClosed(self._ended or f"not connected again within {seconds:g} s")
 
     async def until_lost(self, generation: int) -> None:
-        """Wait until the session of this generation is not in use any more."""
+        """Wait until the session of this generation is no longer in use."""
         while self._ended is None and self._session is not None and self.generation == generation:
             await self._turn.over.wait()
 
     @property
     def restarts(self) -> bool:
-        """Whether there will be another session after one that was lost."""
+        """True if a lost session is replaced."""
         return self._restart and self._ended is None
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no session any more."""
+        """True if no session will follow."""
         return self._ended is not None
 
     # Private
 
     async def _connected(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
-        """Connect, and stay until the link ends; returns why it did.
+        """Open a link and serve it until it closes; return the reason.
 
         Raises:
-            MCPTrioError: no session came about.
+            MCPTrioError: No session could be negotiated.
         """
         ways = list(self._openers)
         for opener in ways:
@@ -199,14 +207,16 @@ class ClientSupervisor:
                 except ConnectionClosed as error:
                     if self._known is not None or self._pinned is not None:
                         raise
-                    # Some servers end at a first request they do not know.
+                    # Some servers exit at a first request that they do not know, such as server/discover.
                     _log.info("%s; trying once more with a handshake", error)
                     try:
                         return await self._try_opener(opener, LATEST_HANDSHAKE.version, waiting)
                     except ConnectionClosed:
-                        # A channel cannot be opened twice; why it ended is the first one's to say.
+                        # A channel cannot be opened twice, so the second error says nothing; the first one has the
+                        # cause.
                         raise error from None
             except RequestFailed as failed:
+                # 401 and 403 are about credentials, which another transport to the same server does not change.
                 refuses = failed.status is not None and 400 <= failed.status < 500 and failed.status not in (401, 403)
                 if opener is ways[-1] or not refuses or isinstance(failed, SessionLost):
                     raise
@@ -219,11 +229,13 @@ class ClientSupervisor:
         session = self._make_session()
         is_settled = False
         try:
-            # Links have nurseries of their own; the outer one here takes what is raised out of their groups.
+            # Both nurseries unwrap exception groups: the inner one those of this body, the outer one those of the link,
+            # whose own nursery wraps what it raises.
             async with open_hidden_nursery(), opener(session.receive) as link, open_hidden_nursery() as nursery:
                 with session.attached(link, nursery):
                     await self._negotiate(session, known)
-                    # The server may move to another transport later, so the other ways are kept.
+                    # Try this transport first next time. The others stay, because the server may change its transport
+                    # later.
                     self._openers.sort(key=lambda each: each is not opener)
                     is_settled = True
                     self._set(session)
@@ -232,7 +244,7 @@ class ClientSupervisor:
                             waiting.started(None)
                         return await self._keep_link(session)
                     finally:
-                        # Before the link is left, which may take a while.
+                        # Closing the link may take a while; requests must not use the session meanwhile.
                         self._set(None)
         except MCPTrioError as error:
             if not is_settled:
@@ -240,7 +252,7 @@ class ClientSupervisor:
             return str(error)
 
     async def _keep_link(self, session: ClientSession) -> str:
-        """Renew the session as often as the server forgets it; return why its link ended."""
+        """Renew the session whenever the server forgets it; return why the link closed."""
         backoff = Backoff()
         renewed = -inf
         while True:
@@ -248,7 +260,7 @@ class ClientSupervisor:
             if reason is not None:
                 return reason
             self._set(None)
-            # A server that forgets every session is asked ever more rarely.
+            # Pauses grow if the server forgets each new session soon.
             if renewed is not None and trio.current_time() - renewed < MAX_PAUSE_SECONDS:
                 await trio.sleep(backoff.draw())
             else:
@@ -258,7 +270,11 @@ class ClientSupervisor:
             self._set(session)
 
     async def _watch_session(self, session: ClientSession) -> str | None:
-        """Ping the server, where the revision has pings; return why the link ended; ``None`` if the session did."""
+        """Ping the server until the link closes or the session is lost.
+
+        Returns:
+            Why the link closed, or that a ping went unanswered; ``None`` if only the session is lost.
+        """
         reason: str | None = None
         async with trio.open_nursery() as nursery:
             if self._ping_interval:
@@ -266,13 +282,13 @@ class ClientSupervisor:
             try:
                 reason = await session.link.wait_closed()
             except SessionLost as lost:
-                # Not raised: with a cancellation from outside it would be in a group.
+                # Raised here, it would leave the nursery in a group together with a Cancelled from outside.
                 _log.info("%s: %s; beginning another one", session.link.name, lost)
             nursery.cancel_scope.cancel()
         return reason or session.given_up or None
 
     async def _renew(self, session: ClientSession) -> None:
-        """Agree with the server anew, on the same link; callers that wait meanwhile hear of each failed attempt."""
+        """Negotiate a new session on the same link. Callers that wait receive the error of each failed attempt."""
         backoff = Backoff()
         while not session.link.closed:
             try:
@@ -282,7 +298,9 @@ class ClientSupervisor:
                 is_known = self._known is not None
                 self._doubt(error)
                 if is_known and getattr(error, "status", None) in (400, 404, 405):
-                    continue  # at once: it was asked for a version that it may no longer speak
+                    # Retry at once with the discovery: the server may have been upgraded and no longer speak the known
+                    # version.
+                    continue
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 pause = backoff.draw()
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
@@ -294,12 +312,12 @@ class ClientSupervisor:
             await session.negotiate(pinned=self._pinned, known=known, prefers_handshake=self._prefers_handshake)
             self._known = session.revision.version
             return
-        # Not ConnectionClosed: that would be worth another attempt, of the same length.
+        # ConnectionClosed would make _connected try a handshake, which would wait as long again.
         raise RequestFailed(f"{session.link.name} did not answer within {self._timeouts.connect:g} s")
 
     def _doubt(self, error: MCPTrioError) -> None:
-        """Find out again what the server speaks if it answers otherwise than before: its version may have changed."""
         if isinstance(error, MCPError | RemoteProtocolError) or getattr(error, "status", None) is not None:
+            # The server has answered, so it may run another version by now: discover its revision again.
             self._known = None
 
     def _end(self, reason: str) -> None:
@@ -308,6 +326,7 @@ class ClientSupervisor:
 
     def _set(self, session: ClientSession | None) -> None:
         if session is not None and self.generation:
+            # Entries of the previous session must not be served to callers of the new one.
             self._settled()
         self._session = session
         self.last_session = session or self.last_session
@@ -321,5 +340,5 @@ class ClientSupervisor:
 
     @staticmethod
     def _is_usable(session: ClientSession | None) -> TypeGuard[ClientSession]:
-        """Whether a request can be sent; between the end of a link and its notice here, none can."""
+        # Between the end of a link and its notice in this task, the session is still set.
         return session is not None and not session.link.closed

@@ -1,7 +1,4 @@
-"""How long a client waits.
-
-Stated once for a client, and for a single call where it says so.
-The one rule: nothing waits for ever unless ``math.inf`` was asked for.
+"""The timeouts of a client.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Timeouts"; MCP 2026-07-28, basic/patterns/cancellation.
 """
@@ -17,16 +14,16 @@ __all__ = ["ClientTimeouts"]
 
 @frozen(kw_only=True)
 class ClientTimeouts:
-    """Seconds; ``math.inf`` means no bound.
+    """How long a client waits, in seconds. ``math.inf`` removes a limit.
 
     Args:
-        connect: for starting or reaching a server and agreeing on a revision.
-        probe: for the first question of that, which older servers may not answer at all.
-        idle: for an answer, since the request was sent or its last progress; while a handler of ours is being asked
-            something, it does not run.
-        request: for an answer, whatever progress is reported.
-        input: for a handler of ours to answer the server.
-        ping: for the answer to a keep-alive ping.
+        connect: To start or reach a server and negotiate a revision.
+        probe: For the first question of the negotiation, which older servers may not answer at all.
+        idle: For an answer, since the request was sent or its last progress report. Does not run while a handler of the
+            client answers a question of the server.
+        request: For an answer, however much progress is reported.
+        input: For a handler of the client to answer the server.
+        ping: For the answer to a keepalive ping.
     """
 
     connect: float = field(default=30.0, validator=number(above=0))

@@ -1,7 +1,6 @@
-"""A tool call that is followed while it runs.
+"""A tool call that the caller follows while it runs.
 
-Given out by ``Client.start_tool``.
-The one rule: the reports come in order, and all of them before the result.
+``Client.start_tool`` returns a ToolCall. Progress reports arrive in order and before the result.
 """
 
 from __future__ import annotations
@@ -19,11 +18,13 @@ from mcptrio.protocol.model.tools import CallToolResult
 __all__ = ["ToolCall", "followed"]
 
 MAX_UNREAD_REPORTS = 64
-"""Reports that wait to be read; then the call waits as well."""
+"""Progress reports that wait for the reader. When full, the call waits."""
 
 
 class ToolCall:
-    """``async for progress in call: ...``, then ``await call.result()``."""
+    """A running tool call: ``async for progress in call: ...``, then ``await call.result()``. Made by
+    ``Client.start_tool``.
+    """
 
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[Progress](MAX_UNREAD_REPORTS)
@@ -41,11 +42,11 @@ class ToolCall:
             raise StopAsyncIteration from None
 
     async def result(self) -> CallToolResult:
-        """Wait for the result; reports that nobody has read are dropped.
+        """Wait for the result. Progress reports that were not read are dropped.
 
         Raises:
-            MCPTrioError: as ``Client.call_tool`` does.
-            RequestFailed: the call was left before it had one.
+            MCPTrioError: The call failed, as in ``Client.call_tool``.
+            RequestFailed: The block ended before the result.
         """
         self._receive.close()
         await self._done.wait()
@@ -60,7 +61,8 @@ class ToolCall:
         try:
             await self._send.send(progress)
         except trio.BrokenResourceError:
-            pass  # nobody reads them
+            # The reader has called result(), which closes the receiving end.
+            pass
 
     def finish(self, result: CallToolResult) -> None:
         self._result = result
@@ -71,7 +73,7 @@ class ToolCall:
         self._end()
 
     def leave(self) -> None:
-        """Nobody follows the call any more."""
+        """End the call if it has no result yet."""
         if not self._done.is_set():
             self.fail(RequestFailed("the call was left before its result"))
 
@@ -82,10 +84,10 @@ class ToolCall:
 
 @asynccontextmanager
 async def followed(work: Callable[[OnProgress], Awaitable[CallToolResult]]) -> AsyncIterator[ToolCall]:
-    """Make a call for as long as the context lasts; leaving it before the result cancels the call.
+    """Run a tool call inside the context. Leaving the context before the result cancels the call.
 
     Args:
-        work: makes the call, and reports its progress.
+        work: Makes the call and reports its progress.
     """
     call = ToolCall()
 

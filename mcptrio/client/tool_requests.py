@@ -1,7 +1,7 @@
-"""Tool calls: with the headers that a tool's schema asks for, and with results checked against it.
+"""Tool calls: adds the headers that a tool's schema requires, and checks results against the output schema.
 
-Used by the client for ``tools/call``. Schemas come from ``tools/list``; they are listed again when the server rejects a
-header or a result does not fit, since without a subscription a client is not told of changes.
+Client uses it for ``tools/call``. Schemas come from ``tools/list``. Without a subscription the client does not learn of
+changes, so it lists the tools again when the server rejects a header or a result does not match.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom Headers from Tool Parameters"; server/tools, "Output
 Schema".
@@ -29,18 +29,19 @@ __all__ = ["ToolRequests"]
 _log = logging.getLogger("mcptrio.client.tool_requests")
 
 LISTING_TIMEOUT = 5.0
-"""Seconds a result waits at most for the tool's schema. Without it, the result is not checked."""
+"""Seconds that a result waits for the tool's schema. Without the schema, the result is not checked."""
 RELISTING_INTERVAL = 60.0
-"""Seconds after which tools that could not be listed in time are listed again."""
+"""Seconds before the client lists the tools again after a listing timed out."""
 
 Send: TypeAlias = Callable[[Mapping[str, tuple[str, ...]]], Awaitable[Any]]
-"""Sends a call; its argument maps header names to the arguments they repeat."""
+"""Sends a call. The argument maps header names to the paths of the arguments that they repeat."""
 
 
 class ToolRequests:
-    """
+    """Calls the tools of one server.
+
     Args:
-        pages: lists all tools; each page goes through :meth:`list_page`.
+        pages: Lists all tools; each page goes through :meth:`list_page`.
     """
 
     def __init__(
@@ -52,21 +53,22 @@ class ToolRequests:
         self._name = name
         self._known = KnownTools()
         self._listing = trio.Lock()
+        # After a timeout, the tools are not listed again before this time.
         self._not_before = -inf
-        """When tools that could not be listed in time are listed again."""
 
     async def call(self, name: str, send: Send, timeout: float) -> CallToolResult:
         """Call a tool and check its result.
 
         Args:
-            timeout: seconds for the answer; what is left of them bounds the listing of the schema.
+            timeout: Seconds for the answer and the listing of the schema together.
 
         Raises:
-            RemoteProtocolError: structured content is missing or does not fit the tool's output schema.
+            RemoteProtocolError: Structured content is missing or does not match the tool's output schema.
         """
         began = trio.current_time()
         result: CallToolResult = await self.send(name, send, timeout)
         remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
+        # A result without structured content costs no listing; only a known schema can require such content.
         if result.structured_content is not ABSENT and name not in self._known:
             await self._list(remaining)
         try:
@@ -74,14 +76,14 @@ class ToolRequests:
         except RemoteProtocolError:
             if self._known.listed_at >= began:
                 raise
-            # The tool may have another schema by now.
+            # The schema may have changed since it was listed.
             self.forget()
             await self._list(remaining)
             self._known.check(name, result)
         return result
 
     async def send(self, name: str, send: Send, timeout: float) -> Any:
-        """Send a call with its headers; once more, with the tools of now, if the server rejects these."""
+        """Send a call with its headers. If the server rejects them, list the tools again and retry once."""
         session = await self._supervisor.current(timeout)
         mirrors = session.link.mirrors(session.revision)
         if mirrors and name not in self._known:
@@ -97,22 +99,24 @@ class ToolRequests:
             return await send(self._known.mirrored(name))
 
     async def list_page(self, fetch: Callable[[], Awaitable[ListToolsResult]]) -> ListToolsResult:
-        """Fetch and remember a page; returns it without the tools whose header annotations break a rule."""
+        """Fetch a page and add it to the snapshot; return it without the tools whose header annotations are invalid."""
+        # Taken before the request: if the list changes meanwhile, the page goes into the old snapshot.
         known = self._known
         page = await fetch()
         session = await self._supervisor.current()
         return known.learn(page, mirrors=session.link.mirrors(session.revision))
 
     def forget(self) -> None:
-        """The tools have changed, or may have."""
+        """Discard the snapshot, because the tools may have changed."""
         self._cache.changed(Change("tools"))
         self._known = KnownTools()
 
     async def _list(self, timeout: float) -> None:
-        """List the tools, unless that was done since they changed. Tools that cannot be listed cannot be checked."""
+        """List the tools, unless the snapshot is complete. After a failure, results are not checked."""
         if self._known.listed_at > -inf or trio.current_time() < self._not_before:
             return
         with trio.move_on_after(max(timeout, 0.0)) as scope:
+            # Concurrent calls wait for one listing.
             async with self._listing:
                 if self._known.listed_at == -inf:
                     await self._list_once()

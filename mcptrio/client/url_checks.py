@@ -1,11 +1,6 @@
-"""A URL a server wants a person to open: where it really leads, and what is odd about it. Looked at, never opened.
+"""Checks a URL that a server asks the user to open: the host that it leads to, and suspicious properties.
 
-Used by :mod:`mcptrio.client.forms`. The one rule: the host shown is the host a browser would go to; where the two could
-differ, the URL is not to be opened at all.
-
-Browsers read URLs by the WHATWG standard, Python by RFC 3986. They differ over backslashes, white space and control
-characters, which are therefore refused. A host beyond ASCII is brought to ASCII as a browser does it (NFKC, lower case,
-Punycode), close enough for showing and not meant for looking up.
+:mod:`mcptrio.client.forms` shows the findings to the user. Nothing is opened or looked up here.
 
 Source: MCP 2026-07-28, client/elicitation, "Safe URL Handling"; WHATWG URL, section 3; Unicode Technical Standard 39,
 section 5.1 (mixed scripts); RFC 8252 section 8.3 and RFC 6761 section 6.3 (loopback).
@@ -27,38 +22,39 @@ __all__ = ["URLCheck"]
 
 _SCHEMES = ("http", "https")
 MAX_URL_CHARS = 2_000
-"""Characters above which hardly anybody reads a URL to its end."""
+"""Length above which the user is warned: few people read a longer URL to its end."""
 MAX_HOST_CHARS = 253
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?\Z")
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)\Z")
 _NAMES = {" ": "a space", "\\": "a backslash"}
 _DOTS = str.maketrans({"\N{IDEOGRAPHIC FULL STOP}": "."})
+# Scripts that Japanese, Korean and Chinese mix in one word, by the first word of their characters' Unicode names.
 _COMPATIBLE_SCRIPTS = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
-"""First words of the names of letters that are written together, in Japanese, Korean and Chinese."""
 
 _Address: TypeAlias = IPv4Address | IPv6Address
 
 
 @frozen(kw_only=True)
 class URLCheck:
-    """What there is to say about a URL."""
+    """The findings about one URL."""
 
     host: str
-    """In ASCII and lower case, without port; a label beyond ASCII as Punycode. Empty where there is none."""
+    """The host in lower-case ASCII without port, other characters as Punycode. Empty if the URL has no valid host."""
     is_punycode: bool
-    """Whether the host is, or would be, written in Punycode, so that it may look like another."""
+    """True if the host has non-ASCII labels, so that a program may show it as a name that looks like another one."""
     refusals: tuple[str, ...]
-    """Why it is not to be opened; empty where it may be."""
+    """Reasons why the URL must not be opened; empty if it may be."""
     warnings: tuple[str, ...]
-    """What a person should know before it is opened."""
+    """Facts that the user should know before the URL is opened."""
 
     @classmethod
     def of(cls, url: str) -> URLCheck:
-        """Look at a URL, of any form. Takes time in proportion to its length."""
+        """Check any string as a URL, in time linear in its length."""
         refusals, warnings = _check_characters(url)
         try:
             parts = urlsplit(url)
-            _ = parts.port  # raises where it is no number, or too large
+            # Raises ValueError for a port that is not a number or too large.
+            _ = parts.port
         except ValueError as error:
             refusals.append(f"it is not a valid URL: {printable(str(error))[:200]}")
             return cls(host="", is_punycode=False, refusals=tuple(refusals), warnings=tuple(warnings))
@@ -87,10 +83,13 @@ class URLCheck:
 
 def _check_characters(url: str) -> tuple[list[str], list[str]]:
     refusals, warnings = [], []
+    # Browsers parse URLs by the WHATWG standard, urlsplit by RFC 3986. The two disagree on backslashes, white space and
+    # control characters: a browser could go to a host other than the one shown.
     odd = {character for character in url if not character.isprintable() or character.isspace() or character == "\\"}
     if odd:
         shown = ", ".join(_NAMES.get(character) or printable(character) for character in sorted(odd)[:5])
         refusals.append(f"it contains what does not belong into a URL: {shown}")
+    # Right-to-left letters reorder the neighbouring parts on the screen, host and path included.
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in url):
         warnings.append(
             "it contains letters that are written from right to left, which changes the order it is seen in"
@@ -118,12 +117,14 @@ def _check_host(host: str, address: _Address | None, *, is_foreign: bool) -> lis
 
 
 def _to_ascii(host: str) -> tuple[str, bool]:
-    """The host as it is looked up, and whether it was written otherwise."""
+    """Return the host in ASCII, and whether it was written with other characters."""
     if host.isascii():
         return host.lower(), False
+    # NFKC, lower case and Punycode come close enough to IDNA for display; the result is not looked up.
     labels = unicodedata.normalize("NFKC", host).translate(_DOTS).lower()
     if len(labels) > MAX_HOST_CHARS:
-        return labels, True  # Punycode takes time with the square of the length
+        # Punycode takes quadratic time.
+        return labels, True
     return ".".join(_label_to_ascii(label) for label in labels.split(".")), True
 
 
@@ -132,7 +133,7 @@ def _label_to_ascii(label: str) -> str:
         return label
     try:
         return f"xn--{label.encode('punycode').decode('ascii')}"
-    except UnicodeError:  # half a surrogate pair
+    except UnicodeError:  # a lone surrogate
         return label
 
 
@@ -150,18 +151,19 @@ def _is_punycode(host: str) -> bool:
 
 
 def _scripts(label: str) -> set[str]:
-    """The scripts of the letters, told from their names: Python does not know the property."""
     found = set()
     for character in label:
         if not character.isalpha():
             continue
+        # The standard library has no Script property; the first word of the character's name is the script.
         script = unicodedata.name(character, "UNNAMED").replace("-", " ").split(" ")[0]
         found.add("East Asian" if script in _COMPATIBLE_SCRIPTS else script.capitalize())
     return found
 
 
 def _address(host: str) -> _Address | None:
-    if "%" in host:  # a zone, which only means something on the machine it was written on
+    # An IPv6 zone has a meaning only on the machine that wrote it.
+    if "%" in host:
         return None
     try:
         return ip_address(host)
@@ -170,12 +172,13 @@ def _address(host: str) -> _Address | None:
 
 
 def _is_host(host: str, address: _Address | None) -> bool:
-    """Whether a browser goes to this very host; one that ends with a number it takes for an address: 0x7f.1."""
+    """Return whether a browser would go to this very host."""
     if address is not None:
         return True
     return (
         len(host) <= MAX_HOST_CHARS
         and bool(_HOST.match(host))
+        # WHATWG: a host whose last label is a number is parsed as an IPv4 address, for example 0x7f.1.
         and not _NUMBER.match(host.rstrip(".").rpartition(".")[2])
     )
 

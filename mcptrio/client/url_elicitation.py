@@ -1,8 +1,7 @@
-"""Requests that are refused until the user has opened a page (2025-11-25).
+"""Repeats a request that the server refuses until the user has visited a page (2025-11-25, error -32042).
 
-Used by the client where a server refuses with -32042: the pages go to the handler, and the request is sent again when
-the user is done with them.
-The one rule: without the user's consent nothing is opened, and the refusal stands.
+ClientRequests calls :func:`send_after_urls`. The handler asks the user for consent to each page; without it, the
+server's error is raised and no page is opened.
 
 Source: MCP 2025-11-25, client/elicitation, "URL Elicitation Required Error" and "Completion Notifications".
 """
@@ -21,23 +20,24 @@ from mcptrio.protocol.model.elicitation import ElicitURLParams
 __all__ = ["send_after_urls"]
 
 MAX_PAGES = 8
-"""Pages one refusal may ask for."""
+"""Pages that one error may ask for; the rest is ignored."""
 RETRY_INTERVAL = 10.0
-"""Seconds after which the request is sent again although the server has not said that the user is done: it need not."""
+"""Seconds after which the request is repeated without a completion notification, which servers need not send."""
 
 
 async def send_after_urls(
     session: ClientSession, required: URLElicitationRequired, send: Callable[[], Awaitable[Any]], timeout: float
 ) -> Any:
-    """Have the user open the pages, and send the request again until the server takes it.
+    """Ask the user to open the pages, and repeat the request until the server accepts it.
 
     Args:
-        timeout: seconds the user has, once they have agreed.
+        timeout: Seconds that the user has to finish, counted from the consent.
 
     Raises:
-        URLElicitationRequired: the user declined, took too long, or the server wants other pages still.
+        URLElicitationRequired: The user declined or took too long, or the server asks for further pages.
     """
     pages = _pages(session, required)
+    # Registered before the user is asked: a quick user may finish before the handler returns.
     done = [session.url_done(page.elicitation_id) for page in pages if page.elicitation_id is not None]
     try:
         for page in pages:
@@ -49,11 +49,12 @@ async def send_after_urls(
             with trio.move_on_at(min(deadline, trio.current_time() + RETRY_INTERVAL)):
                 for event in done:
                     await event.wait()
-            # They are done, or it is worth a look.
+            # All pages are done, or the interval has passed.
             is_last = all(event.is_set() for event in done) or trio.current_time() >= deadline
             try:
                 return await send()
             except URLElicitationRequired as again:
+                # A page that the user has not seen needs a new consent, so the error goes to the caller.
                 if is_last or {page.url for page in _pages(session, again)} - {page.url for page in pages}:
                     raise
     finally:
@@ -63,10 +64,7 @@ async def send_after_urls(
 
 
 def _pages(session: ClientSession, required: URLElicitationRequired) -> list[ElicitURLParams]:
-    """
-    Raises:
-        URLElicitationRequired: what the server sent is no list of pages.
-    """
+    """Return the pages of the error; raise the error itself if its list is empty or malformed."""
     elicitations = required.elicitations[:MAX_PAGES]
     if not elicitations:
         raise required

@@ -251,7 +251,7 @@ async def test_handshake_in_another_revision_than_the_pinned_one_fails(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
-        with pytest.raises(RemoteProtocolError, match=f"expected to speak {pinned}, the server speaks '{answered}'"):
+        with pytest.raises(RemoteProtocolError, match=f"expected revision {pinned}, the server chose '{answered}'"):
             async with connect(beginning.channel, revision=pinned):
                 pass
 
