@@ -1,10 +1,10 @@
 """mcptrio: a Trio-native runtime for the Model Context Protocol.
 
-The names that most programs need. ``mcptrio.types`` has the protocol's own, ``mcptrio.serving``, ``mcptrio.client``,
-``mcptrio.host`` and ``mcptrio.auth`` the rest of what a server, a client and a host are set up with, ``mcptrio.errors``
-every error, ``mcptrio.testing`` the testing kit.
+This module has the names that most programs need. ``mcptrio.types`` has the types of the protocol; ``mcptrio.serving``,
+``mcptrio.client``, ``mcptrio.host`` and ``mcptrio.auth`` the options of servers, clients and hosts; ``mcptrio.errors``
+all exceptions; ``mcptrio.testing`` the test kit.
 
-Each name is imported when it is first used.
+Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from mcptrio.runtime.callers import ANONYMOUS as ANONYMOUS
     from mcptrio.server import Server as Server
 
+# Every public name and the module that defines it. Importing on first use keeps "import mcptrio" and the command line
+# fast.
 _HOMES = {
-    # What a plugin author writes
+    # For plugins
     "ANONYMOUS": "mcptrio.runtime.callers",
     "Context": "mcptrio.capabilities.context",
     "Header": "mcptrio.capabilities.decorators",
@@ -71,7 +73,7 @@ _HOMES = {
     "resource": "mcptrio.capabilities.decorators",
     "run": "mcptrio.cli.run",
     "tool": "mcptrio.capabilities.decorators",
-    # What a handler asks, and returns
+    # Questions and results of a handler
     "Blob": "mcptrio.capabilities.contents",
     "Elicit": "mcptrio.capabilities.questions",
     "ElicitURL": "mcptrio.capabilities.questions",
@@ -96,7 +98,6 @@ _HOMES = {
     "ResourceNotFound": "mcptrio.errors",
     "ToolError": "mcptrio.errors",
 }
-"""Every public name, and the module that has it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 

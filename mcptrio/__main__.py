@@ -1,4 +1,4 @@
-"""``python -m mcptrio``."""
+"""Runs the command line: ``python -m mcptrio``."""
 
 from mcptrio.cli import main
 

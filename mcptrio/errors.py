@@ -1,8 +1,8 @@
 """The exceptions of mcptrio, and the JSON-RPC error codes by name.
 
-Every exception derives from :class:`MCPTrioError`. A subclass of :class:`MCPError` crosses the wire: the peer raises
-the same class with the same attributes. Any other exception of a handler
-reaches the peer as an :class:`InternalError` without details, and the log in full.
+Every exception derives from :class:`MCPTrioError`. A subclass of :class:`MCPError` is sent to the peer, which raises
+the same class with the same attributes. Any other exception of a handler reaches the peer as an :class:`InternalError`
+without details; the log has the traceback.
 
 Source: JSON-RPC 2.0 section 5.1; MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation.
 """
@@ -52,7 +52,7 @@ class Code(IntEnum):
     """JSON-RPC error codes by name."""
 
     NOT_APPROVED = -1
-    """From a client; MCP 2025-11-25, client/sampling, "Error Handling"."""
+    """Sent by clients; MCP 2025-11-25, client/sampling, "Error Handling"."""
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
     METHOD_NOT_FOUND = -32601
@@ -68,17 +68,16 @@ class Code(IntEnum):
 
 
 class MCPTrioError(Exception):
-    """The root of every exception raised by mcptrio itself."""
+    """Base class of every exception that mcptrio raises."""
 
 
 class MCPError(MCPTrioError):
-    """An error that crosses the wire as a JSON-RPC error object.
+    """An error that is sent to the peer as a JSON-RPC error object.
 
     Args:
-        message: one line; the peer reads it.
-        code: the JSON-RPC code. A subclass has its own, the same in every revision; a revision may send another
-            number for it.
-        data: any JSON value, sent as ``error.data``; ``None`` leaves the member out.
+        message: One line for the peer to read.
+        code: The JSON-RPC code. Each subclass has its own; a revision may send another number for it.
+        data: Any JSON value, sent as ``error.data``; ``None`` omits the member.
     """
 
     code: int = Code.INTERNAL_ERROR
@@ -98,44 +97,44 @@ class ParseError(MCPError):
 
 
 class InvalidRequest(MCPError):
-    """The JSON is not a JSON-RPC message that is legal here."""
+    """The JSON is not a JSON-RPC message that is valid here."""
 
     code = Code.INVALID_REQUEST
 
 
 class MethodNotFound(MCPError):
-    """No such method in this revision, or its capability was not advertised."""
+    """The method does not exist in this revision, or its capability is not declared."""
 
     code = Code.METHOD_NOT_FOUND
 
 
 class InvalidParams(MCPError):
-    """The parameters do not fit; the message says what was expected, what came, and where."""
+    """The parameters are invalid; the message states the expected value, the actual value and its location."""
 
     code = Code.INVALID_PARAMS
 
 
 class InternalError(MCPError):
-    """A handler failed. The message names no details; the log of the failing side has them."""
+    """A handler failed. The message has no details; they are in the log of the failing side."""
 
     code = Code.INTERNAL_ERROR
 
 
 class InputFailed(InternalError):
-    """A handler of the client failed to answer the server's question; its exception is the cause."""
+    """A handler of the client failed to answer a question of the server; ``__cause__`` is its exception."""
 
 
 class NotApproved(MCPError):
-    """The user did not agree, so nothing was sent."""
+    """The user did not approve the request, so it was not carried out."""
 
     code = Code.NOT_APPROVED
 
 
 class InsufficientScope(MCPError):
-    """The caller's token is valid but lacks scopes. Over HTTP, the status is 403, with a challenge.
+    """The caller's token is valid but lacks scopes. Over HTTP: status 403 with a challenge.
 
     Args:
-        scopes: all scopes that the request needs.
+        scopes: All scopes that the request requires.
     """
 
     code = Code.INVALID_REQUEST
@@ -146,10 +145,10 @@ class InsufficientScope(MCPError):
 
 
 class Overloaded(MCPError):
-    """A limit is reached; try again later.
+    """A limit was reached; try again later.
 
     Args:
-        retry_after: seconds after which a retry is worth while; HTTP sends it as ``Retry-After`` beside status 503.
+        retry_after: Seconds to wait before a retry. Over HTTP: status 503 with ``Retry-After``.
     """
 
     code = Code.INTERNAL_ERROR
@@ -160,10 +159,10 @@ class Overloaded(MCPError):
 
 
 class RateLimited(Overloaded):
-    """The caller asks too often, whatever else the server has to do; HTTP sends status 429 instead of 503."""
+    """The caller sends requests too often, independent of the server's load. Over HTTP: status 429."""
 
     REASON = "rateLimited"
-    """``data.reason`` of the error, beside ``retryAfter``."""
+    """The value of ``data.reason`` in the error."""
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
         super().__init__(message, retry_after=retry_after)
@@ -171,10 +170,10 @@ class RateLimited(Overloaded):
 
 
 class ResourceNotFound(MCPError):
-    """No resource at this URI. The handshake revisions send -32002, 2026-07-28 sends -32602.
+    """No resource has this URI. The handshake revisions send -32002, 2026-07-28 sends -32602.
 
     Args:
-        uri: the URI of the request.
+        uri: The URI of the request.
     """
 
     code = Code.RESOURCE_NOT_FOUND
@@ -185,16 +184,16 @@ class ResourceNotFound(MCPError):
 
 
 class HeaderMismatch(MCPError):
-    """An HTTP header is missing, malformed, or says something else than the body (2026-07-28)."""
+    """An HTTP header is missing, malformed or different from the body (2026-07-28)."""
 
     code = Code.HEADER_MISMATCH
 
 
 class MissingClientCapability(MCPError):
-    """The request cannot go on without a capability the client did not declare.
+    """The request needs a capability that the client did not declare.
 
     Args:
-        required: a ClientCapabilities object in wire form, e.g. ``{"sampling": {}}``.
+        required: The missing capabilities in wire form, for example ``{"sampling": {}}``.
     """
 
     code = Code.MISSING_CLIENT_CAPABILITY
@@ -208,8 +207,8 @@ class UnsupportedProtocolVersion(MCPError):
     """The server does not support the requested revision.
 
     Args:
-        requested: the revision of the request.
-        supported: the revisions that the server supports.
+        requested: The revision of the request.
+        supported: The revisions that the server supports.
     """
 
     code = Code.UNSUPPORTED_PROTOCOL_VERSION
@@ -224,10 +223,10 @@ class UnsupportedProtocolVersion(MCPError):
 
 
 class URLElicitationRequired(MCPError):
-    """The request waits for the user to open one or more URLs first (2025-11-25).
+    """The user must first open one or more URLs (2025-11-25).
 
     Args:
-        elicitations: URL-mode elicitation parameters in wire form, each with an ``elicitationId``.
+        elicitations: Parameters of URL elicitations in wire form, each with an ``elicitationId``.
     """
 
     code = Code.URL_ELICITATION_REQUIRED
@@ -238,33 +237,33 @@ class URLElicitationRequired(MCPError):
 
 
 class ToolError(MCPTrioError):
-    """A tool failed in a way the model may read: the message becomes the result's text, with ``isError``."""
+    """A tool failed for a reason that the model may read: the message becomes the text of a result with ``isError``."""
 
 
 class ProtocolError(MCPTrioError):
-    """The protocol was violated."""
+    """A peer violated the protocol."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to violate the protocol; a bug on this side."""
+    """This side was about to violate the protocol: a bug in mcptrio or in code that uses it."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer violated the protocol in a way that cannot be answered by a JSON-RPC error."""
+    """The peer violated the protocol in a way that no JSON-RPC error can report."""
 
 
 class ConnectionClosed(MCPTrioError):
-    """The channel or stream has ended; nothing more will be received or sent."""
+    """The channel or stream is closed; nothing more can be received or sent."""
 
 
 class RequestFailed(MCPTrioError):
-    """One request of a client could not be delivered, or its answer not be read; the connection is usable.
+    """One request of a client could not be delivered, or its answer is unreadable. The connection remains usable.
 
     Args:
-        status: the HTTP status it was refused with; ``None`` where no answer came.
-        reply: the JSON-RPC error in the body of the refusal, where there is one.
-        delivered: whether the server may have served it; ``False`` makes it safe to send again.
-        retry_after: seconds after which the server wants it to be sent again (``Retry-After``).
+        status: The HTTP status of the response; ``None`` without one.
+        reply: The JSON-RPC error in the body of the response, if it has one.
+        delivered: False if the server has certainly not served the request, so that sending it again is safe.
+        retry_after: Seconds to wait before a retry, as requested by the server (``Retry-After``).
     """
 
     def __init__(
@@ -284,17 +283,18 @@ class RequestFailed(MCPTrioError):
 
 
 class SessionLost(RequestFailed):
-    """The server no longer knows the session; the request was not served."""
+    """The server has forgotten the session; the request was not served."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, status=404, delivered=False)
 
 
+# Also a TimeoutError, which callers that do not know mcptrio catch.
 class RequestTimeout(MCPTrioError, TimeoutError):
-    """No answer in time; the server has been told that nobody waits any more.
+    """No answer in time; the client has asked the server to cancel the request.
 
     Args:
-        seconds: how long was waited.
+        seconds: How long the client waited.
     """
 
     def __init__(self, message: str, *, seconds: float) -> None:
@@ -306,8 +306,8 @@ class PluginError(MCPTrioError):
     """A plugin could not be imported, registered or started.
 
     Args:
-        plugin: the entry point's name, or the path of a file.
-        distribution: the installed distribution it came from, where there is one.
+        plugin: The name of its entry point, or the path of its file.
+        distribution: The distribution that installed it, if any.
     """
 
     def __init__(self, message: str, *, plugin: str, distribution: str | None = None) -> None:
@@ -318,24 +318,22 @@ class PluginError(MCPTrioError):
 
 
 class ConfigError(MCPTrioError):
-    """The configuration is wrong; the message names file, line and key."""
+    """The configuration is invalid; the message names file, line and key."""
 
 
 class StoreFailed(MCPTrioError, OSError):
-    """A store could not do what it was asked; the message says what is wrong with it, for the log.
-
-    Only that one operation has failed: the next one is tried anew.
-    """
+    """An operation of a store failed; the message has the reason, for the log. The next operation is tried as usual."""
 
 
 class AuthorizationError(MCPTrioError):
-    """The principal may not do this.
+    """The principal is not authorized, or no credentials are available.
 
     Args:
-        challenge: the value of ``WWW-Authenticate``, where HTTP carries the refusal; several challenges with commas.
-        status: of the HTTP response. 401: a (better) token is wanted; 403: it is good and does not suffice; 400: the
-            request is wrong (RFC 6750 section 3.1).
-        headers: of the HTTP response beside that, ``DPoP-Nonce`` for example.
+        challenge: The value of ``WWW-Authenticate`` for a response over HTTP; several challenges are separated by
+            commas.
+        status: Status of the HTTP response. 401: a token is missing or invalid; 403: the token is valid but
+            insufficient; 400: the request is malformed (RFC 6750 section 3.1).
+        headers: Further headers of the HTTP response, for example ``DPoP-Nonce``.
     """
 
     def __init__(
@@ -353,14 +351,14 @@ class AuthorizationError(MCPTrioError):
 
 
 class ConsentNeeded(AuthorizationError):
-    """There are no credentials for a request before the user has been asked.
+    """The user must be asked before credentials for the request exist. The server has not served the request.
 
-    Raised out of the request, so that no deadline of it runs while the user decides. The server has not served the
-    request: the client asks the user and sends it again. Code that uses a link without a client does the same.
+    Raised from the request, so that none of its deadlines runs while the user decides. The client calls ``ask`` and
+    sends the request again; code that uses a link without a client must do the same.
 
     Args:
-        ask: has them asked, once for all requests that wait for it. Raises AuthorizationError where they say no or do
-            not answer, RequestFailed where the authorization server cannot be reached.
+        ask: Asks the user, once for all requests that wait for it. Raises AuthorizationError if the user refuses or
+            does not answer, RequestFailed if the authorization server is unreachable.
     """
 
     def __init__(self, message: str, *, ask: Callable[[], Awaitable[None]]) -> None:

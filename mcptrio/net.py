@@ -1,6 +1,7 @@
-"""The network and processes for plugins: requests that cannot be led into a private network, addresses, children.
+"""Network access and child processes for plugins: HTTP requests that cannot reach private networks, addresses,
+processes.
 
-Each name is imported when it is first used.
+Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ _HOMES = {
     "ChildProcess": "mcptrio.transports.child_process",
     "start_process": "mcptrio.transports.child_process",
 }
-"""Every public name, and the module that has it."""
+"""Every public name and the module that defines it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 

@@ -1,8 +1,8 @@
-"""The queue between those who send to a peer and the one task that writes.
+"""The queue between the tasks that send to a peer and the one task that writes.
 
-Filled by sessions and requests through :class:`mcptrio.abc.MessageSink`; drained by one writer per channel or stream.
-The one rule: what comes out is in the order in which it went in, so a result never overtakes what was sent before it.
-It is bounded in messages and in bytes: a full outbox makes :meth:`Outbox.send` wait, and :meth:`Outbox.offer` give up.
+Sessions and requests fill it as their :class:`mcptrio.abc.MessageSink`; one writer per channel or stream drains it.
+Messages leave in the order in which they came, so a result never overtakes an earlier message. Its bounds are a number
+of messages and a number of bytes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from mcptrio.protocol.messages import Message, Notification
 __all__ = ["MAX_COALESCED", "Item", "Outbox"]
 
 MAX_COALESCED = 256
-"""Offers a full outbox keeps beside its queue: news of lists and subscribed resources must not get lost."""
+"""Offered messages that a full outbox keeps outside its queue, one per key. They announce changed lists and
+resources."""
 
 Item: TypeAlias = Message | Sequence[Message]
 """A message, or a sequence of messages that becomes one JSON-RPC batch."""
 
 
 class Outbox:
-    """A bounded queue of outgoing messages in which the newest of a kind can replace the one still queued.
+    """A bounded queue of outgoing messages, in which an offered message may replace a queued one with the same key.
 
     Args:
-        max_messages: how many may be queued, at least 1; a batch counts as one.
-        max_bytes: how much JSON may be queued before the next sender waits, at least 1. The last message queued may
-            exceed it, so one that is larger than the bound is sent all the same.
-        write_now: writes a message at once, whole, and says so; or nothing of it.
+        max_messages: Maximum number of queued messages, at least 1; a batch counts as one.
+        max_bytes: Bytes of JSON at which senders start to wait, at least 1. The last queued message may exceed the
+            limit, so that a larger message can be sent at all.
+        write_now: Writes a whole message without blocking and returns True; or writes nothing and returns False.
     """
 
     def __init__(
@@ -51,19 +52,19 @@ class Outbox:
                 raise ValueError(f"{name}: expected at least 1, got {bound}")
         self._max = max_messages
         self._max_bytes = max_bytes
+        # Size of the first _weighed messages of the queue. Measuring a message means encoding it, so it is done only
+        # when the next message comes: usually the writer has taken this one by then.
         self._bytes = 0
-        """Size of the first ``_weighed`` messages of the queue. A message is encoded to find out its size, which is
-        done when the next one comes: usually the writer has taken it by then."""
         self._weighed = 0
         self._write_now = write_now
         self._queue: list[Item] = []
+        # Key of each offered message in the queue, and its index there.
         self._offers: dict[object, int] = {}
-        """Key of an offer to its place in the queue; forgotten when the queue is taken."""
+        # Offered messages that came while the outbox was full, the newest of each key.
         self._coalesced: OrderedDict[object, Notification] = OrderedDict()
-        """Offers for which there was no room, by key."""
+        # Tasks that wait for room, in order, with their messages; None for wait_for_room(). Empty unless the outbox is
+        # full.
         self._senders: deque[tuple[Waiter[None], Item | None]] = deque()
-        """Those that wait for room, in order, with what they send: nothing for a reader. Not empty only while the
-        queue is full."""
         self._takers = trio.lowlevel.ParkingLot()
         self._closed = False
         self._aborted = False
@@ -71,29 +72,27 @@ class Outbox:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more is accepted; something may still be queued."""
+        """True if no more messages are accepted. Some may still be queued."""
         return self._closed
 
     @property
     def full(self) -> bool:
-        """Whether a send would have to wait."""
+        """True if a send would have to wait."""
         return not self._has_room()
 
     def __len__(self) -> int:
         return len(self._queue)
 
     async def send(self, message: Item) -> None:
-        """Queue a message; waits while the outbox is full, first come first served.
-
-        While there is room this is neither a checkpoint nor a point of cancellation: it is on the path of every
-        message, and a sender that loops ends up waiting for the writer when the outbox is full. A send cancelled
-        while it waits has queued nothing.
+        """Queue a message, waiting in line while the outbox is full.
 
         Raises:
-            ConnectionClosed: the outbox is closed, or was closed while this waited.
+            ConnectionClosed: The outbox is closed, or was closed during the wait.
         """
         if self._closed:
-            raise ConnectionClosed("the message cannot be sent: the outlet is closed")
+            raise ConnectionClosed("the message cannot be sent: the outbox is closed")
+        # Not a checkpoint while there is room: every message passes here, and a task that sends in a loop soon waits
+        # for the writer. A send that is cancelled while it waits has queued nothing.
         if not self._queue or self._has_room():
             self._queue.append(message)
             if self._takers:
@@ -102,37 +101,37 @@ class Outbox:
         await self._wait_turn(message)
 
     def send_now(self, message: Message) -> bool:
-        """Write a message past the queue, if nothing is queued and the writer has nothing to do.
+        """Write a message past the queue if the queue is empty and the writer is idle.
 
-        Saves who sends a single message the switch to the writer, a tenth of a call; several messages are better
-        queued, since then they are one write.
+        This saves the switch to the writer task, a tenth of the time of a call. Several messages are better queued,
+        since they then become one write.
 
         Returns:
-            Whether it was written; otherwise it is still to be sent.
+            False if the message was not written and must still be sent.
         """
         write_now = self._write_now
         return write_now is not None and bool(self._takers) and not (self._queue or self._closed) and write_now(message)
 
     async def wait_for_room(self) -> None:
-        """Return when a send would not have to wait. For who reads from the peer: whoever floods us waits with us.
+        """Wait until a send would not block. Executes a checkpoint only if it waits.
 
-        A checkpoint only where it has to wait.
+        The task that reads from the peer calls this, so that a peer that does not read its answers cannot send more
+        requests.
 
         Raises:
-            ConnectionClosed: the outbox is closed, or was closed while this waited.
+            ConnectionClosed: The outbox is closed, or was closed during the wait.
         """
         if self._closed:
-            raise ConnectionClosed("the outlet is closed")
+            raise ConnectionClosed("the outbox is closed")
         if self._queue and not self._has_room():
-            # In line with the senders: many of them could refill the queue for ever.
+            # Waits in line with the senders, which could otherwise refill the queue for ever.
             await self._wait_turn(None)
 
     def offer(self, message: Notification, key: object) -> None:
-        """Queue a message that only matters while it is the newest with its key. Never waits.
+        """Queue a message that only matters while it is the newest with its key. Does not block.
 
-        While there is room it is queued like any other. In a full outbox it takes the place of the one with the same
-        key that is still queued, or is held back, the newest of each key, until there is room; of more than
-        :data:`MAX_COALESCED` keys the rest is dropped. On a closed outbox nothing happens.
+        A full outbox replaces the queued message with the same key; if there is none, it keeps the newest message of
+        each key, for up to :data:`MAX_COALESCED` keys, until there is room. Does nothing on a closed outbox.
         """
         if self._closed:
             return
@@ -142,6 +141,7 @@ class Outbox:
             if self._takers:
                 self._takers.unpark()
         elif (place := self._offers.get(key)) is not None:
+            # The replaced message was already measured.
             if place < self._weighed:
                 self._bytes += encoded_size(message) - encoded_size(self._queue[place])
             self._queue[place] = message
@@ -149,41 +149,42 @@ class Outbox:
             self._coalesced[key] = message
 
     async def take(self, *, until_woken: bool = False) -> list[Item]:
-        """Everything queued, at least one message. For the one writer.
+        """Return everything queued, waiting for at least one message. Only the writer may call this.
 
-        A checkpoint only where it has to wait; cancelled, it leaves everything queued.
+        Executes a checkpoint only if it waits. If cancelled, it leaves everything queued.
 
         Args:
-            unless_poked: come back with nothing once somebody has called :meth:`wake_reader`.
+            until_woken: Return an empty list once :meth:`wake_reader` was called.
 
         Raises:
-            trio.EndOfChannel: closed, and everything has been taken.
-            ConnectionClosed: aborted.
+            trio.EndOfChannel: The outbox is closed and empty.
+            ConnectionClosed: The outbox was aborted.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         while not (until_woken and self._is_woken):
             if self._queue:
                 return self.try_take()
             if self._aborted:
-                raise ConnectionClosed("the outlet was aborted")
+                raise ConnectionClosed("the outbox was aborted")
             if self._closed:
                 raise trio.EndOfChannel
             await self._takers.park()
         return []
 
     def wake_reader(self) -> None:
-        """Who takes, or will, and has asked for this, shall not wait any longer. Cheaper than a scope around them."""
+        """Make a pending or later ``take(until_woken=True)`` return."""
+        # Costs less than a cancel scope around each take.
         self._is_woken = True
         if self._takers:
             self._takers.unpark_all()
 
     def try_take(self) -> list[Item]:
-        """Everything queued, possibly nothing. Never waits."""
+        """Return everything queued, possibly nothing. Does not block."""
         taken = self._queue
         self._queue = []
         self._bytes = self._weighed = 0
         self._offers.clear()
-        # Before those who wait: what was held back was there when they came, or is newer and harmless.
+        # Offered messages go first: they came before the waiting senders, or are newer and may come early.
         while self._coalesced and self._has_room():
             key, held = self._coalesced.popitem(last=False)
             self._offers[key] = len(self._queue)
@@ -195,7 +196,7 @@ class Outbox:
         return taken
 
     def close(self) -> None:
-        """Accept nothing more. What is queued can still be taken; who waits for room gets ConnectionClosed."""
+        """Accept no more messages. Queued ones can still be taken; tasks that wait for room get ConnectionClosed."""
         if self._closed:
             return
         self._closed = True
@@ -203,16 +204,16 @@ class Outbox:
         self._coalesced.clear()
         while self._senders:
             waiter, _ = self._senders.popleft()
-            waiter.fail(ConnectionClosed("the message was not sent: the outlet was closed"))
+            waiter.fail(ConnectionClosed("the message was not sent: the outbox was closed"))
         if self._takers:
             self._takers.unpark_all()
 
     def release(self, retry_ms: int) -> bool:
-        """Never: who reads here cannot come back for the rest."""
+        """Return False: the peer cannot reconnect for the rest of these messages."""
         return False
 
     def abort(self) -> None:
-        """Drop everything that is queued; everybody who waits gets ConnectionClosed."""
+        """Drop everything queued; all waiting tasks get ConnectionClosed."""
         self.close()
         self._aborted = True
         self._queue.clear()
@@ -237,7 +238,7 @@ class Outbox:
         try:
             await waiter.wait()
         except trio.Cancelled:
-            # What has been cancelled is passed over, but must not pile up while the peer does not read.
+            # try_take() skips cancelled senders, but it may not run for long while the peer does not read.
             with suppress(ValueError):
                 self._senders.remove(sender)
             raise

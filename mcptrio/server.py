@@ -1,8 +1,7 @@
-"""The server: plugins, registries and the supervisor, assembled.
+"""The server: assembles plugins, catalog and supervisor.
 
-Made by the command line, by an embedder or by a test; served on any number of channels and HTTP endpoints at once.
-The one rule: a server is a value until it is opened; everything that runs, runs inside ``async with server.open()``,
-and only the object that this gives serves channels.
+The command line, embedding programs and tests create a Server. It runs inside ``async with server.open()`` and then
+serves any number of channels and HTTP endpoints.
 """
 
 from __future__ import annotations
@@ -39,15 +38,20 @@ __all__ = ["RunningServer", "Server"]
 
 
 class Server(CatalogRegistrar):
-    """An MCP server.
+    """An MCP server. It runs nothing until it is opened.
 
     Args:
-        name, version, title, description, website_url, icons: what clients are told of it.
-        instructions: how its tools are meant to be used, for the model.
-        plugins: a list of modules or objects; or a manager that has loaded some.
-        config: the settings of plugins, by their names.
-        tools: which tools of plugins are offered; by default all.
-        settings: bounds, times, keys and switches.
+        name: Name of the server, sent to clients.
+        version: Version of the server, sent to clients.
+        title: Display name for users.
+        description: Description for users.
+        website_url: Web page of the server.
+        icons: Icons of the server.
+        instructions: Advice for the model on how to use the server's tools.
+        plugins: Modules or objects that are plugins; or a manager that has loaded plugins.
+        config: Settings of plugins, by plugin name.
+        tools: Which tools of plugins to offer; all by default.
+        settings: Limits, timeouts, keys and switches.
     """
 
     def __init__(
@@ -83,13 +87,15 @@ class Server(CatalogRegistrar):
         self.catalog = catalog
         catalog.own.registrar = self
         self.is_open = False
-        """Whether it welcomes sessions: every lifespan is entered, and none is being left."""
+        """True while the server accepts sessions: after all lifespans were entered, before the first one is left."""
         self.supervisor = self._make_supervisor(state)
         if not isinstance(plugins, PluginManager):
             plugins = PluginManager.of(plugins, strict=settings.strict)
         self.plugins = plugins
         tables = _tables({} if config is None else config)
         self.contributions = Contributions(catalog, self.plugins, tables, tools)
+        # PluginTables come from files, and a reload may bring the plugins that they name. Settings written in the
+        # program are checked now.
         if not isinstance(config, PluginTables):
             self.contributions.check_tables()
         self.running_plugins = RunningPlugins(self.supervisor, self.plugins, self.contributions)
@@ -99,14 +105,17 @@ class Server(CatalogRegistrar):
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[RunningServer]:
-        """The server running: plugins' lifespans entered, background tasks started, sessions welcome.
+        """Run the server: enter the lifespans of plugins, start background tasks, accept sessions.
 
-        At the end what is in flight has ``timeouts.shutdown`` seconds, then everything is cancelled and the lifespans
-        are left, the last one entered first. They have what is left of these seconds, and one second each at least.
-        A server is opened once.
+        On exit, requests in flight get ``timeouts.shutdown`` seconds and are then cancelled. Lifespans are left in
+        reverse order of entering; they get the rest of these seconds, and at least one second each. A server can be
+        opened only once.
 
         Returns:
             The open server, which serves channels.
+
+        Raises:
+            RuntimeError: The server was opened before, or the caller is not a Trio task.
         """
         require_trio("Server.open", side="server")
         if self.supervisor.draining:
@@ -115,6 +124,7 @@ class Server(CatalogRegistrar):
         with raised_alone(), ExitStack() as stack:
             logging.getLogger().addHandler(handler)
             stack.callback(logging.getLogger().removeHandler, handler)
+            # Plugin tasks get the outer nursery, so that they outlive the requests that may use them.
             async with (
                 watch_loop(self.settings.timeouts.blocked, self.plugins.owner_of_file),
                 trio.open_nursery() as plugins,
@@ -125,66 +135,72 @@ class Server(CatalogRegistrar):
                         try:
                             await nursery.start(self.catalog.state.run)
                             nursery.start_soon(self.catalog.subscriptions.run)
+                            # Lets the subscriptions task start before the first session.
                             await trio.lowlevel.checkpoint()
                             self.is_open = True
                             yield RunningServer(self)
                         finally:
                             self.is_open = False
                             with trio.CancelScope(shield=True):
-                                # Bounded by timeouts.shutdown.
+                                # The shield cannot hang: drain() ends after timeouts.shutdown.
                                 await self.supervisor.drain()
                             nursery.cancel_scope.cancel()
                 finally:
                     with trio.CancelScope(shield=True):
-                        # Bounded by the deadline of each. Where opening failed, nothing has been drained yet.
+                        # Each lifespan has its deadline. If opening failed, nothing was drained before.
                         await self.supervisor.drain()
                         await self.running_plugins.leave_all(self.supervisor.gate.drain_deadline)
 
-    # What it offers
+    # Catalog and plugins
 
     def add_extension(self, identifier: str, settings: Mapping[str, Any] | None = None) -> None:
-        """Advertise an extension.
+        """Advertise an extension of the protocol.
 
         Raises:
-            ValueError: the identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
+            ValueError: The identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
         """
         self.catalog.lifecycle.add_extension(identifier, settings)
 
     @property
     def status(self) -> ServerStatus:
-        """The server, its plugins, its sessions and their requests. Works in any thread."""
+        """The status of the server, its plugins, sessions and requests. May be read from any thread."""
         return self.supervisor.loop.call(self._status)
 
     async def enable_plugin(self, name: str) -> Plugin:
-        """Take in a plugin that is disabled, or try one in quarantine once more; clients are told of what is new.
+        """Enable a disabled plugin, or retry a quarantined one. Clients are notified of new features.
 
         Returns:
-            The plugin; in quarantine if it failed (again).
+            The plugin; quarantined if it failed.
 
         Raises:
-            ConfigError: there is no such plugin.
-            PluginError: it failed, and the server is strict.
+            ConfigError: No plugin has this name.
+            PluginError: The plugin failed, and the server is strict.
         """
         return await self.running_plugins.enable(name)
 
     async def disable_plugin(self, name: str) -> Plugin:
-        """Withdraw what a plugin offers; clients are told. Its calls in flight get ``timeouts.shutdown`` seconds, then
-        its lifespan is left.
+        """Withdraw the features of a plugin and leave its lifespan. Clients are notified.
+
+        Calls in flight get ``timeouts.shutdown`` seconds before the lifespan is left.
 
         Raises:
-            ConfigError: there is no such plugin.
+            ConfigError: No plugin has this name.
         """
         return await self.running_plugins.disable(name)
 
     async def renew_plugins(self, config: Mapping[str, Mapping[str, Any]], wanted: Callable[[Plugin], bool]) -> None:
-        """Take the operator's settings anew, while the server is open.
+        """Apply new plugin settings while the server is open.
 
-        Plugins that are no longer enabled are disabled. Enabled ones that do not run are tried (again), also those that
-        were installed meanwhile. A plugin with new settings takes them (hook ``reconfigure``) or is started again. The
-        others are not interrupted.
+        Plugins that ``wanted`` rejects are disabled. Accepted ones that do not run, including newly installed ones, are
+        started. A plugin whose settings have changed applies them in its ``reconfigure`` hook or is restarted. Other
+        plugins are not interrupted.
+
+        Args:
+            config: Settings of plugins, by plugin name.
+            wanted: Returns True for each plugin that should run.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: A plugin failed, and the server is strict.
         """
         await self.running_plugins.renew(_tables(config), wanted)
 
@@ -229,28 +245,28 @@ class Server(CatalogRegistrar):
 
 @final
 class RunningServer:
-    """A server whose plugins run and whose deadlines are kept: ``async with server.open() as running:``.
+    """An open server: ``async with server.open() as running:``.
 
     Args:
-        server: the server that was opened. Its tools can be changed and its status read while it runs.
+        server: The server that was opened. Its tools can be changed and its status read while it runs.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
 
     async def serve(self, channel: MessageChannel, *, principal: Principal | None = None) -> None:
-        """Serve one peer on one channel until either side ends it. Closes the channel.
+        """Serve one peer on one channel until either side closes it. Closes the channel.
 
         Args:
-            principal: the user at the other end, for authorization; ``None`` for an anonymous peer.
+            principal: The authenticated user of the peer; ``None`` for an anonymous one.
 
         Raises:
-            Overloaded: the server has as many sessions as it may have; the channel is still open, to say so.
-            RuntimeError: the block of ``open()`` has ended.
+            Overloaded: The maximum number of sessions is reached. The channel is still open, so that the caller can
+                report it.
+            RuntimeError: The block of ``open()`` has ended.
         """
         await self.server.supervisor.serve(channel, principal=principal)
 
 
 def _tables(config: Mapping[str, Mapping[str, Any]]) -> PluginTables:
-    """The settings with what knows where they are written; a program has written them itself."""
     return config if isinstance(config, PluginTables) else PluginTables(tables=config)

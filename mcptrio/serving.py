@@ -1,6 +1,6 @@
-"""Serving in a program: options and bounds, channels, mounted servers.
+"""Serving in a program: options and limits, transports, channels, stores and mounted servers.
 
-Each name is imported when it is first used.
+Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from mcptrio.transports.stream import StreamChannel as StreamChannel
 
 _HOMES = {
-    # What is served
+    # Servers and plugins
     "Component": "mcptrio.capabilities.authorization",
     "Owner": "mcptrio.capabilities.owner",
     "Plugin": "mcptrio.plugins.plugin",
@@ -71,7 +71,7 @@ _HOMES = {
     "PluginState": "mcptrio.abc.status",
     "RunningServer": "mcptrio.server",
     "ToolPolicy": "mcptrio.plugins.policy",
-    # Bounds
+    # Limits
     "CallLimits": "mcptrio.capabilities.call_limits",
     "ConnectionLimits": "mcptrio.http.engine.limits",
     "HTTPLimits": "mcptrio.http.server.limits",
@@ -79,7 +79,7 @@ _HOMES = {
     "ServerLimits": "mcptrio.runtime.limits",
     "ServerSettings": "mcptrio.runtime.settings",
     "Timeouts": "mcptrio.runtime.timeouts",
-    # Where it is served
+    # Transports
     "HTTPOptions": "mcptrio.serve.http_options",
     "ServerApp": "mcptrio.serve.mounted",
     "StreamOptions": "mcptrio.serve.stream_options",
@@ -101,7 +101,7 @@ _HOMES = {
     "StreamChannel": "mcptrio.transports.stream",
     "adapt_channel": "mcptrio.transports.channel_adapter",
     "memory_channel_pair": "mcptrio.transports.memory",
-    # What runs
+    # Status
     "ParkedStatus": "mcptrio.abc.status",
     "PluginStatus": "mcptrio.abc.status",
     "QuestionStatus": "mcptrio.abc.status",
@@ -114,7 +114,7 @@ _HOMES = {
     "MountOptions": "mcptrio.mounting.options",
     "MountState": "mcptrio.mounting.mount",
     "MountStatus": "mcptrio.mounting.mount",
-    # What plugins add
+    # For plugins
     "Authorizer": "mcptrio.capabilities.authorization",
     "LogSink": "mcptrio.capabilities.logging",
     "Middleware": "mcptrio.capabilities.middleware",
@@ -123,7 +123,7 @@ _HOMES = {
     "ResourceOptions": "mcptrio.capabilities.decorators",
     "ToolOptions": "mcptrio.capabilities.decorators",
 }
-"""Every public name, and the module that has it."""
+"""Every public name and the module that defines it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 

@@ -1,6 +1,6 @@
-"""The types of the protocol: what handlers return, what clients get.
+"""The types of the protocol: what handlers return and clients receive.
 
-Each name is imported when it is first used.
+Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -93,7 +93,7 @@ _HOMES = {
     "Request": "mcptrio.protocol.messages",
     "RequestId": "mcptrio.protocol.messages",
     "Response": "mcptrio.protocol.messages",
-    # Types of the protocol
+    # Types of the specification
     "Annotations": "mcptrio.protocol.model",
     "AudioContent": "mcptrio.protocol.model",
     "BlobResourceContents": "mcptrio.protocol.model",
@@ -159,7 +159,7 @@ _HOMES = {
     "ToolsCapability": "mcptrio.protocol.model",
     "UnknownContent": "mcptrio.protocol.model",
 }
-"""Every public name, and the module that has it."""
+"""Every public name and the module that defines it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 
