@@ -1,1 +1,1 @@
-"""Targets of all kinds, as they are written and as ``mcp.json`` files hold them, and the function that connects."""
+"""Connection targets, the ``mcp.json`` files that contain them, and the function that connects."""

@@ -1,8 +1,7 @@
-"""Connecting a client to a target: a URL, a socket, a command, a server of this process, an entry of ``mcp.json``, a
-channel.
+"""Connects a client to a target: a URL, socket, command, ``mcp.json`` entry, server of this process, or channel.
 
-``connect`` is here; the host opens its clients through the same openers.
-The one rule: what a target is, is told by its type alone, and a text by its beginning; nothing is tried out.
+Programs call :func:`connect`; the host opens its clients through :func:`openers`. The type of a target, or the
+beginning of a string, decides what it is.
 
 Source: MCP 2026-07-28, basic/transports; MCP 2024-11-05, basic/transports (HTTP with SSE).
 """
@@ -49,7 +48,7 @@ _SOCKETS = ("tcp://", "unix:")
 
 
 class _Connecting(AbstractAsyncContextManager[T]):
-    """A connection that ``async with`` opens. Whatever else is asked of it is meant for the client."""
+    """A connection that ``async with`` opens. Other attributes raise an error that explains how to get the client."""
 
     def __init__(self, opening: AbstractAsyncContextManager[T]) -> None:
         self._opening = opening
@@ -62,6 +61,7 @@ class _Connecting(AbstractAsyncContextManager[T]):
     ) -> Coroutine[Any, Any, bool | None]:
         return self._opening.__aexit__(kind, error, traceback)
 
+    # Type checkers would accept any attribute if they saw __getattr__.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -97,29 +97,31 @@ async def connect(
     info: Implementation | None = None,
     cache_entries: int = 256,
 ) -> AsyncIterator[Client]:
-    """Connect to a server for as long as the context lasts; how, and in which revision, is found out.
+    """Connect to a server inside the context. The transport and the revision are detected.
 
     Args:
-        target: an http, https, ws or wss URL; ``tcp://host:port`` or ``unix:/path``; a command as a text or a list; a
-            :class:`Command`, :class:`Endpoint` or :class:`Socket`, which say more; an entry of ``mcp.json``; a
-            :class:`Server` of this process, opened or not; or an open channel.
-        handlers: what the client does for the server; by default nothing.
-        revision: speak this one or fail; by default the newest that both speak.
-        prefer: ``handshake`` for the newest revision with a handshake, if the server speaks one: some servers that
-            speak 2026-07-28 too have tools that only work with requests to the client.
-        restart: whether a connection that ends is opened again, a command started again, later each time.
-        ping_interval: seconds of silence after which the server is pinged, where the revision has pings; 0 for never.
-        log_level: have log messages of this level and above sent to ``handlers.log``; by default the server decides.
-        name: what errors and logs call the server.
-        info: what the server is told of us.
-        cache_entries: answers that are kept while they are fresh; 0 for none.
+        target: An ``http``, ``https``, ``ws`` or ``wss`` URL; ``tcp://host:port`` or ``unix:/path``; a command as a
+            string or list; a :class:`Command`, :class:`Endpoint` or :class:`Socket` for more options; an entry of
+            ``mcp.json``; a :class:`Server` of this process, open or not; or an open channel.
+        handlers: Answer the server's questions; by default the client declares no capabilities.
+        timeouts: How long the client waits.
+        revision: The only acceptable protocol revision; by default the newest that both sides support.
+        prefer: ``"handshake"`` selects the newest revision with a handshake if the server supports one. Some servers
+            also speak 2026-07-28 but have tools that work only with requests to the client.
+        restart: Reconnect, or restart the command, when the connection is lost; the pauses between attempts grow.
+        ping_interval: Seconds without a message after which the server is pinged, in revisions with pings; 0 disables
+            pings.
+        log_level: Least severe level of log messages to receive in ``handlers.log``; by default the server decides.
+        name: The server's name in errors and logs.
+        info: Name and version of the client, sent to the server.
+        cache_entries: Number of results to cache while the server declares them fresh; 0 disables the cache.
 
     Raises:
-        ConfigError: the target or an option makes no sense.
-        TypeError: an option is of another class.
-        ConnectionClosed, RequestFailed: the server cannot be started or reached.
-        RemoteProtocolError: no revision in common.
-        MCPError: the server refused.
+        ConfigError: The target or an option is invalid.
+        TypeError: An option has the wrong type.
+        ConnectionClosed, RequestFailed: The server cannot be started or reached.
+        RemoteProtocolError: No revision in common.
+        MCPError: The server refused the connection.
     """
     require_trio("mcptrio.connect", side="client")
     if revision is not None and revision not in REVISIONS:
@@ -129,8 +131,9 @@ async def connect(
     if log_level is not None and log_level not in LEVELS:
         raise ConfigError(f"log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
     ways, default_name, can_restart = openers(target)
+    # A channel cannot be opened twice, and a server that this client opens ends with its connection.
     if restart and not can_restart:
-        raise ConfigError("restart: a channel cannot be opened again, nor a server that is open only for this client")
+        raise ConfigError("restart: not supported for a channel or an in-process server; pass a command or a URL")
     handlers = expect(handlers or Handlers(), Handlers, "connect: handlers")
     client = Client(
         ways,
@@ -154,10 +157,13 @@ async def connect(
 
 
 def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
-    """The ways to a target, in the order in which they are tried; its name; whether it can be reached again.
+    """Return how to reach a target.
+
+    Returns:
+        The openers in the order in which to try them; the target's name; True if it can be reached again after a loss.
 
     Raises:
-        ConfigError: it is no target.
+        ConfigError: The value is not a valid target.
     """
     if isinstance(target, str):
         target = _written(target)
@@ -173,6 +179,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
         return [_socket_opener(target)], target.address, True
     if isinstance(target, Sequence):
         return openers(Command(args=tuple(target)))
+    # A RunningServer ends with its block; the Server below can tell whether it is still open.
     if isinstance(target, RunningServer):
         target = target.server
     if _is_server(target):
@@ -186,11 +193,11 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
 
 
 def _is_server(target: object) -> TypeGuard[Server]:
-    """Told by what it has: to import the class, every client would load a server."""
     return hasattr(target, "supervisor")
 
 
 def _is_channel(target: object) -> TypeGuard[MessageChannel]:
+    # trio.abc.Channel has the same methods but carries any objects; adapt_channel makes a MessageChannel of one.
     return hasattr(target, "receive") and hasattr(target, "send") and not isinstance(target, trio.abc.Channel)
 
 
@@ -220,14 +227,15 @@ def _entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
     return read_entry(entry)
 
 
-# Each opener is a function of a receiver, and opens a new link each time.
+# Each opener takes a receiver and opens a new link on every call. Their imports are local, so that a client loads only
+# the transports that it uses.
 
 
 def _pipe_opener(open_channel: Callable[[], AbstractAsyncContextManager[MessageChannel]]) -> LinkOpener:
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
         async with open_channel() as channel:
-            # A child process knows better than its pipe why that has ended.
+            # The child knows its exit status and its last lines of standard error; the pipe only knows that it ended.
             why = getattr(channel, "closed_reason", None)
             async with open_pipe_link(channel, receive, why=why) as link:
                 yield link
@@ -251,13 +259,14 @@ def _command_opener(command: Command) -> LinkOpener:
 
 
 def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
-    """The ways to an endpoint, and its name: the URL without what may be secret."""
+    """Return the openers of an endpoint, and its name: the URL without credentials and query."""
     from mcptrio.http.client.endpoint import HTTPEndpoint as URL
     from mcptrio.http.client.headers import ClientHeaders
 
     socket = endpoint.url.startswith(_URLS[2:])
     try:
         url = URL.parse(endpoint.url, _WEBSOCKET) if socket else URL.parse(endpoint.url)
+        # Only for its checks, so that a bad header is an error now and not at the first request.
         ClientHeaders(url, endpoint.headers, authorized=endpoint.auth is not None)
         auth = _authorized(endpoint, url.origin + url.target)
     except ValueError as error:
@@ -288,15 +297,18 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
     if socket:
         return [_pipe_opener(websocket)], url.name
     ways: dict[str, list[LinkOpener]] = {"http": [streamable], "sse": [_pipe_opener(sse)]}
+    # Servers before 2025-03-26 refuse the POST of Streamable HTTP with 4xx; the client then tries HTTP with SSE.
     ways["auto"] = [*ways["http"], *ways["sse"]]
     return ways[endpoint.transport], url.name
 
 
 def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
-    """What authorizes its requests: made for this server, and lent an HTTP client that reaches what it may name.
+    """Return the ClientAuth of an endpoint, created for this server.
+
+    Its HTTP client can reach the server itself and the servers that the AuthMethod names.
 
     Raises:
-        ConfigError: there is nothing that could authorize requests to this server.
+        ConfigError: The AuthMethod cannot authorize requests to this server.
     """
     auth = endpoint.auth
     if auth is None or _is_ready(auth):
@@ -306,9 +318,10 @@ def _authorized(endpoint: Endpoint, url: str) -> ClientAuth | None:
     from mcptrio.http.client.address_policy import AddressPolicy
     from mcptrio.http.client.fetcher import Fetcher
 
-    # A WebSocket is opened with an HTTP request.
+    # A WebSocket is opened with an HTTP request, which carries the credentials.
     url = url.replace("ws", "http", 1) if url.startswith(_URLS[2:]) else url
     try:
+        # The metadata of a server may name any address; the policy limits where the client follows it.
         return auth.client_auth(url, Fetcher(AddressPolicy.around(url, origins=auth.named_servers), tls=endpoint.tls))
     except AuthorizationError as error:
         raise ConfigError(f"target: {error}") from error
@@ -345,7 +358,7 @@ def _server_opener(server: Any) -> LinkOpener:
 
 @asynccontextmanager
 async def _opened(server: Any) -> AsyncIterator[RunningServer]:
-    """A server that is open already serves one more; otherwise it is open for as long as the link."""
+    # A server that is open serves one more channel; another one is open as long as the link.
     if server.is_open:
         yield RunningServer(server)
     else:

@@ -1,6 +1,6 @@
-"""What a client can connect to, as values: a command to start, an endpoint or a socket to reach.
+"""Connection targets as values: a command to start, an HTTP endpoint, a socket.
 
-Made by callers and from ``mcp.json``; :mod:`mcptrio.connecting.connect` opens them.
+Callers create them, or read them from ``mcp.json``; :mod:`mcptrio.connecting.connect` opens them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ if TYPE_CHECKING:
 __all__ = ["Command", "Endpoint", "Socket", "Target"]
 
 Stderr: TypeAlias = "Literal['log', 'forward', 'drop'] | Callable[[str], object]"
-"""Where the lines of a server's standard error go: into the log, to ours, nowhere, or to a function."""
+"""Where the lines of a server's standard error go: ``"log"`` to the log, ``"forward"`` to this process's standard
+error, ``"drop"`` nowhere; or a function that receives each line."""
 
 
 @frozen(kw_only=True)
 class Command:
-    """A server to start, spoken with over its standard input and output.
+    """A server that the client starts as a child process and speaks with over its standard input and output.
 
     Args:
-        args: the program and its arguments.
-        env: variables beside the harmless ones it inherits (``PATH``, ``HOME`` and the like).
-        inherit_env: whether it inherits all of ours; they may hold secrets.
-        cwd: where it starts.
-        stderr: where the lines of its standard error go: to the log ``mcptrio.server_stderr``, forward to our own
-            standard error, nowhere (``drop``), or to a function. The last ones are kept for error messages in any case.
+        args: The program and its arguments.
+        env: Environment variables of the child, in addition to a few harmless inherited ones such as ``PATH`` and
+            ``HOME``.
+        inherit_env: Pass the whole environment of this process, which may contain secrets.
+        cwd: Working directory of the child.
+        stderr: Where the lines of its standard error go: ``"log"`` to the logger ``mcptrio.server_stderr``,
+            ``"forward"`` to this process's standard error, ``"drop"`` nowhere; or a function that receives each line.
+            Error messages quote the last lines in any case.
     """
 
     args: Sequence[str]
@@ -45,16 +48,17 @@ class Command:
 
 @frozen(kw_only=True)
 class Endpoint:
-    """A server to reach over HTTP or WebSocket.
+    """A server that is reached over HTTP or WebSocket.
 
     Args:
-        url: of its endpoint: ``http`` or ``https``; ``ws`` or ``wss`` for MCP over WebSocket.
-        headers: sent with every request to it; of a WebSocket that is the one that opens it.
-        auth: authorizes the requests: :class:`mcptrio.auth.OAuth`, another of :mod:`mcptrio.auth`, or one of your own.
-        tls: what is trusted, and shown, instead of the system's certificates and nothing: a private authority, a
-            certificate of the client.
-        transport: ``http`` for Streamable HTTP, ``sse`` for HTTP with SSE; ``auto`` tries them in this order. Of a
-            WebSocket always ``auto``.
+        url: URL of the endpoint: ``http`` or ``https``; ``ws`` or ``wss`` for MCP over WebSocket.
+        headers: Sent with every HTTP request; for a WebSocket, with the request that opens it.
+        auth: Authorizes the requests: :class:`mcptrio.auth.OAuth`, another class of :mod:`mcptrio.auth`, or one of your
+            own.
+        tls: TLS configuration, for example a private certificate authority or a client certificate. By default the
+            system's authorities are trusted and no certificate is sent.
+        transport: ``"http"`` for Streamable HTTP, ``"sse"`` for the older HTTP with SSE; ``"auto"`` tries them in this
+            order. Must be ``"auto"`` for a WebSocket.
     """
 
     url: str
@@ -66,11 +70,11 @@ class Endpoint:
 
 @frozen(kw_only=True)
 class Socket:
-    """A server to reach on a socket, spoken with as over standard input and output: one message a line.
+    """A server that listens on a TCP or Unix socket, with one message per line as over standard input and output.
 
     Args:
         address: ``tcp://host:port``, ``tcp://[v6]:port`` or ``unix:/path``.
-        connect_timeout: seconds for connecting.
+        connect_timeout: Seconds to connect.
     """
 
     address: str
@@ -80,4 +84,4 @@ class Socket:
 Target: TypeAlias = (
     "str | Sequence[str] | Command | Endpoint | Socket | Mapping[str, Any] | Server | RunningServer | MessageChannel"
 )
-"""What ``connect`` connects to."""
+"""Everything that ``connect`` accepts as a target."""

@@ -146,10 +146,10 @@ async def test_entry_of_mcp_json(entry: dict[str, str]) -> None:
         ("program 'unclosed", {}, "target: expected a command"),
         ("https://", {}, "target: url: expected http://host/path"),
         (mcptrio.Endpoint(url="http://x/", headers={"Mcp-Method": "x"}), {}, "target: headers: Mcp-Method is set by"),
-        (make_server(), {"restart": True}, "restart: a channel cannot be opened again, nor a server"),
+        (make_server(), {"restart": True}, "restart: not supported for a channel or an in-process server"),
         (["program"], {"revision": "2025-01-01"}, "revision: expected one of 2024-11-05"),
         (["program"], {"log_level": "loud"}, "log_level: expected one of debug"),
-        (memory_channel_pair()[0], {"restart": True}, "restart: a channel cannot be opened again"),
+        (memory_channel_pair()[0], {"restart": True}, "restart: not supported for a channel"),
     ],
 )
 async def test_nonsense_is_refused(target: Any, options: dict[str, Any], problem: str) -> None:

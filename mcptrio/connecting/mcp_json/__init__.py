@@ -1,8 +1,7 @@
-"""The ``mcp.json`` files of hosts, read as targets: Claude, Cursor, VS Code and those that write like them.
+"""Reads the ``mcp.json`` files of Claude, Cursor, VS Code and similar hosts as connection targets.
 
-Used by ``connect`` for a single entry, by the host for a file, by the command line for ``file.json#name``.
-The one rule: no value of an entry is repeated in an error, since it may be a secret; its place is, and what was
-expected.
+``connect`` reads single entries, the host whole files, the command line ``file.json#name``. Errors name the location
+and the expected value but never quote a value, which may be a secret.
 """
 
 from mcptrio.connecting.mcp_json.entries import read_entry

@@ -1,8 +1,7 @@
-"""One server of an ``mcp.json``, as a target.
+"""Reads one server entry of an ``mcp.json`` as a target.
 
-Used for each entry of a file, and by ``connect`` for an entry given as it is.
-The one rule: what would make the server run otherwise than its host would run it is an error; what a host merely keeps
-for itself (``alwaysAllow``, ``timeout``, ``gallery``) is passed over.
+A key that would make the server run differently from its host is an error. Keys that concern only the host
+(``alwaysAllow``, ``timeout``, ``gallery``) are ignored.
 
 Source: VS Code, "MCP configuration reference"; Claude Code, Cursor, Windsurf, Gemini CLI, Cline: their pages on MCP
 servers.
@@ -27,22 +26,24 @@ from mcptrio.transports.socket_dialing import check_socket_address
 
 __all__ = ["read_entry", "read_entry_at"]
 
+# serverUrl is used by Windsurf and Antigravity, httpUrl by Gemini CLI.
 _URLS = ("url", "serverUrl", "httpUrl")
-"""Windsurf and Antigravity write the second, Gemini CLI the third."""
+# opencode uses "environment".
 _ENVS = ("env", "environment")
-"""opencode writes the second."""
 _ENTRY_FIELDS = ("type", "transport", "command", "args", *_ENVS, "envFile", "cwd", *_URLS, "headers", "disabled")
 
 _log = logging.getLogger("mcptrio.mcp_json")
 
+# Authorization that only the host implements: auth of FastMCP and Cursor, headersHelper of Claude Code, oauth of
+# opencode.
 _UNREAD = ("auth", "headersHelper", "oauth")
-"""Ways to authorize requests that only the host knows: FastMCP's and Cursor's, Claude Code's, and opencode's."""
 
 _Transport = Literal["auto", "http", "sse"]
 
 _STDIO = ("stdio", "local")
 _TRANSPORTS: dict[str, _Transport] = {
-    "http": "auto",  # VS Code tries HTTP with SSE where Streamable HTTP is refused
+    # VS Code falls back to HTTP with SSE if the server refuses Streamable HTTP.
+    "http": "auto",
     "streamable-http": "http",
     "streamableHttp": "http",
     "streamable_http": "http",
@@ -55,21 +56,21 @@ _WEBSOCKET = ("ws", "websocket")
 
 
 def read_entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
-    """The target an entry of ``mcpServers`` or ``servers`` names.
+    """Return the target of an entry of ``mcpServers`` or ``servers``.
 
-    Variables are taken from our environment, and ``${workspaceFolder}`` is our directory.
+    Variables are read from the environment, and ``${workspaceFolder}`` is the working directory.
 
     Raises:
-        ConfigError: a key is missing or has another value than expected, or the entry is disabled.
+        ConfigError: A key is missing, a value is invalid, or the entry is disabled.
     """
     return read_entry_at(entry, SourceLocation(source="entry"), Variables(os.environ, Path.cwd()))
 
 
 def read_entry_at(entry: Any, place: SourceLocation, variables: Variables) -> Command | Endpoint | Socket:
-    """The same for an entry of a file.
+    """Return the target of an entry in a file.
 
     Raises:
-        ConfigError: as above; it says where.
+        ConfigError: As in :func:`read_entry`, with the location.
     """
     if not isinstance(entry, Mapping):
         raise place.error(f"expected an object, got {kind_of(entry)}")
@@ -78,11 +79,12 @@ def read_entry_at(entry: Any, place: SourceLocation, variables: Variables) -> Co
 
 class _Entry:
     def __init__(self, entry: Mapping[str, Any], place: SourceLocation, variables: Variables) -> None:
+        # Some hosts write null for a key that is not set.
         self._entry = {key: value for key, value in entry.items() if value is not None}
         self._place = place
         self._variables = variables
+        # FastMCP writes "transport".
         self._type_key = "type" if "type" in self._entry else "transport"
-        """FastMCP writes the second."""
 
     def read(self) -> Command | Endpoint | Socket:
         self._check_names()
@@ -110,6 +112,7 @@ class _Entry:
             return self._command()
         if (text := self._text(given[0])).startswith(("tcp://", "unix:")):
             return self._socket(given[0], text)
+        # Gemini CLI uses httpUrl for Streamable HTTP only.
         default: _Transport = "http" if given == ["httpUrl"] else "auto"
         return self._endpoint(given[0], default if kind is None else _TRANSPORTS[kind])
 
@@ -122,6 +125,7 @@ class _Entry:
         for name in env:
             if not name or "=" in name or "\0" in name:
                 raise self._place.at("env", name).error("expected the name of a variable, without =, got another")
+        # opencode writes the program and its arguments as one list.
         given = self._list("command") if isinstance(self._entry["command"], list) else [self._text("command")]
         command = os.path.expanduser("".join(given[:1]))
         if not command:
@@ -133,11 +137,12 @@ class _Entry:
         url, scheme = self._text(key), ""
         try:
             parts = urlsplit(url)
-            _ = parts.port  # raises where it is none
+            _ = parts.port  # raises ValueError if invalid
             scheme = parts.scheme if parts.hostname else ""
         except ValueError:
-            pass  # no URL
+            pass  # not a URL
         is_url = scheme in ("http", "https", "ws", "wss")
+        # Non-ASCII hosts and invisible characters could lead to another server than the one that a reader sees.
         if not is_url or not url.isascii() or not url.isprintable() or " " in url:
             raise self._place.at(key).error("expected an http, https, ws or wss URL in ASCII, got something else")
         kind = self._type()
@@ -146,12 +151,13 @@ class _Entry:
             raise self._place.at(key).error(f"expected {expected} beside the type {kind}, got one of {scheme}")
         headers = self._texts("headers")
         for name, value in headers.items():
+            # A line break would start another header.
             if not name or not (name + value).isprintable():
                 raise self._place.at("headers", name).error("expected a header on one line, got something else")
         return Endpoint(url=url, headers=headers, transport=transport)
 
     def _socket(self, key: str, address: str) -> Socket:
-        """A server on a socket. No host has such entries; ours has."""
+        # Sockets are an extension of mcptrio; no host writes such entries.
         for other in ("type", "headers"):
             if self._entry.get(other):
                 raise self._place.at(other).error(f"expected none beside a socket as {key}, got one")
@@ -162,13 +168,13 @@ class _Entry:
         return Socket(address=address)
 
     def _check_names(self) -> None:
-        """A slip of the pen is found here; a key that only looks like none of ours is its host's own."""
+        # Only near misses of known keys are errors: a host may have keys of its own that are unknown here.
         for key in self._entry:
             if key not in _ENTRY_FIELDS and (near := get_close_matches(key, _ENTRY_FIELDS, 1, cutoff=0.85)):
                 raise self._place.at(key).error(f"expected a key that is known; did you mean {near[0]}?")
         for key in ("sandboxEnabled", "sandbox"):
             if self._entry.get(key, False) is not False:
-                # To leave the sandbox out would give the server more than its owner meant to give.
+                # Ignoring the key would give the server more access than the author of the file intended.
                 raise self._place.at(key).error("expected no sandbox, since there is none here, got one")
 
     def _type(self) -> str | None:
@@ -203,6 +209,7 @@ class _Entry:
         }
 
     def _expanded(self, value: Any, place: SourceLocation, *, numbers: bool = False) -> str:
+        # Environment variables and headers may be written as JSON numbers and booleans.
         if numbers and isinstance(value, bool):
             return "true" if value else "false"
         if numbers and isinstance(value, int | float):

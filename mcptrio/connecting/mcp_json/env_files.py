@@ -1,7 +1,6 @@
-"""A file of environment variables, one on a line: ``NAME=value``.
+"""Reads a file of environment variables, one ``NAME=value`` per line.
 
-Read where an entry names one (``envFile``).
-The one rule: values are taken as they stand; there are no variables in them, and no error repeats one.
+An entry names such a file in ``envFile``. Values are not expanded, and errors do not quote them.
 
 Source: VS Code, "MCP configuration reference", envFile; the .env files of Node (``--env-file``).
 """
@@ -26,13 +25,14 @@ _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
 
 
 def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
-    """The variables of a file. A value may be quoted; ``#`` begins a comment; of a name given twice the last counts.
+    """Return the variables of a file. Values may be quoted, ``#`` starts a comment, and the last of several values
+    counts.
 
     Args:
-        place: where the file is named.
+        place: Location of the file's name, for errors.
 
     Raises:
-        ConfigError: it cannot be read, is too large, or has a line that is no variable.
+        ConfigError: The file is unreadable or too large, or a line is malformed.
     """
     text = read_text(path, _MAX_FILE_BYTES, lambda problem: place.error(f"{path}: {problem}"))
     variables: dict[str, str] = {}
@@ -50,7 +50,9 @@ def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
 def _value(written: str) -> str:
     quoted = _QUOTED.fullmatch(written)
     if quoted is None:
+        # Without white space before it, # is part of an unquoted value.
         return re.split(r"\s#", written, maxsplit=1)[0].strip()
     if quoted["double"] is not None:
+        # Escapes are processed in double quotes only.
         return re.sub(r"\\[nrt\"\\]", lambda found: _ESCAPES[found[0]], quoted["double"])
     return quoted["single"] if quoted["single"] is not None else quoted["back"]

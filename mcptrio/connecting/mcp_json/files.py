@@ -1,10 +1,10 @@
-"""A whole ``mcp.json``: which servers it has, and each as a target.
+"""Reads a whole ``mcp.json``: the names of its servers, and each server as a target.
 
-Read by the host, and by the command line for ``file.json#name``.
-Each entry is read alone: an error in one does not affect the others.
+The host reads such files, and the command line for ``file.json#name``. Entries are read one by one: an error in one
+does not affect the others.
 
-Source: VS Code, "MCP configuration reference"; Claude Code, ".mcp.json"; Zed, "Model Context Protocol"; opencode,
-"MCP servers"; the files named in their documentation.
+Source: VS Code, "MCP configuration reference"; Claude Code, ".mcp.json"; Zed, "Model Context Protocol"; opencode, "MCP
+servers"; the files named in their documentation.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mcptrio.ground.quoting import printable
 __all__ = ["MAX_FILE_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Of a file; those that a host keeps its own things in as well are the largest."""
+"""Maximum size of a file. The largest are those in which a host keeps other settings as well."""
 
+# servers is VS Code's key, context_servers Zed's, mcp opencode's; VS Code uses mcp too, in its settings.json.
 _SHAPES = ("mcpServers", "servers", "context_servers", "mcp")
-"""The second is VS Code's, the third Zed's; the fourth is opencode's, and VS Code's in its settings.json."""
 _EXPECTED = "mcpServers, servers, context_servers (Zed) or mcp (opencode, and VS Code's settings.json)"
 _REFERENCE = re.compile(r"(?P<file>.+?\.jsonc?)(?:#(?P<name>.+))?", re.DOTALL | re.IGNORECASE)
 _MAX_NAMED_SERVERS = 20
-"""Names an error lists."""
+"""Server names that an error lists."""
 
 
 class ServerFile:
@@ -51,24 +51,24 @@ class ServerFile:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The servers that are not disabled, in the file's order."""
+        """The names of the enabled servers, in the order of the file."""
         return tuple(name for name in self._entries if not self._is_disabled(name))
 
     @property
     def disabled(self) -> tuple[str, ...]:
-        """The others."""
+        """The names of the disabled servers."""
         return tuple(name for name in self._entries if self._is_disabled(name))
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What the file may have asked of the user."""
+        """The values that the file may ask the user for."""
         return self._inputs.declared
 
     def read(self, name: str) -> Command | Endpoint | Socket:
-        """One of its servers.
+        """Return the target of one server.
 
         Raises:
-            ConfigError: there is none of that name, or its entry is wrong; where, and how.
+            ConfigError: The file has no such server, or its entry is invalid.
         """
         if name not in self._entries:
             names = ", ".join(printable(each[:80]) for each in list(self._entries)[:_MAX_NAMED_SERVERS]) or "none"
@@ -77,6 +77,7 @@ class ServerFile:
 
     def _is_disabled(self, name: str) -> bool:
         entry = self._entries[name]
+        # "disabled" is written by Cline and Windsurf, "enabled" by Zed and opencode.
         return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
@@ -87,16 +88,16 @@ def load_mcp_json(
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
 ) -> ServerFile:
-    """Read a file; its entries are read one by one, later.
+    """Read a file without reading its entries yet.
 
     Args:
-        ask: asks the user for the file's inputs (``${input:id}``); without it, an entry that needs one is wrong.
-        environ: where variables come from; by default our environment.
-        workspace: ``${workspaceFolder}``, and where relative paths begin; by default the folder of the file, or the one
-            above where that folder's name begins with a dot (``.vscode``).
+        ask: Asks the user for the file's inputs (``${input:id}``); without it, an entry that uses one is an error.
+        environ: Values of environment variables; by default those of this process.
+        workspace: The value of ``${workspaceFolder}`` and the base of relative paths. By default the folder of the
+            file, or its parent if the folder's name starts with a dot (``.vscode``).
 
     Raises:
-        ConfigError: it cannot be read, is no JSON (comments and trailing commas aside), or has no servers.
+        ConfigError: The file is unreadable, is not JSON (comments and trailing commas are allowed), or has no servers.
     """
     path = Path(path)
     place = SourceLocation(source=str(path))
@@ -128,17 +129,17 @@ def read_mcp_json(
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
 ) -> dict[str, Command | Endpoint | Socket]:
-    """All servers of a file that are not disabled, by name. See :func:`load_mcp_json`.
+    """Return the targets of all enabled servers of a file, by name. See :func:`load_mcp_json`.
 
     Raises:
-        ConfigError: the file or one of them is wrong; with file, line, server and key, and without values.
+        ConfigError: The file or an entry is invalid. The message names file, line, server and key, but no values.
     """
     file = load_mcp_json(path, ask=ask, environ=environ, workspace=workspace)
     return {name: file.read(name) for name in file.names}
 
 
 def is_reference(text: str) -> bool:
-    """Whether a text names a server in a file: ``mcp.json#fs``, or ``mcp.json`` where there is only one."""
+    """Return whether a text names a server in a file: ``mcp.json#fs``, or ``mcp.json`` if it has only one."""
     return _REFERENCE.fullmatch(text) is not None
 
 
@@ -149,10 +150,10 @@ def read_reference(
     environ: Mapping[str, str] | None = None,
     workspace: Path | str | None = None,
 ) -> tuple[str, Command | Endpoint | Socket]:
-    """The server that ``file.json#name`` names, and its name.
+    """Return the name and target of the server that ``file.json#name`` names.
 
     Raises:
-        ConfigError: the text names none, or not one alone; or the file or the entry is wrong.
+        ConfigError: The text names no server, or not a single one; or the file or entry is invalid.
     """
     found = _REFERENCE.fullmatch(text)
     if found is None:
@@ -168,20 +169,21 @@ def read_reference(
 
 
 def _servers_at(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple[str, ...], bool]:
-    """The keys that lead to the servers, and whether opencode writes such files.
+    """Return the keys that lead to the servers, and True if the file is opencode's.
 
     Raises:
-        ConfigError: the file has no servers, or has them in two places.
+        ConfigError: The file has no servers, or has them in two places.
     """
     shapes = [shape for shape in _SHAPES if shape in tables]
     if len(shapes) > 1 and shapes[-1] == "mcp":
-        shapes.pop()  # Gemini CLI keeps its limits in "mcp", beside its mcpServers
+        # Gemini CLI keeps its limits in "mcp", next to its mcpServers.
+        shapes.pop()
     if len(shapes) != 1:
         raise place.error(f"expected one of {_EXPECTED}, got {' and '.join(shapes) or 'none'}")
     if shapes != ["mcp"]:
         return tuple(shapes), False
     servers = tables["mcp"].get("servers") if isinstance(tables["mcp"], dict) else None
-    # In opencode's file, "servers" may also be the name of a server.
+    # opencode may have a server with the name "servers"; it then has the keys of an entry.
     is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)
     return (("mcp",) if is_opencode else ("mcp", "servers")), is_opencode
 

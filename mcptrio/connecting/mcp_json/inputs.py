@@ -1,7 +1,6 @@
-"""What a file wants to have asked of the user: the ``inputs`` of VS Code.
+"""Values that a file asks the user for: the ``inputs`` of VS Code.
 
-Read with the file; asked when an entry that is read mentions one.
-The one rule: each is asked once for a file, and only if it is needed.
+They are declared in the file and asked when an entry that uses one is read, once per file.
 
 Source: VS Code, "MCP configuration reference", input variables; "Variables reference", input variables.
 """
@@ -19,19 +18,19 @@ from mcptrio.ground.quoting import printable
 __all__ = ["AskInput", "DeclaredInputs", "Input"]
 
 _MAX_DESCRIPTION_CHARS = 200
-"""Characters of a description in an error."""
+"""Characters of a description that an error quotes."""
 
 
 @frozen(kw_only=True)
 class Input:
-    """One value the user is asked for.
+    """A value to ask the user for.
 
     Args:
-        id: ``token`` for ``${input:token}``.
-        description: what to say to the user.
-        is_secret: whether it is not to be seen while it is typed.
-        default: what to suggest.
-        options: the values to choose from; none where any text will do.
+        id: The name in ``${input:id}``.
+        description: The question to the user.
+        is_secret: Hide the answer while it is typed.
+        default: The suggested answer.
+        options: The allowed answers; empty if any text is allowed.
     """
 
     id: str
@@ -42,14 +41,15 @@ class Input:
 
 
 AskInput: TypeAlias = Callable[[Input], str | None]
-"""Asks the user; ``None`` where there is no answer."""
+"""Asks the user for a value; returns ``None`` if there is no answer."""
 
 
 class DeclaredInputs:
-    """
+    """The inputs of one file, and the user's answers.
+
     Args:
-        declared: the file's ``inputs``, as they came.
-        ask: asks the user.
+        declared: The file's ``inputs`` member as read.
+        ask: Asks the user.
     """
 
     def __init__(self, declared: Any, place: SourceLocation, ask: AskInput | None) -> None:
@@ -62,10 +62,10 @@ class DeclaredInputs:
         return tuple(self._declared.values())
 
     def answer(self, id: str, place: SourceLocation) -> str:
-        """The user's answer.
+        """Return the user's answer, asking once.
 
         Raises:
-            ConfigError: there is no such input, nobody to ask, or no answer that fits.
+            ConfigError: The input is not declared, no user can be asked, or the answer is not one of the options.
         """
         if id not in self._answers:
             input = self._declared.get(id)
@@ -110,6 +110,7 @@ def _read_one(each: Any, place: SourceLocation) -> Input:
         raise place.at("options").error(f"expected a list, got {kind_of(options)}")
     values: list[str] = []
     for number, option in enumerate(options):
+        # VS Code accepts plain strings and objects with a label and a value.
         value = option.get("value") if isinstance(option, Mapping) else option
         if not isinstance(value, str):
             raise place.at("options", number).error(f"expected a text, got {kind_of(value)}")

@@ -1,9 +1,6 @@
-"""JSON as editors write it, with comments and trailing commas; and on which line each member stands.
+"""A JSON parser for ``mcp.json`` that accepts comments and trailing commas and records the line of each member.
 
-Used for ``mcp.json``. Everything else about it is JSON (RFC 8259): no single quotes, no bare names, no number but
-JSON's.
-The one rule: what is read is what any JSON reader would read once the comments are gone; a name that stands twice is an
-error, since readers differ over which of the two counts.
+Everything else is strict JSON (RFC 8259): no single quotes, no unquoted names, no other numbers.
 
 Source: RFC 8259; the JSON with Comments of VS Code (jsonc-parser, ``allowTrailingComma``).
 """
@@ -20,10 +17,10 @@ from attrs import field, frozen
 __all__ = ["MAX_DEPTH", "JSONCDocument", "JSONProblem", "Path", "parse", "tokens"]
 
 MAX_DEPTH = 64
-"""Levels of arrays and objects; of the files of hosts few have more than eight."""
+"""Nested arrays and objects; the parser recurses for each. Few configuration files have more than eight levels."""
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Where a value stands: ``("servers", "fs", "args", 0)``."""
+"""Location of a value: ``("servers", "fs", "args", 0)``."""
 
 _TOKEN = re.compile(
     r"""
@@ -39,7 +36,12 @@ _END = "end"
 
 
 class JSONProblem(ValueError):
-    """What was expected and what came, without values; and on which line, at which character of it."""
+    """The text is not valid. The message states what was expected and found, without values.
+
+    Attributes:
+        line: Line number, from 1.
+        column: Column number, from 1.
+    """
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -49,10 +51,10 @@ class JSONProblem(ValueError):
 
 @frozen
 class JSONCDocument:
-    """What was read.
+    """A parsed text.
 
     Args:
-        value: as ``json.loads`` would give it.
+        value: The same value as ``json.loads`` would return.
     """
 
     value: Any
@@ -60,23 +62,23 @@ class JSONCDocument:
     _places: Mapping[Path, int] = field(repr=False)
 
     def line_of(self, path: Path) -> int:
-        """The line on which a value begins, or its name; of what is not there, the nearest thing around it."""
+        """Return the line of a value or its name; for a missing path, the line of its nearest parent."""
         while path and path not in self._places:
             path = path[:-1]
         return self._text.count("\n", 0, self._places.get(path, 0)) + 1
 
 
 def parse(text: str) -> JSONCDocument:
-    """Read a text, in time proportional to its length.
+    """Parse a text, in time linear in its length.
 
     Raises:
-        JSONProblem: it is not JSON, is nested too deeply, or names a member twice.
+        JSONProblem: The text is not JSON, is nested too deeply, or has a duplicate name.
     """
     return _Parser(text).parse()
 
 
 def tokens(text: str) -> Iterator[tuple[int, int]]:
-    """Where each token of a text that :func:`parse` can read begins and ends, without spaces and comments."""
+    """Iterate over the spans of the tokens in a text that :func:`parse` accepts, without white space and comments."""
     for found in _TOKEN.finditer(text):
         if found.lastgroup != "space":
             yield found.span()
@@ -97,6 +99,7 @@ class _Parser:
         return JSONCDocument(value, self._text, self._places)
 
     def _value(self, path: Path) -> Any:
+        # A member was already recorded at the line of its name.
         self._places.setdefault(path, self._start)
         if self._kind in ("text", "number", "word"):
             value = self._scalar()
@@ -115,6 +118,8 @@ class _Parser:
             if self._kind != "text":
                 raise self._problem("a name in quotation marks or '}'")
             name = self._scalar()
+            # JSON readers differ in which of two equal names counts, so the host and mcptrio could run different
+            # servers.
             if name in members:
                 raise JSONProblem("expected each name once, got one twice", *self._where())
             self._places[(*path, name)] = self._start
@@ -143,8 +148,9 @@ class _Parser:
 
     def _scalar(self) -> Any:
         try:
+            # One token at a time, so orjson decodes escapes and numbers as it would in plain JSON.
             return orjson.loads(self._text[self._start : self._end])
-        except orjson.JSONDecodeError:  # an escape that is none, or half a surrogate pair
+        except orjson.JSONDecodeError:  # an invalid escape, or a lone surrogate
             raise JSONProblem(f"expected {_KINDS[self._kind]} as JSON has it, got another", *self._where()) from None
 
     def _is(self, mark: str) -> bool:
@@ -182,7 +188,7 @@ class _Parser:
         return JSONProblem(f"expected {expected}, got {got}", *self._where())
 
     def _where(self) -> tuple[int, int]:
-        """The line and the character of it."""
+        """Return line and column, both from 1."""
         line = self._text.count("\n", 0, self._start) + 1
         return line, self._start - self._text.rfind("\n", 0, self._start)
 
@@ -191,7 +197,7 @@ _KINDS = {"text": "a text", "number": "a number", "word": "true, false or null"}
 
 
 def _strange(character: str) -> str:
-    """What begins no token. Only its kind is told: it may be the first letter of a secret."""
+    # Only the kind is reported: the character may be the first one of a secret.
     if character == '"':
         return "a text without an end on its line"
     if character == "/":

@@ -1,7 +1,7 @@
-"""Where in which file something stands, for saying that it is wrong.
+"""Locations in a configuration file, for error messages.
 
-Made by who reads a file or an entry, handed down with each part of it.
-The one rule: an error names the place and the kind of a value, never the value.
+The readers of files and entries pass a SourceLocation along with each part. Errors name a location and the kind of a
+value, never the value.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from mcptrio.ground.quoting import printable
 __all__ = ["SourceLocation", "kind_of"]
 
 _MAX_NAME_CHARS = 80
-"""Characters of a name in an error."""
+"""Characters of a name that an error quotes."""
 
 
 @frozen(kw_only=True)
 class SourceLocation:
-    """
+    """The location of a value.
+
     Args:
-        source: the file, or what it is called where there is none.
-        path: of the value in it.
-        document: what was read; ``None`` where the value came as it is.
+        source: Path of the file, or a name for a value without a file.
+        path: Path of the value in the document.
+        document: The parsed document; ``None`` for a value without a file.
     """
 
     source: str
@@ -34,7 +35,7 @@ class SourceLocation:
     document: JSONCDocument | None = field(default=None, repr=False)
 
     def at(self, *steps: str | int) -> SourceLocation:
-        """A part of the value."""
+        """Return the location of a part of the value."""
         return SourceLocation(source=self.source, path=(*self.path, *steps), document=self.document)
 
     def error(self, problem: str) -> ConfigError:
@@ -52,12 +53,12 @@ class SourceLocation:
 
 
 def kind_of(value: Any) -> str:
-    """JSON's word for a value."""
+    """Return JSON's word for the type of a value."""
     return next((name for kind, name in _KINDS if isinstance(value, kind)), f"a {type(value).__name__}")
 
 
 _KINDS: tuple[tuple[type, str], ...] = (
-    (bool, "a boolean"),  # which is an int, and comes first
+    (bool, "a boolean"),  # first, because bool is a subclass of int
     (str, "a text"),
     (int, "a number"),
     (float, "a number"),

@@ -1,8 +1,7 @@
-"""Variables in the texts of an entry: ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}``, ``${input:id}``, folders.
+"""Expands variables in the strings of an entry: ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}``, ``${input:id}``,
+folders.
 
-Used for every text of an entry but names.
-The one rule: a text is gone through once, and what a variable brings is taken as it is, so no value can smuggle in
-another variable; one that has no value is an error, not an empty text.
+All strings except names are expanded. A variable without a value is an error.
 
 Source: VS Code, "Variables reference"; Claude Code, "Environment variable expansion in .mcp.json"; Cursor, "Config
 interpolation".
@@ -22,7 +21,7 @@ from mcptrio.ground.quoting import printable
 __all__ = ["Variables"]
 
 _MAX_TEXT_CHARS = 128 * 1024
-"""Characters of a text with its variables; no system takes a longer argument or variable."""
+"""Length of a string after expansion; no system accepts a longer argument or variable."""
 _MAX_QUOTED_CHARS = 80
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
@@ -32,12 +31,13 @@ _PREFIXED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*:")
 
 
 class Variables:
-    """
+    """Expands the variables of one file or entry.
+
     Args:
-        environ: the environment.
-        workspace: what ``${workspaceFolder}`` stands for.
-        inputs: what the user is asked; ``None`` where there is no file that could say what.
-        is_opencode: read variables as opencode writes them, ``{env:VAR}``, and no others.
+        environ: The environment variables.
+        workspace: The value of ``${workspaceFolder}``.
+        inputs: The file's inputs; ``None`` for an entry without a file.
+        is_opencode: Expand only the variables of opencode, ``{env:VAR}``.
     """
 
     def __init__(
@@ -62,22 +62,25 @@ class Variables:
         }
 
     def expand(self, text: str, place: SourceLocation, *, whole: bool = False) -> str:
-        """The text with its variables replaced.
+        """Return the text with its variables replaced.
 
         Args:
-            whole: whether a text that is a variable without braces (``$NAME``) stands for its value, if it has one.
+            whole: Also replace a text that consists of ``$NAME`` if that variable is set.
 
         Raises:
-            ConfigError: a variable has no value, or is of a kind that is not known here.
+            ConfigError: A variable has no value or an unknown kind.
         """
         if whole and not self._is_opencode and text.startswith("$") and text[1:] in self._environ:
-            return self._environ[text[1:]]  # as Gemini CLI writes it
+            # Gemini CLI writes variables without braces.
+            return self._environ[text[1:]]
         pieces: list[str] = []
         length = end = 0
+        # One pass: a variable inside a value is not expanded, so no value can bring in another secret.
         for found in self._pattern.finditer(text):
             pieces += [text[end : found.start()], self._value(found[1], found[0], place)]
             length += len(pieces[-2]) + len(pieces[-1])
             end = found.end()
+            # Stops early, because many variables in a short text can expand to gigabytes.
             if length > _MAX_TEXT_CHARS:
                 break
         pieces.append(text[end:])
@@ -95,6 +98,7 @@ class Variables:
                 raise place.error(f"{_shown(whole)}: expected a file that says what to ask, got an entry alone")
             return self._inputs.answer(inner.removeprefix("input:"), place)
         name, has_default, default = inner.removeprefix("env:").partition(":-")
+        # The pattern ends at the first brace, which would cut such a default in two.
         if "${" in default:
             raise place.error(f"${{{_shown(name)}:-…}}: expected a default without a variable in it, got one with it")
         if _NAME.fullmatch(name):
@@ -108,7 +112,8 @@ class Variables:
             raise place.error(
                 f"${{{_shown(prefix[0])}…}}: expected a variable of the kind env: or input:, got another kind"
             )
-        return whole  # a shell's ${1} or ${x%y}, say
+        # Unchanged: it may be shell syntax such as ${1} or ${x%y}.
+        return whole
 
 
 def _shown(text: str) -> str:
