@@ -1,6 +1,4 @@
-"""Authorization: what guards a server over HTTP, and what authorizes a client's requests to one.
-
-Neither a server nor a client loads what only the other needs, and nobody who has no ``[auth]`` loads cryptography.
+"""Authorization over HTTP: protect a server, authorize a client, build an authorization server.
 
 Each name is imported when it is first used.
 """
@@ -53,6 +51,9 @@ if TYPE_CHECKING:
     from mcptrio.stores.tokens_file import FileTokenStore as FileTokenStore
     from mcptrio.stores.tokens_keyring import KeyringTokenStore as KeyringTokenStore
 
+# Imported lazily, so a server loads no client code and a client no server code. A program that uses no
+# authorization does not load cryptography.
+# Every public name, and the module that has it.
 _HOMES = {
     # Guarding a server
     "CertificateNames": "mcptrio.auth.server.certificates",
@@ -101,7 +102,6 @@ _HOMES = {
     "FileTokenStore": "mcptrio.stores.tokens_file",
     "KeyringTokenStore": "mcptrio.stores.tokens_keyring",
 }
-"""Every public name, and the module that has it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 

@@ -1,7 +1,7 @@
-"""``WWW-Authenticate``: what a server asks for, read and written.
+"""The ``WWW-Authenticate`` header: parse and build challenges.
 
-The client reads one header, or several that were joined, with one or more challenges. The resource server writes it.
-Reading never fails: the list ends at the first part that cannot be parsed.
+The client parses a header with one or more challenges, also several joined headers. The resource server builds the
+header.
 
 Source: RFC 9110 sections 5.6 and 11; RFC 6750 section 3; RFC 9728 section 5.1; RFC 9449 sections 7.1 and 9.
 """
@@ -22,12 +22,12 @@ PASS_A_TOKEN: Final = (
     "ask its operator for a token and pass it with --header 'Authorization=Bearer TOKEN', "
     "or as a header of the server's entry in the configuration"
 )
-"""What to do where a server wants a token and has no place to log in."""
+"""Advice for servers that require a token but name no authorization server."""
 
+# Characters of a header that are parsed; the rest is ignored.
 _MAX_HEADER_CHARS: Final = 16 * 1024
-"""Characters that are read; the rest is dropped."""
+# Challenges of a header, and parameters of a challenge, that are kept.
 _MAX_CHALLENGES: Final = 32
-"""Challenges, and parameters of one, that are kept."""
 
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _SCHEME: Final = re.compile(rf"[ \t,]*({_TOKEN})(?=[ \t,]|\Z)")
@@ -37,17 +37,18 @@ _PARAMETER: Final = re.compile(
 )
 _END: Final = re.compile(r"[ \t]*(?:,|\Z)")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+# RFC 9110 section 5.5: other bytes are opaque to the recipient, so only ASCII is certain to be understood.
 _SAYABLE: Final = re.compile(r"[\t\x20-\x7e]*")
 
 
 @frozen(kw_only=True)
 class Challenge:
-    """One of them.
+    """One challenge of a header.
 
     Args:
-        scheme: in lower case: ``bearer``.
-        parameters: by name in lower case; of those that came twice the first.
-        token68: what came instead of parameters.
+        scheme: The authentication scheme in lower case, for example ``bearer``.
+        parameters: The parameters by their names in lower case. If a name is repeated, the first value counts.
+        token68: The credentials-like token that some schemes use instead of parameters.
     """
 
     scheme: str
@@ -56,15 +57,15 @@ class Challenge:
 
 
 def parse_challenges(value: str) -> tuple[Challenge, ...]:
-    """The challenges of a header, in their order."""
+    """Return the challenges of a header in order. The list ends at the first part that cannot be parsed."""
     return tuple(_challenges(value[:_MAX_HEADER_CHARS]))
 
 
 def build_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
-    """One challenge, its parameters quoted.
+    """Return one challenge with quoted parameters.
 
     Raises:
-        ValueError: the scheme or a name is no token, or a value is nothing a header can say.
+        ValueError: The scheme or a name is not a token, or a value contains characters that a header cannot carry.
     """
     for name in (scheme, *parameters):
         if not re.fullmatch(_TOKEN, name):
@@ -82,10 +83,12 @@ def _challenges(value: str) -> Iterator[Challenge]:
         place = found.end()
         parameters: dict[str, str] = {}
         token68 = ""
+        # RFC 9110 section 11.2: "abc" and "abc=" are token68, "abc=x" is a parameter.
         if (single := _TOKEN68.match(value, place)) and not _PARAMETER.match(value, place):
             token68, place = single[1], single.end()
         else:
-            # The first parameter follows a blank, each other one a comma; a name that no "=" follows is a scheme.
+            # RFC 9110 section 11.6.1: a space precedes the first parameter, commas the others. A name without "=" after
+            # it is the scheme of the next challenge, so the loop ends there.
             while (parameter := _PARAMETER.match(value, place)) is not None:
                 place = parameter.end()
                 name = parameter[1].lower()
@@ -107,15 +110,16 @@ _SCHEMES = ("bearer", "dpop")
 
 @frozen(kw_only=True)
 class ChallengeResponse:
-    """The meaning of a server's challenges. If a parameter comes twice, the first counts.
+    """The bearer and DPoP challenges of a 401 or 403 response, combined. If a parameter is repeated, the first value
+    counts.
 
     Args:
-        error: its code; empty where no credentials came.
-        words: for people.
-        scopes: that would suffice.
-        metadata_url: where the server's metadata is.
-        dpop: whether tokens may be bound to a key.
-        only_dpop: whether they have to be.
+        error: The error code; empty if the request had no credentials.
+        words: The description for users, on one line.
+        scopes: The scopes that would suffice.
+        metadata_url: The URL of the resource metadata.
+        dpop: True if the server accepts DPoP-bound tokens.
+        only_dpop: True if the server accepts no bearer tokens.
     """
 
     error: str = ""
@@ -127,10 +131,12 @@ class ChallengeResponse:
 
     @classmethod
     def read(cls, headers: Mapping[str, str]) -> ChallengeResponse:
-        """
+        """Read the challenges of a response.
+
         Args:
-            headers: of the answer, names in lower case.
+            headers: The response headers, with names in lower case.
         """
+        # Challenges of other schemes, such as Basic, may have parameters with the same names.
         ours = [
             challenge
             for challenge in parse_challenges(headers.get("www-authenticate", ""))
@@ -139,6 +145,7 @@ class ChallengeResponse:
         schemes = {challenge.scheme for challenge in ours}
         return cls(
             error=_first(ours, "error") or "",
+            # Foreign text for an error message: one line, at most 200 characters.
             words=" ".join((_first(ours, "error_description") or "").split())[:200],
             scopes=read_scope(_first(ours, "scope")),
             metadata_url=_first(ours, "resource_metadata"),

@@ -1,7 +1,7 @@
-"""Whether the claims of a signed token are meant for here and now.
+"""Checks of a signed token's claims: audience, expiry and validity times.
 
-Called by everything that judges tokens: the resource server for access tokens, an authorization server for assertions.
-The one rule: a token whose signature is good may still be for another audience, or for another time.
+The resource server checks access tokens with it, an authorization server checks assertions. The caller has verified the
+signature.
 
 Source: RFC 7519 section 4.1; RFC 7523 section 3; RFC 8725 section 3.9.
 """
@@ -17,7 +17,7 @@ from mcptrio.auth.jose import BadToken, ExpiredToken
 __all__ = ["EXPIRED", "check_claims"]
 
 EXPIRED: Final = "the access token has expired: get a new one"
-"""For the sender of a token that is genuine otherwise."""
+"""The message to the sender of a genuine token that has expired."""
 
 
 def check_claims(
@@ -30,18 +30,22 @@ def check_claims(
     within: float = math.inf,
     alone: bool = False,
 ) -> None:
-    """
+    """Check that a token is meant for this server and valid now.
+
     Args:
-        audience: the names of this server, any of which the token has to name; empty for any token.
-        now: seconds since 1970.
-        skew: seconds that the clock of the issuer may differ.
-        expires: whether the token has to expire.
-        within: seconds after which it has to have expired.
-        alone: whether the token may name no other audience.
+        claims: The payload of a token with a valid signature.
+        audience: The names of this server; the token has to name one of them. If empty, any audience is accepted.
+        now: Seconds since 1970.
+        skew: Seconds by which the issuer's clock may differ.
+        expires: True if the token must have an ``exp`` claim.
+        within: The longest remaining lifetime in seconds.
+        alone: True if the token may name no other audience.
 
     Raises:
-        BadToken: the token is for another audience or another time, or does not say so as it should.
+        BadToken: The token is for another audience or not valid yet, lives too long, or a claim has the wrong type.
+        ExpiredToken: The token has expired.
     """
+    # RFC 7519 section 4.1.3: a string or a list. A token for another server must fail even if its signature is valid.
     if audience:
         aud = claims.get("aud")
         named = aud if isinstance(aud, list) else [aud]
@@ -53,11 +57,12 @@ def check_claims(
         value = claims.get(name)
         if value is None and not (name == "exp" and expires):
             continue
+        # bool is a subclass of int. A NaN would make every comparison below false, so the token would pass.
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise BadToken(f"{name}: expected seconds since 1970")
         if name == "exp" and value + skew <= now:
-            raise ExpiredToken("it has expired")
+            raise ExpiredToken("exp: the token has expired")
         if name == "exp" and value - skew > now + within:
             raise BadToken(f"exp: expected it to expire within {within:g} seconds")
         if name != "exp" and value - skew > now:
-            raise BadToken(f"{name}: it is not good yet")
+            raise BadToken(f"{name}: the token is not valid yet; compare the clocks of the issuer and the server")

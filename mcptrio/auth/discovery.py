@@ -1,9 +1,7 @@
-"""Where the tokens for a server come from.
+"""Discovery of the authorization server that issues tokens for a server.
 
-Run by :mod:`mcptrio.auth.client.oauth` and the other grants after a server has refused a request.
-The one rule: a document counts only where it belongs. A resource's has to name the server it is about, an authorization
-server's the issuer it was looked for by, letter by letter; otherwise there is nothing to go on with, however good the
-rest looks.
+:mod:`mcptrio.auth.client.oauth` and the other grants run it after a server rejected a request. Resource metadata has to
+name the server, and authorization server metadata the exact issuer; other documents are rejected.
 
 Source: MCP 2026-07-28, basic/authorization/authorization-server-discovery; RFC 9728 section 3.3; RFC 8414 section 3.3;
 MCP 2025-03-26, basic/authorization, "Server Metadata Discovery" and "Fallbacks".
@@ -35,21 +33,21 @@ from mcptrio.protocol.revisions import v2025_03_26
 
 __all__ = ["TokenSource", "discover", "discover_server"]
 
+# Authorization servers of a resource that are considered.
 _MAX_ISSUERS: Final = 20
-"""Authorization servers of a resource that are looked at."""
 _ACCEPT: Final = {"accept": "application/json"}
+# Only 2025-03-26 lets a server be its own authorization server, and requires this header for discovery.
 _OLD: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
-"""Only the revision whose servers are their own authorization servers has such a header here."""
 
 
 @frozen(kw_only=True)
 class TokenSource:
-    """Where the tokens for a server come from.
+    """The authorization server for a resource.
 
     Args:
-        resource: what they are for, exactly as the server publishes it.
-        server: whom to ask.
-        metadata: of the resource; ``None`` where it has none and is its own authorization server.
+        resource: The resource identifier, exactly as the server publishes it.
+        server: Metadata of the authorization server.
+        metadata: Metadata of the resource; ``None`` if the server has none and is its own authorization server.
     """
 
     resource: str
@@ -62,16 +60,17 @@ class TokenSource:
 
 
 def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[str] = ()) -> Flow[TokenSource]:
-    """Find out where the tokens for a server come from.
+    """Discover the authorization server of a server.
 
     Args:
-        url: the server's, canonical.
-        metadata_url: what its challenge said about where its metadata is.
-        preferred: issuers we have credentials of; the first that the server names is taken, otherwise its first.
+        url: The canonical URL of the server.
+        metadata_url: The URL of the resource metadata in the server's challenge, if it has one.
+        preferred: Issuers for which the client has credentials. The first that the server names is used, otherwise the
+            first issuer of the server.
 
     Raises:
-        AuthorizationError: there is no document, or a wrong one.
-        RequestFailed: nobody answers there.
+        AuthorizationError: No metadata exists, or a document is invalid.
+        RequestFailed: A metadata server is unreachable.
     """
     metadata = yield from _discover_resource(url, metadata_url)
     if metadata is None:
@@ -84,11 +83,11 @@ def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[s
 
 
 def discover_server(issuer: str) -> Flow[ServerMetadata]:
-    """The metadata of an authorization server.
+    """Return the metadata of an authorization server.
 
     Raises:
-        AuthorizationError: there is none, or it is not of this issuer.
-        RequestFailed: nobody answers there.
+        AuthorizationError: No metadata exists, or it names another issuer.
+        RequestFailed: The authorization server is unreachable.
     """
     check_url(issuer, "issuer", query=False)
     tried = []
@@ -101,7 +100,7 @@ def discover_server(issuer: str) -> Flow[ServerMetadata]:
 
 
 def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetadata | None]:
-    """The metadata of a server, ``None`` where it has none."""
+    """Return the metadata of a server, or ``None`` if it publishes none."""
     places = list(resource_metadata_urls(url))
     if metadata_url is not None:
         places.insert(0, check_url(metadata_url, "resource_metadata"))
@@ -109,6 +108,8 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
     for where in dict.fromkeys(places):
         response = yield FetchRequest(url=where, headers=_ACCEPT)
         if response.status == 200:
+            # RFC 9728 section 3.3: a document of another resource could direct the client to an attacker's
+            # authorization server.
             metadata = ResourceMetadata.read(response.body, where)
             if not covers(metadata.resource, url):
                 there = at_host_of(url, metadata.resource)
@@ -118,7 +119,8 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
                     f"got {shown(metadata.resource)} @ {shown(where)}{advice}"
                 )
             return metadata
-        # That there is none only one says who says so: a server that is out of order has not become one of 2025.
+        # Only a 4xx at a guessed URL means that no metadata exists. After a 5xx, the fallback to 2025-03-26 would ask a
+        # broken server for authorization endpoints that it does not have.
         if not 400 <= response.status < 500 or where == metadata_url:
             failed = failed or f"expected metadata of the resource, got HTTP {response.status} @ {shown(where)}"
     if failed is not None:
@@ -127,7 +129,8 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
 
 
 def _discover_old(url: str) -> Flow[ServerMetadata]:
-    """The metadata of a server that is its own authorization server, or what stands for it."""
+    """Return the metadata of a server that is its own authorization server (2025-03-26), or the defaults of that
+    revision."""
     issuer = check_url(origin(url), "url")
     for where in server_metadata_urls(issuer):
         try:
@@ -135,11 +138,11 @@ def _discover_old(url: str) -> Flow[ServerMetadata]:
         except RequestFailed as failure:
             raise AuthorizationError(f"no metadata of {shown(url)}, and {failure}") from failure
         if response.status == 200:
-            # Nobody has named the issuer, we make it of the origin; and many write that with its slash.
+            # The issuer is derived from the origin, and many servers write it with a trailing slash.
             return _of_issuer(response, where, issuer, f"{issuer}/")
     return ServerMetadata(
         issuer=issuer,
-        # Says nothing of PKCE, which that revision requires of all.
+        # The fallback has no document that declares PKCE, but 2025-03-26 requires PKCE of every server.
         code_challenge_methods_supported=("S256",),
         authorization_endpoint=f"{issuer}/authorize",
         token_endpoint=f"{issuer}/token",
@@ -148,10 +151,12 @@ def _discover_old(url: str) -> Flow[ServerMetadata]:
 
 
 def _of_issuer(response: FetchResponse, where: str, issuer: str, *spelled: str) -> ServerMetadata:
-    """
+    """Read a metadata document and check that it is the issuer's.
+
     Args:
-        spelled: how else the same issuer may be written.
+        spelled: Other accepted spellings of the issuer.
     """
+    # RFC 8414 section 3.3: character by character; otherwise one issuer could impersonate another (mix-up attack).
     metadata = ServerMetadata.read(response.body, where)
     if metadata.issuer not in (issuer, *spelled):
         is_same_machine = at_host_of(issuer, metadata.issuer) is not None
@@ -162,7 +167,8 @@ def _of_issuer(response: FetchResponse, where: str, issuer: str, *spelled: str) 
         )
     if not _is_here(issuer):
         for name, url in metadata.endpoints().items():
-            # A browser would be sent to whatever listens on the machine of the person.
+            # A remote document with a loopback endpoint would send the user's browser to any program that listens
+            # there.
             if _is_here(url):
                 raise AuthorizationError(f"{name}: expected a URL elsewhere, got {shown(url)} @ {shown(where)}")
     return metadata

@@ -1,11 +1,7 @@
-"""Proofs that who shows a token also has the key it is bound to: made by a client, judged by a server.
+"""DPoP proofs: a client shows with each request that it has the key to which its token is bound.
 
-:class:`DPoPSigner` is used by everything that authorizes a client's requests; :class:`DPoPVerifier` by the resource
-server and by an authorization server.
-The one rule: a proof is good for one request. Each has an id of its own, names method and URL, and the token where
-there is one; a judge hears of every id before it says yes.
-
-Time and memory are handed in: nothing here waits or keeps what others should bound.
+:class:`DPoPSigner` authorizes a client's requests; the resource server and authorization servers verify proofs with
+:class:`DPoPVerifier`. A proof is valid for one request: it has a unique id and names the method, the URL and the token.
 
 Source: RFC 9449, sections 4.2, 4.3, 8, 9 and 11; MCP extension DPoP (SEP-1932).
 """
@@ -31,33 +27,35 @@ from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, Key, peek, sign, ver
 __all__ = ["DPOP", "BadDPoPProof", "DPoPProof", "DPoPSigner", "DPoPVerifier", "hash_token", "normal_url"]
 
 DPOP: Final = "dpop"
-"""The header with the proof, in lower case."""
+"""The header that contains the proof, in lower case."""
 
 _NONCE: Final = "dpop-nonce"
 _TYPE: Final = "dpop+jwt"
+# Longest proof in characters; one with an RSA key of 4096 bits has 2600.
 _MAX_PROOF_CHARS: Final = 12 * 1024
-"""Characters of a proof; one with an RSA key of 4096 bits has 2600."""
+# Longest proof id, and longest nonce, in characters.
 _MAX_JTI_CHARS: Final = 256
-"""Characters of a proof's id, and of a nonce."""
+# Servers whose last nonce a client keeps. After an eviction the server asks for a nonce again.
 _MAX_ORIGINS: Final = 64
-"""Servers whose last nonce a client remembers; the one not heard of for longest is forgotten, and will ask again."""
+# Seconds by which the time of a proof may differ: proxies and clock differences included.
 _WINDOW: Final = 300.0
+# 1*NQCHAR of RFC 9449 section 8.1.
 _NONCE_TEXT: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
-"""``1*NQCHAR``, RFC 9449, section 8.1."""
 _PORTS: Final = {"http": 80, "https": 443}
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+# The members of the key in a proof's header that are used.
 _MEMBERS: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "alg", "use"})
-"""Of the key in a proof's header, those that count."""
+# Client keys in the cache, 2 KiB each; importing a key costs as much as verifying a signature.
 _MAX_KEYS: Final = 1024
-"""Clients whose keys are kept ready, 2 KiB each; reading one costs as much as checking a signature."""
+# Members of private and symmetric keys; RFC 9449 section 4.3 forbids them in a proof.
 _NOT_PUBLIC: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class BadDPoPProof(ValueError):
-    """A proof is missing or not good.
+    """A proof is missing or invalid.
 
     Args:
-        error: for the challenge: ``invalid_dpop_proof``, ``use_dpop_nonce`` or ``invalid_token``.
+        error: The code for the challenge: ``invalid_dpop_proof``, ``use_dpop_nonce`` or ``invalid_token``.
     """
 
     def __init__(self, message: str, *, error: str = "invalid_dpop_proof") -> None:
@@ -69,11 +67,11 @@ class BadDPoPProof(ValueError):
 
 
 class DPoPSigner:
-    """Makes proofs with one key, and remembers the last nonce of each server.
+    """Signs proofs with one key and keeps the last nonce of each server.
 
     Args:
-        key: private; by default a new one, for ES256, which everybody has to understand.
-        clock: seconds since 1970.
+        key: A private key; by default a new ES256 key, which every server has to support.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(self, key: Key | None = None, *, clock: Callable[[], float] = time.time) -> None:
@@ -83,21 +81,23 @@ class DPoPSigner:
 
     @property
     def key(self) -> Key:
-        """The key, made when it is needed first."""
+        """The private key, generated on first use."""
         if self._key is None:
             self._key = Key.generate()
         return self._key
 
     @property
     def thumbprint(self) -> str:
-        """What a token bound to the key has as ``cnf.jkt``."""
+        """The thumbprint that a token bound to the key contains as ``cnf.jkt``."""
         return self.key.thumbprint
 
     def prove(self, method: str, url: str, *, token: str | None = None) -> str:
-        """A new proof for one request, never to be sent twice.
+        """Return a new proof for one request. Each request needs its own.
 
         Args:
-            token: the access token that goes with it; ``None`` at a token endpoint.
+            method: The HTTP method.
+            url: The URL of the request.
+            token: The access token of the request; ``None`` at a token endpoint.
         """
         claims: dict[str, object] = {
             "jti": secrets.token_urlsafe(16),
@@ -110,13 +110,18 @@ class DPoPSigner:
         if (nonce := self._nonces.get(_origin(url))) is not None:
             claims["nonce"] = nonce
         key = self.key
+        # RFC 9449 section 4.2: the header contains the key itself, so it has no kid.
         return sign(claims, _nameless(key), typ=_TYPE, header={"jwk": key.bare})
 
     def heard(self, url: str, headers: Mapping[str, str]) -> bool:
-        """Read the headers of a server's answer, in lower case.
+        """Store the nonce of a response.
+
+        Args:
+            url: The URL of the request.
+            headers: The response headers, with names in lower case.
 
         Returns:
-            Whether there is another nonce now: what was refused for want of it is worth one more try.
+            True if the nonce is new; then a request that was refused for its nonce is worth one retry.
         """
         nonce = headers.get(_NONCE)
         if nonce is None or _NONCE_TEXT.fullmatch(nonce) is None:
@@ -135,10 +140,10 @@ class DPoPSigner:
 
 @frozen(kw_only=True)
 class DPoPProof:
-    """A proof that was found good."""
+    """A proof that was verified."""
 
     thumbprint: str
-    """Of the key: what a token that goes with it is bound to."""
+    """The thumbprint of the key, to which the token has to be bound."""
     id: str
     issued_at: float
     nonce: str | None = None
@@ -146,15 +151,16 @@ class DPoPProof:
 
 @frozen(kw_only=True)
 class DPoPVerifier:
-    """Judges proofs.
+    """Verifies proofs. Keeps no state: the caller provides the replay cache and the nonces.
 
     Args:
-        is_new: told the name of each proof that is good otherwise, and until when it has to be remembered (seconds
-            since 1970); says whether it was seen for the first time. Raises Overloaded where it cannot remember it.
-        algorithms: that proofs may be signed with.
-        window: seconds that a proof's time may be off, to either side.
-        clock: seconds since 1970.
-        is_current: whether a nonce is one of ours and not too old; ``None``: none is asked for.
+        is_new: Called with the name of each otherwise valid proof and the time until which to remember it, in seconds
+            since 1970. Returns whether the proof is used for the first time; raises Overloaded if it cannot be
+            remembered.
+        algorithms: The accepted signature algorithms.
+        window: Seconds by which the time of a proof may differ in either direction.
+        clock: Returns seconds since 1970.
+        is_current: Returns whether a nonce is valid; ``None`` requires no nonce.
     """
 
     is_new: Callable[[str, float], bool]
@@ -172,17 +178,17 @@ class DPoPVerifier:
         token: str | None = None,
         bound_to: str | None = None,
     ) -> DPoPProof:
-        """Say whether the sender of a request has a key.
+        """Verify the proof of a request.
 
         Args:
-            proofs: the values of all headers ``DPoP`` of the request.
-            method: as it came.
-            url: where the client sent it.
-            token: the access token of the request; ``None`` at a token endpoint.
-            bound_to: the thumbprint that the token names (``cnf.jkt``).
+            proofs: The values of all ``DPoP`` headers of the request.
+            method: The HTTP method as received.
+            url: The URL to which the client sent the request.
+            token: The access token of the request; ``None`` at a token endpoint.
+            bound_to: The thumbprint that the token names (``cnf.jkt``).
 
         Raises:
-            BadDPoPProof: the proof is missing, was seen before, or is not good for this request.
+            BadDPoPProof: The proof is missing, was used before, or is not valid for this request.
         """
         proof, claims = self._read(proofs)
         now = self.clock()
@@ -199,13 +205,14 @@ class DPoPVerifier:
                 raise BadDPoPProof("ath: expected the hash of the access token")
         if bound_to is not None and not compare_digest(bound_to.encode(), proof.thumbprint.encode()):
             raise BadDPoPProof("the token is bound to another key", error="invalid_token")
-        # Last, so that what is not good takes no memory. By key, so that nobody can use up somebody else's ids.
+        # Last, so that invalid proofs take no memory. The name contains the key, so no client can use up another
+        # client's ids.
         if not self.is_new(f"{proof.thumbprint}:{_digest(proof.id)}", proof.issued_at + self.window):
             raise BadDPoPProof("jti: the proof was used before")
         return proof
 
     def _read(self, proofs: Sequence[str]) -> tuple[DPoPProof, Mapping[str, object]]:
-        """What a proof says, which is signed with the key that it names."""
+        """Return a proof and its claims, verified with the key in its own header."""
         if len(proofs) != 1 or not proofs[0]:
             raise BadDPoPProof(
                 f"expected one DPoP proof, got {len(proofs)}" if proofs else "expected a DPoP proof, got none"
@@ -214,6 +221,7 @@ class DPoPVerifier:
         if len(text) > _MAX_PROOF_CHARS:
             raise BadDPoPProof(f"expected a proof of at most {_MAX_PROOF_CHARS} characters")
         try:
+            # The key need not be known: its thumbprint has to match the token, which the caller checks.
             jwk = peek(text).header.get("jwk")
             if not isinstance(jwk, dict) or not _NOT_PUBLIC.isdisjoint(jwk):
                 raise BadDPoPProof("jwk: expected a public key in the header of the proof")
@@ -242,25 +250,26 @@ class DPoPVerifier:
 
 @lru_cache(maxsize=_MAX_KEYS)
 def _public_key(members: tuple[tuple[str, str], ...]) -> tuple[Key, str]:
-    """A key and its thumbprint. What is no key is looked at each time.
+    """Return a key and its thumbprint. Errors are not cached.
 
     Raises:
-        BadKey: it is none.
+        BadKey: The members are not a valid key.
     """
     key = Key.from_jwk(dict(members))
     return key, key.thumbprint
 
 
 def hash_token(token: str) -> str:
-    """``ath``: the hash of an access token."""
+    """Return the hash of an access token for the ``ath`` claim."""
     return _digest(token)
 
 
 def normal_url(url: str) -> str:
-    """A URL as it is compared: without query and fragment, normalized by syntax and scheme (RFC 3986, 6.2.2, 6.2.3).
+    """Return a URL for comparison: without query and fragment, normalised by syntax and scheme (RFC 3986 sections 6.2.2
+    and 6.2.3).
 
     Raises:
-        ValueError: it is no http or https URL.
+        ValueError: The text is not an http or https URL, or contains credentials.
     """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc:
@@ -295,5 +304,4 @@ def _digest(text: str) -> str:
 
 
 def _nameless(key: Key) -> Key:
-    """The header of a proof has the key itself, and no ``kid``."""
     return evolve(key, id=None)

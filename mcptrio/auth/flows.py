@@ -1,9 +1,7 @@
-"""A flow of authorization: HTTP requests one after another, and what comes of them.
+"""Authorization flows: generators that yield HTTP requests and receive the responses.
 
-Written in the other modules of :mod:`mcptrio.auth` as generators, which know no socket and no clock of their own, so
-that a whole flow is tested as a table of requests and responses.
-The one rule: a request that fails is thrown into the flow as :class:`RequestFailed`, since only the flow knows whether
-there is another place to ask.
+The other modules of :mod:`mcptrio.auth` write their flows as generators without sockets or clocks, so tests can
+describe a whole flow as a table of requests and responses. :func:`drive` runs a flow with real requests.
 """
 
 from __future__ import annotations
@@ -19,15 +17,15 @@ __all__ = ["Flow", "drive"]
 T = TypeVar("T")
 
 Flow: TypeAlias = Generator[FetchRequest, FetchResponse, T]
-"""Yields requests, is sent their responses, returns what it was for."""
+"""A generator that yields requests, is sent their responses, and returns its result."""
 
 
 async def drive(flow: Flow[T], fetch: Fetch) -> T:
-    """Send the requests of a flow, one after another, and return what it returns.
+    """Send the requests of a flow sequentially and return the result of the flow.
 
     Raises:
-        RequestFailed: a request failed without which the flow cannot go on.
-        AuthorizationError: what the flow raises.
+        RequestFailed: A request failed, and the flow has no other URL to try.
+        AuthorizationError: The flow raised it.
     """
     try:
         request = next(flow)
@@ -35,6 +33,7 @@ async def drive(flow: Flow[T], fetch: Fetch) -> T:
             try:
                 response = await fetch(request)
             except RequestFailed as failure:
+                # Only the flow knows whether another URL is worth trying, so it receives the failure.
                 request = flow.throw(failure)
             else:
                 request = flow.send(response)

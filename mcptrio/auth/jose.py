@@ -1,10 +1,7 @@
-"""Signed tokens and keys: JWT, JWS, JWK. The only door to the library that does the cryptography.
+"""Signed tokens and keys: JWT, JWS and JWK. The only module that calls joserfc.
 
-Called by everything here that signs or verifies: access tokens, proofs of possession, assertions of clients.
-The one rule: who verifies says which algorithms and which keys are good, and a token has no say in it; none of them is
-symmetric or ``none``, so a public key can never be taken for a shared secret. Nothing is verified before it is bounded.
-
-joserfc is loaded when the first key is made or read, and not before.
+Access tokens, DPoP proofs and client assertions are signed and verified here. The verifier chooses the accepted keys
+and algorithms; the token does not.
 
 Source: RFC 7515; RFC 7517; RFC 7518 section 3; RFC 7519; RFC 7638; RFC 8037; RFC 8725; RFC 9864.
 """
@@ -34,29 +31,31 @@ __all__ = [
     "verify",
 ]
 
+# Longest token in characters; checked before anything is decoded.
 _MAX_TOKEN_CHARS: Final = 64 * 1024
-"""Characters of a token."""
+# Longest encoded header in characters. The header of a DPoP proof contains a public key: 1 KiB for RSA with 4096 bits.
 _MAX_HEADER_CHARS: Final = 8 * 1024
-"""Characters of its first part; a proof's has a public key in it, of 1 KiB for RSA with 4096 bits."""
+# Levels of objects and arrays in a token or a key set.
 _MAX_DEPTH: Final = 16
-"""Levels of objects and arrays in a token or a key set."""
+# Largest key set in bytes.
 _MAX_DOCUMENT_BYTES: Final = 256 * 1024
-"""Bytes of a key set."""
+# Keys in a set; large providers publish about ten.
 _MAX_KEYS: Final = 100
-"""Keys of a set that are read; large providers publish about ten."""
+# Keys that are tried for a token without kid: each costs one signature check.
 _MAX_TRIED_KEYS: Final = 8
-"""Keys that are tried for a token that does not say which one it was signed with."""
+# RFC 7518 section 3.3 requires 2048 bits or more. Verification with longer keys than 8192 bits could be used to keep
+# the server busy.
 _RSA_BITS: Final = range(2048, 8193)
-"""Shorter ones can be broken (RFC 7518, section 3.3); longer ones are a way to keep a server busy."""
+# A larger public exponent makes verification up to 20 times as expensive; nearly all keys use 65537.
 _MAX_RSA_EXPONENT: Final = 2**32
-"""A larger public exponent makes a signature up to 20 times as expensive to verify; nearly all keys have 65537."""
+# Longest key id in characters.
 _MAX_KEY_ID_CHARS: Final = 256
-"""Characters of a key's id."""
 
+# Members of a JWK that contain secret parts (RFC 7518 section 6).
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
-"""Members of a JWK that nobody else may see."""
 _CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "Ed25519"}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+# The key type and curve of each algorithm.
 _OF_TYPE: Final = {
     "ES256": ("EC", "P-256"),
     "ES384": ("EC", "P-384"),
@@ -65,27 +64,27 @@ _OF_TYPE: Final = {
     "Ed25519": ("OKP", "Ed25519"),
     "EdDSA": ("OKP", "Ed25519"),
 }
-"""Algorithm -> type and curve of its keys."""
 
 ALGORITHMS: Final = frozenset(_OF_TYPE)
-"""All algorithms that are ever allowed, all asymmetric: a server that checks tokens must not be able to make them."""
+"""All algorithms that may be used. None is symmetric or ``none``, so a public key is never taken for a shared secret
+and a server that verifies tokens cannot issue them."""
 
 
 class BadToken(ValueError):
-    """Not a token, or not a good one. The message says why, and repeats nothing of it."""
+    """A token is malformed or invalid. The message has the reason and repeats no part of the token."""
 
 
 class ExpiredToken(BadToken):
-    """A token whose time is over."""
+    """A token has expired."""
 
 
 class BadKey(ValueError):
-    """Not a key that may be used here. The message says why, and repeats nothing of it."""
+    """A key is malformed or not allowed. The message has the reason and repeats no part of the key."""
 
 
 @frozen(kw_only=True)
 class SignedToken:
-    """What a token says. Only :func:`verify` makes it worth believing."""
+    """The header and claims of a token. Trustworthy only if :func:`verify` returned it."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any] = field(repr=False)
@@ -93,23 +92,23 @@ class SignedToken:
 
 @frozen(kw_only=True, eq=False)
 class Key:
-    """One key of a pair, made by the class methods: RSA of 2048 bits or more, P-256, P-384, P-521 or Ed25519."""
+    """A public or private key, made by the class methods: RSA of 2048 bits or more, P-256, P-384, P-521 or Ed25519."""
 
     algorithm: str
-    """What it signs with; of a public key that says nothing of it the usual one of its type."""
+    """The algorithm with which it signs; for a public key without ``alg``, the usual one of its type."""
     id: str | None = None
-    """``kid``."""
+    """The key id (``kid``)."""
     is_private: bool = False
     fixed: bool = False
-    """Whether the key itself says its algorithm, and so is good for no other."""
+    """True if the key names its algorithm, and so may not be used with another."""
     _key: Any = field(repr=False, alias="key")
 
     @classmethod
     def generate(cls, algorithm: str = "ES256") -> Key:
-        """A new private key.
+        """Return a new private key.
 
         Raises:
-            BadKey: no such algorithm.
+            BadKey: The algorithm is unknown.
         """
         kind, curve = _OF_TYPE.get(algorithm, ("", ""))
         jose = _library()
@@ -126,10 +125,10 @@ class Key:
 
     @classmethod
     def from_jwk(cls, jwk: Mapping[str, Any]) -> Key:
-        """A public or private key that came as JSON.
+        """Return the public or private key of a JWK.
 
         Raises:
-            BadKey: it is none of the kinds above, is not for signatures, or is broken.
+            BadKey: The key has another type, is not for signatures, or is malformed.
         """
         if not isinstance(jwk, Mapping) or not isinstance(kind := jwk.get("kty"), str):
             raise BadKey("expected a JSON Web Key, got something else")
@@ -138,14 +137,16 @@ class Key:
             raise BadKey(f"kid: expected at most {_MAX_KEY_ID_CHARS} characters")
         if use not in (None, "sig"):
             raise BadKey("expected a key for signatures, got one for something else")
+        # RFC 7517 sections 4.2 and 4.3: a key for encryption must not verify signatures.
         if ops is not None and not (isinstance(ops, Sequence) and {"sign", "verify"} & {*map(str, ops)}):
             raise BadKey("expected a key for signatures, got one for something else")
+        # Without alg, the algorithm follows from the type and curve, never from a token.
         usual = "RS256" if kind == "RSA" else _CURVES.get(str(jwk.get("crv")), "")
         if not usual or _OF_TYPE[usual][0] != kind:
             raise BadKey(f"expected an RSA, EC or Ed25519 key, got {kind[:16]!r}")
         if named is not None and (named not in ALGORITHMS or _OF_TYPE[named] != _OF_TYPE[usual]):
             raise BadKey(f"alg: expected an algorithm of a key like this, got {str(named)[:32]!r}")
-        # What else stands in it (certificates, lifetimes) is nobody's business here, and cannot be wrong then.
+        # The other members (certificates, lifetimes) are not used, so errors in them do not matter.
         data = {name: jwk[name] for name in ("kty", "crv", "x", "y", "n", "e", *_PRIVATE) if name in jwk}
         if not all(isinstance(value, str) and len(value) <= _MAX_HEADER_CHARS for value in data.values()):
             raise BadKey("expected a JSON Web Key, got one with members that are no strings, or long ones")
@@ -155,18 +156,21 @@ class Key:
 
     @classmethod
     def from_pem(cls, pem: str, *, algorithm: str | None = None, id: str | None = None) -> Key:
-        """A private or public key, or the one of a certificate, in PEM and not encrypted.
+        """Return the key of an unencrypted PEM text: a private key, a public key, or the public key of a certificate.
 
         Args:
-            algorithm: by default the usual one of its type: RS256, ES256 and so on.
+            pem: The PEM text.
+            algorithm: The algorithm of the key; by default the usual one of its type (RS256, ES256 and so on).
+            id: The key id.
 
         Raises:
-            BadKey: it is something else, or cannot sign with this algorithm.
+            BadKey: The text is not such a key, or the key cannot be used with the algorithm.
         """
         jose = _library()
         problem = "expected a key in PEM, not encrypted, got something else"
         if len(pem) > _MAX_TOKEN_CHARS or "-----BEGIN" not in pem:
             raise BadKey(problem)
+        # A PEM label such as PUBLIC KEY does not name the key type, so try each.
         for kind in (jose.ECKey, jose.RSAKey, jose.OKPKey):
             try:
                 made = _imported(kind, pem)
@@ -184,50 +188,52 @@ class Key:
 
     @property
     def public(self) -> dict[str, Any]:
-        """The public half, as a JWK that can be published."""
+        """The public key as a JWK for publication, with its use, algorithm and id."""
         data = {name: value for name, value in self._key.as_dict(private=False).items() if name not in _PRIVATE}
         data = {name: value for name, value in data.items() if name in ("kty", "crv", "x", "y", "n", "e")}
         return {**data, "use": "sig", "alg": self.algorithm, **({"kid": self.id} if self.id else {})}
 
     @property
     def bare(self) -> dict[str, Any]:
-        """The public half without its name and use, as the header of a proof has it."""
+        """The public key as a JWK without use, algorithm and id, for the header of a DPoP proof."""
         return {name: value for name, value in self.public.items() if name not in ("use", "alg", "kid")}
 
     @property
     def thumbprint(self) -> str:
-        """What the public half is known by (RFC 7638, SHA-256)."""
+        """The SHA-256 thumbprint of the public key (RFC 7638)."""
         return str(self._key.thumbprint())
 
     def private(self) -> dict[str, Any]:
-        """All of it as a JWK, for whoever keeps it.
+        """Return the whole key as a JWK, for storage.
 
         Raises:
-            BadKey: it is a public key.
+            BadKey: It is a public key.
         """
         if not self.is_private:
             raise BadKey("expected a private key, got a public one")
         return {**self._key.as_dict(private=True), "alg": self.algorithm, **({"kid": self.id} if self.id else {})}
 
     def can(self, algorithm: str) -> bool:
-        """Whether it is a key for this algorithm."""
+        """Return whether the key can be used with an algorithm."""
         if self.fixed and algorithm != self.algorithm:
-            return {algorithm, self.algorithm} == {"EdDSA", "Ed25519"}  # the old name and the new one
+            # RFC 9864 renamed EdDSA with an Ed25519 key to Ed25519.
+            return {algorithm, self.algorithm} == {"EdDSA", "Ed25519"}
         return _OF_TYPE.get(algorithm) == _OF_TYPE[self.algorithm]
 
 
 @frozen
 class KeySet:
-    """Public keys that somebody publishes."""
+    """A set of public keys that an issuer or a client publishes."""
 
     keys: Sequence[Key]
 
     @classmethod
     def read(cls, document: bytes | Mapping[str, Any]) -> KeySet:
-        """A JWK set. Keys of other kinds and uses are left out, as are broken ones (RFC 7517, section 5).
+        """Return the usable keys of a JWK set. Keys of other types or uses, and malformed ones, are left out (RFC 7517
+        section 5).
 
         Raises:
-            BadKey: it is no set, is larger than 256 KiB, or has more than 100 keys.
+            BadKey: The document is not a JWK set, is larger than 256 KiB, or has more than 100 keys.
         """
         if isinstance(document, bytes):
             if len(document) > _MAX_DOCUMENT_BYTES:
@@ -245,30 +251,33 @@ class KeySet:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What is published."""
+        """The JWK set for publication."""
         return {"keys": [key.public for key in self.keys]}
 
     def has(self, id: str) -> bool:
         return any(key.id == id for key in self.keys)
 
     def candidates(self, header: Mapping[str, Any]) -> list[Key]:
-        """The keys that a token with this header may have been signed with, a few at most."""
+        """Return the keys with which a token with this header may have been signed, at most 8."""
         id, algorithm = header.get("kid"), header.get("alg")
         if not isinstance(algorithm, str):
             return []
-        # A key without an id may be meant by any; one with an id only by its own.
+        # A key without an id can match any kid; a key with an id matches only that kid, or a token without one.
         fitting = [key for key in self.keys if (id is None or key.id in (id, None)) and key.can(algorithm)]
         return fitting[:_MAX_TRIED_KEYS]
 
 
 def sign(claims: Mapping[str, Any], key: Key, *, typ: str = "JWT", header: Mapping[str, Any] | None = None) -> str:
-    """A token with these claims.
+    """Return a signed token with these claims.
 
     Args:
-        header: members beside ``alg``, ``typ`` and ``kid``.
+        claims: The payload.
+        key: A private key.
+        typ: The ``typ`` header.
+        header: Header members in addition to ``alg``, ``typ`` and ``kid``.
 
     Raises:
-        BadKey: it is a public key.
+        BadKey: The key is a public key.
     """
     if not key.is_private:
         raise BadKey("expected a private key, got a public one")
@@ -279,10 +288,12 @@ def sign(claims: Mapping[str, Any], key: Key, *, typ: str = "JWT", header: Mappi
 
 
 def peek(token: str) -> SignedToken:
-    """What a token says, true or not: to find out which key it needs. Believe nothing of it.
+    """Return the header and claims of a token without verifying its signature, to find the key for it.
+
+    The result must not be trusted.
 
     Raises:
-        BadToken: it is none.
+        BadToken: The text is not a signed JWT.
     """
     if len(token) > _MAX_TOKEN_CHARS:
         raise BadToken(f"expected at most {_MAX_TOKEN_CHARS} characters, got {len(token)}")
@@ -295,7 +306,7 @@ def peek(token: str) -> SignedToken:
 
 
 def named_issuer(token: str) -> str | None:
-    """The issuer that a token names, true or not; ``None`` where it is no JWT, or names none."""
+    """Return the issuer that a token claims to have, unverified; ``None`` if it is not a JWT or has no ``iss``."""
     try:
         issuer = peek(token).claims.get("iss")
     except BadToken:
@@ -306,24 +317,27 @@ def named_issuer(token: str) -> str | None:
 def verify(
     token: str, keys: KeySet | Key, *, algorithms: Iterable[str], typ: Collection[str] | None = None
 ) -> SignedToken:
-    """What a token says, after its signature was found good. The claims are yet to be judged.
+    """Verify the signature of a token and return its header and claims. The caller checks the claims.
 
     Args:
-        keys: those of whoever should have signed it.
-        algorithms: that are good here, of :data:`ALGORITHMS`.
-        typ: which types are good, if it matters: in lower case, without ``application/``; ``""`` for none.
+        token: The JWT.
+        keys: The keys of the expected signer.
+        algorithms: The accepted algorithms, a subset of :data:`ALGORITHMS`.
+        typ: The accepted types in lower case without ``application/``, ``""`` for none; ``None`` accepts all.
 
     Raises:
-        BadToken: it was signed by nobody of them, or is no token.
+        BadToken: The token is malformed, or none of the keys signed it.
     """
     allowed = ALGORITHMS & {*algorithms}
     seen = peek(token)
     header = seen.header
     algorithm = header.get("alg")
+    # RFC 8725 section 3.1: the verifier chooses the algorithms, whatever the header names.
     if not isinstance(algorithm, str) or algorithm not in allowed:
         raise BadToken(f"alg: expected one of {', '.join(sorted(allowed))}, got {str(algorithm)[:32]!r}")
     if "crit" in header:
-        raise BadToken("crit: expected no critical extensions, got some")  # none is understood (RFC 7515, 4.1.11)
+        # RFC 7515 section 4.1.11: an extension that is not understood must be rejected; none is understood here.
+        raise BadToken("crit: expected no critical extensions, got some")
     if typ is not None and _type_of(header) not in typ:
         raise BadToken(f"typ: expected {' or '.join(sorted(typ))}, got {str(header.get('typ'))[:64]!r}")
     if isinstance(keys, Key):
@@ -331,28 +345,30 @@ def verify(
     else:
         candidates = keys.candidates(header)
     if not candidates:
-        raise BadToken("there is no key for it")
+        raise BadToken("no key matches kid and alg of the token")
     if any(_is_signed_by(token, key, algorithm) for key in candidates):
         return seen
-    raise BadToken("the signature is not good")
+    raise BadToken("invalid signature")
 
 
 def _is_signed_by(token: str, key: Key, algorithm: str) -> bool:
     jose = _library()
     try:
         jose.deserialize(token, key._key, [algorithm], registry=jose.registry)
+    # The library decodes the header with its own JSON parser, which may reach the recursion limit.
     except (*jose.failures, RecursionError):
         return False
     return True
 
 
 def _type_of(header: Mapping[str, Any]) -> str:
-    # RFC 7515, section 4.1.9: "application/" may be left out, and case does not count.
+    # RFC 7515 section 4.1.9: "application/" may be omitted, and media types are case-insensitive.
     return str(header.get("typ", "")).lower().removeprefix("application/")
 
 
 def _json_part(part: str, name: str) -> dict[str, Any]:
     try:
+        # JWTs omit the padding that b64decode requires; validate=True rejects characters it would otherwise skip.
         value = orjson.loads(b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error) as error:
         raise BadToken(f"expected JSON in the {name} of a token, got something else") from error
@@ -370,8 +386,9 @@ def _is_deeper(value: object, levels: int) -> bool:
 
 def _readable(listed: list[Any]) -> Iterator[Key]:
     for each in listed:
+        # A published private key may be known to anyone, so its signatures prove nothing.
         if isinstance(each, Mapping) and not _PRIVATE.isdisjoint(each):
-            continue  # whoever publishes a private key has none that can be trusted
+            continue
         try:
             yield Key.from_jwk(each)
         except BadKey:
@@ -383,15 +400,16 @@ class _OtherKind(BadKey):
 
 
 def _imported(kind: Any, data: Any) -> Any:
-    """A key of the library.
+    """Return a key object of the library.
 
     Raises:
-        _OtherKind: PEM of another type of key.
-        BadKey: it is broken, or weak.
+        _OtherKind: The PEM text is another type of key.
+        BadKey: The key is malformed or weak.
     """
     jose = _library()
     try:
-        # The numbers first: the library warns of short keys and reads long ones. Its own objects are made lazily.
+        # Import the numbers first: the library only warns about short keys and reads long ones completely. Its own key
+        # objects are lazy, so errors would surface later.
         raw = (
             kind.binding.import_from_dict(data)
             if isinstance(data, dict)
@@ -406,6 +424,7 @@ def _imported(kind: Any, data: Any) -> Any:
                 raise BadKey(f"expected an RSA key with a public exponent of at most {_MAX_RSA_EXPONENT}")
         made = kind(raw, data)
         if not isinstance(data, dict):
+            # Compute the members now, while errors are caught.
             made.dict_value  # noqa: B018 - here, where what fails is caught
     except jose.other_kind as error:
         raise _OtherKind("expected another type of key") from error
@@ -415,7 +434,7 @@ def _imported(kind: Any, data: Any) -> Any:
 
 
 class _Library:
-    """What is used of joserfc."""
+    """The parts of joserfc in use, imported when the first key is made or read."""
 
     def __init__(self) -> None:
         from cryptography.exceptions import UnsupportedAlgorithm
@@ -423,8 +442,6 @@ class _Library:
         from joserfc.errors import InvalidKeyTypeError, JoseError
 
         class LongHeaderRegistry(jws.JWSRegistry):
-            """Larger headers than usual, since there are keys in them, and no warnings: what is allowed is ours."""
-
             max_header_length = _MAX_HEADER_CHARS
             max_payload_length = _MAX_TOKEN_CHARS
             max_signature_length = 2048
@@ -440,7 +457,7 @@ class _Library:
         self.OKPKey: Any = jwk.OKPKey
         self.serialize, self.deserialize = jws.serialize_compact, jws.deserialize_compact
         self.other_kind = InvalidKeyTypeError
-        # Beside its own errors it lets through those of what it calls.
+        # joserfc also lets exceptions of its dependencies through.
         self.failures = (JoseError, UnsupportedAlgorithm, ValueError, TypeError, KeyError, OverflowError)
 
 

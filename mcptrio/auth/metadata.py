@@ -1,8 +1,7 @@
-"""The two documents that say where tokens come from: of a protected resource, and of an authorization server.
+"""Metadata documents of protected resources and authorization servers.
 
-Read by :mod:`mcptrio.auth.discovery`; written by the resource server and by authorization servers.
-The one rule: a member that is there has the type it should have, or the document is refused. Unknown members are not
-looked at.
+:mod:`mcptrio.auth.discovery` reads them; the resource server and authorization servers write them. Unknown members are
+ignored; a known member of the wrong type makes the document invalid.
 
 Source: RFC 9728 section 2; RFC 8414 section 2; OpenID Connect Discovery 1.0 section 3; RFC 9207 section 3; RFC 9449
 section 5.1; OAuth Client ID Metadata Document (draft 00) section 5.
@@ -22,31 +21,33 @@ from mcptrio.errors import AuthorizationError
 __all__ = ["MAX_DOCUMENT_BYTES", "ResourceMetadata", "ServerMetadata", "read_object"]
 
 MAX_DOCUMENT_BYTES: Final = 128 * 1024
-"""Of a document; those of large providers have 10 KiB."""
+"""Largest document in bytes; those of large providers have 10 KiB."""
+# Longest list in a document.
 _MAX_LIST_ITEMS: Final = 500
-"""Entries of a list."""
+# Longest string in a document, in characters.
 _MAX_TEXT_CHARS: Final = 2048
-"""Characters of a text."""
 
 D = TypeVar("D", bound="_MetadataDocument")
 
 
 @frozen(kw_only=True)
 class _MetadataDocument:
-    """What the two have in common: a JSON object of texts, lists of texts, and truths."""
+    """The base of both documents: a JSON object of strings, lists of strings, and booleans."""
 
+    # Members to which the client sends requests or the user's browser; their URLs are checked.
     _URLS: ClassVar[frozenset[str]] = frozenset()
-    """Members that requests go to, or a person."""
     _REQUIRED: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def read(cls, document: bytes, where: str) -> Self:
-        """
+        """Read a document.
+
         Args:
-            where: its URL, for errors.
+            document: The JSON text.
+            where: Its URL, for errors.
 
         Raises:
-            AuthorizationError: it is not such a document.
+            AuthorizationError: The document is malformed, lacks a required member, or has a member of the wrong type.
         """
         members = read_object(document, where)
         values: dict[str, Any] = {}
@@ -56,6 +57,7 @@ class _MetadataDocument:
                 if member.name in cls._REQUIRED:
                     raise AuthorizationError(f"{member.name}: expected to be there, got none @ {shown(where)}")
                 continue
+            # With `from __future__ import annotations`, attrs keeps the annotation as text.
             kind = str(member.type)
             if kind.startswith("bool"):
                 values[member.name] = _truth(member.name, value, where)
@@ -68,10 +70,11 @@ class _MetadataDocument:
         return cls(**values)
 
     def write(self) -> bytes:
-        """The document as JSON, without what it says nothing of."""
+        """Return the document as JSON, without absent members."""
         members = {
             member.name: value
             for member in fields(type(self))
+            # RFC 8414 and RFC 9728: an absent boolean means false.
             if (value := getattr(self, member.name)) is not None and value is not False
         }
         return orjson.dumps(members)
@@ -79,7 +82,7 @@ class _MetadataDocument:
 
 @frozen(kw_only=True)
 class ResourceMetadata(_MetadataDocument):
-    """Of a protected resource. The members are those of RFC 9728."""
+    """Metadata of a protected resource, with the member names of RFC 9728."""
 
     _REQUIRED: ClassVar[frozenset[str]] = frozenset({"resource"})
 
@@ -95,7 +98,7 @@ class ResourceMetadata(_MetadataDocument):
 
 @frozen(kw_only=True)
 class ServerMetadata(_MetadataDocument):
-    """Of an authorization server. The members are those of RFC 8414 and what has been added to it."""
+    """Metadata of an authorization server, with the member names of RFC 8414 and its extensions."""
 
     _URLS: ClassVar[frozenset[str]] = frozenset(
         {
@@ -129,15 +132,15 @@ class ServerMetadata(_MetadataDocument):
     service_documentation: str | None = None
 
     def endpoints(self) -> dict[str, str]:
-        """The members that requests go to, by name."""
+        """Return the URLs to which requests are sent, by member name."""
         return {name: url for name in sorted(self._URLS) if (url := getattr(self, name)) is not None}
 
 
 def read_object(document: bytes, where: str) -> Mapping[str, Any]:
-    """A JSON object of somebody else's.
+    """Return the JSON object in a document from another machine.
 
     Raises:
-        AuthorizationError: it is none, or larger than 128 KiB.
+        AuthorizationError: The document is not a JSON object, or is larger than 128 KiB.
     """
     if len(document) > MAX_DOCUMENT_BYTES:
         raise AuthorizationError(f"expected at most {MAX_DOCUMENT_BYTES} bytes, got {len(document)} @ {shown(where)}")
@@ -170,4 +173,5 @@ def _truth(name: str, value: object, where: str) -> bool:
 
 def _wrong(name: str, expected: str, value: object, where: str) -> AuthorizationError:
     size = f" of {len(value)}" if isinstance(value, str | list | dict) else ""
+    # The type and the size only: the value may be long, or a secret in the wrong member.
     return AuthorizationError(f"{name}: expected {expected}, got {type(value).__name__}{size} @ {shown(where)}")

@@ -1,7 +1,7 @@
-"""Scopes: which scope includes which, and which ones a client asks for.
+"""Scopes: which scopes include others, and which scopes a client requests.
 
-The resource server expands a token's scopes by what the operator says that they include. A client asks for the scopes
-that the server names, and keeps those that it asked for before when it asks for more.
+The resource server expands the scopes of a token by the hierarchy that the operator configures. A client requests the
+scopes that the server names; when it requests more, it keeps those of earlier requests.
 
 Source: MCP 2026-07-28, basic/authorization, "Scope Selection Strategy", "Step-Up Authorization Flow", "Refresh Tokens"
 and "Scope Challenge Handling" (hierarchies); RFC 6749 section 3.3 (syntax).
@@ -17,17 +17,19 @@ from mcptrio.auth.metadata import ServerMetadata
 
 __all__ = ["OFFLINE", "ScopeHierarchy", "check_scope", "first_scopes", "read_scope", "union", "with_offline"]
 
+# RFC 6749 section 3.3; the length is bounded because a configuration or a request names the scope.
 _SYNTAX: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 
 
 class ScopeHierarchy:
-    """
+    """A table of the scopes that include narrower scopes.
+
     Args:
-        includes: by scope the narrower ones that it stands for; what these include, it includes too. Two that include
-            each other mean the same.
+        includes: For each scope, the narrower scopes that it includes. Inclusion is transitive. Two scopes that include
+            each other are equivalent.
 
     Raises:
-        ValueError: what is named is no scope.
+        ValueError: A name is not a valid scope.
     """
 
     def __init__(self, includes: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -36,15 +38,16 @@ class ScopeHierarchy:
         self._all = {scope: _reached(scope, direct) for scope in direct}
 
     def expanded(self, scopes: Iterable[str]) -> frozenset[str]:
-        """The scopes and all that they include."""
+        """Return the scopes together with all scopes that they include."""
         found: set[str] = set()
         for scope in scopes:
             found |= self._all.get(scope) or {scope}
         return frozenset(found)
 
     def reduced(self, scopes: Iterable[str]) -> frozenset[str]:
-        """As few of the scopes as include all of them: what to ask for."""
+        """Return the fewest scopes that include all of ``scopes``, for a request or a challenge."""
         kept = set(scopes)
+        # Sorted, so the result does not depend on the order of a set when two scopes are equivalent.
         for scope in sorted(kept):
             if any(scope in self._all.get(other, ()) for other in kept - {scope}):
                 kept.remove(scope)
@@ -52,10 +55,10 @@ class ScopeHierarchy:
 
 
 def check_scope(scope: str) -> str:
-    """The scope itself.
+    """Return the scope if its syntax is valid.
 
     Raises:
-        ValueError: it is none.
+        ValueError: The scope is empty, too long, or contains a character that scopes may not contain.
     """
     if not _SYNTAX.fullmatch(scope):
         raise ValueError(f"expected a scope of visible ASCII without quotes and backslashes, got {scope[:40]!r}")
@@ -74,44 +77,50 @@ def _reached(scope: str, direct: Mapping[str, Sequence[str]]) -> frozenset[str]:
 
 
 OFFLINE: Final = "offline_access"
-"""Asks for a refresh token (OpenID Connect Core 1.0 section 11)."""
+"""The scope that requests a refresh token (OpenID Connect Core 1.0 section 11)."""
 
 _SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+# Bounds the work for a list from another machine; further scopes are dropped.
 _MAX_SCOPES: Final = 500
-"""Scopes of one list; those beyond are dropped."""
 
 
 def read_scope(value: str | None) -> tuple[str, ...]:
-    """A list with blanks between, as challenges and tokens have it; what is no scope is left out."""
+    """Return the scopes of a space-separated list, as in challenges and tokens. Invalid scopes are left out."""
     return _clean((value or "").split(" "))
 
 
 def first_scopes(
     *, challenged: tuple[str, ...], supported: tuple[str, ...] | None, wanted: tuple[str, ...]
 ) -> tuple[str, ...] | None:
-    """What to ask for at first: what the challenge says, else all the resource supports; and what the program wants.
+    """Return the scopes of the first authorization request.
+
+    The challenge takes precedence over the scopes that the resource supports; those that the program wants are added to
+    it.
+
+    Args:
+        challenged: Scopes of the server's challenge.
+        supported: Scopes of the resource metadata; ``None`` if it lists none.
+        wanted: Scopes that the program configures.
 
     Returns:
-        ``None`` where the parameter is left out.
+        The scopes, or ``None`` if the ``scope`` parameter is left out of the request.
     """
     if challenged:
         return union(challenged, wanted)
-    # Not both: the program knows better than a list of all there is.
+    # The program's choice replaces the list of all supported scopes: a union would request more than the program needs.
     return _clean(wanted or supported or ()) or None
 
 
 def with_offline(scopes: tuple[str, ...] | None, server: ServerMetadata) -> tuple[str, ...] | None:
-    """The same, and a refresh token, where the server knows the word.
-
-    Where no scope is asked for the server chooses them; ``offline_access`` alone would take that choice away.
-    """
+    """Add ``offline_access`` if the authorization server supports it, to obtain a refresh token."""
+    # Without a scope parameter the server chooses the scopes; offline_access alone would replace its choice.
     if scopes and OFFLINE in (server.scopes_supported or ()):
         return union(scopes, (OFFLINE,))
     return scopes
 
 
 def union(*lists: Iterable[str]) -> tuple[str, ...]:
-    """All of them once, in the order in which they first come."""
+    """Return all scopes once, in the order of their first occurrence."""
     return _clean(scope for each in lists for scope in each)
 
 

@@ -1,8 +1,6 @@
-"""Asking a token endpoint: who we are, what we want, and what it answers.
+"""Token endpoint requests: client authentication, token requests, refresh and revocation.
 
-Run by every grant.
-The one rule: a refusal that says ``use_dpop_nonce`` is answered once, with another proof. Nothing else is sent twice: a
-code, an assertion and a refresh token may all be good for one time only.
+Every grant uses it, and the authorization server plugin for its upstream provider.
 
 Source: RFC 6749 sections 2.3, 5 and 6; RFC 7009; RFC 7523 section 2.2; RFC 8707 section 2.2; RFC 9449 sections 5 and 8;
 OpenID Connect Core 1.0 section 9.
@@ -45,26 +43,26 @@ __all__ = [
 ]
 
 AuthenticationMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post", "private_key_jwt"]
-"""How a client shows that it is the one it says it is."""
+"""The methods by which a client authenticates at the token endpoint."""
 
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+# Lifetime of a client assertion in seconds.
 _ASSERTION_SECONDS: Final = 300
-"""Seconds for which an assertion is good."""
+# Tokens are sent in a header, so blanks and control characters would allow header injection.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")
-"""Goes into a header, so nothing else may be in it."""
 _SCHEMES: Final = {"bearer": "Bearer", "dpop": "DPoP"}
+# Longest lifetime in seconds; longer ones are shortened to it.
 _MAX_LIFETIME_SECONDS: Final = 10 * 365 * 86400.0
-"""Seconds; what is said to be good for longer than that is good for that long."""
+# Characters of a server's text that an error repeats.
 _MAX_QUOTED_CHARS: Final = 300
-"""Characters of a server's words that an error repeats."""
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
 
 class TokenRefused(AuthorizationError):
-    """The authorization server refused.
+    """The authorization server refused a token request.
 
     Args:
-        code: its ``error``: ``invalid_grant``, ``invalid_client``; empty where it gave none.
+        code: The ``error`` of the response, for example ``invalid_grant``; empty if it had none.
     """
 
     def __init__(self, message: str, *, code: str = "") -> None:
@@ -74,13 +72,13 @@ class TokenRefused(AuthorizationError):
 
 @frozen(kw_only=True)
 class ClientIdentity:
-    """Who asks.
+    """The client id and credentials of a client at one authorization server.
 
     Args:
-        client_id: as one authorization server knows it; it means nothing to another.
-        client_secret: for ``client_secret_basic`` and ``client_secret_post``.
-        key: private, for ``private_key_jwt``.
-        method: by default chosen from what the server takes and what there is.
+        client_id: The id, valid at one authorization server only.
+        client_secret: The secret for ``client_secret_basic`` and ``client_secret_post``.
+        key: The private key for ``private_key_jwt``.
+        method: The authentication method; by default chosen from the server's metadata and the credentials.
     """
 
     client_id: str
@@ -91,12 +89,14 @@ class ClientIdentity:
 
 @frozen(kw_only=True)
 class Tokens:
-    """What was granted.
+    """The tokens of one grant.
 
     Args:
-        scheme: how the access token is sent: ``Bearer``, or ``DPoP`` with proofs.
-        expires_at: of the access token, seconds since 1970; ``None`` where nobody said.
-        scopes: what was granted; ``None`` where nobody said, which means what was asked for.
+        access_token: The access token.
+        scheme: How the access token is sent: ``Bearer``, or ``DPoP`` with proofs.
+        expires_at: When the access token expires, in seconds since 1970; ``None`` if unknown.
+        refresh_token: The refresh token, if the server issued one.
+        scopes: The granted scopes; ``None`` if the server named none, which means the requested ones.
     """
 
     access_token: Secret
@@ -106,7 +106,7 @@ class Tokens:
     scopes: tuple[str, ...] | None = None
 
     def write(self) -> dict[str, Any]:
-        """As a token store keeps it."""
+        """Return the tokens as plain values for a token store."""
         return {
             "access_token": self.access_token.reveal(),
             "scheme": self.scheme,
@@ -117,10 +117,10 @@ class Tokens:
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Tokens:
-        """What :meth:`write` wrote.
+        """Return the tokens that :meth:`write` encoded.
 
         Raises:
-            KeyError, TypeError: it did not.
+            KeyError, TypeError: The value is malformed.
         """
         refresh, scopes = value["refresh_token"], value["scopes"]
         return cls(
@@ -140,18 +140,19 @@ def request_tokens(
     prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[Tokens]:
-    """Ask for tokens.
+    """Request tokens with a grant.
 
     Args:
-        client: ``None`` where the grant itself says who asks.
-        parameters: of the grant, ``grant_type`` among them.
-        prover: has the tokens bound to its key, if the server does that.
-        clock: seconds since 1970.
+        server: Metadata of the authorization server.
+        client: The client's credentials; ``None`` if the grant itself identifies the client.
+        parameters: The parameters of the grant, including ``grant_type``.
+        prover: The key to which the server should bind the tokens, if it supports DPoP.
+        clock: Returns seconds since 1970.
 
     Raises:
-        TokenRefused: there are none.
-        AuthorizationError: what came is no answer of a token endpoint, or we cannot authenticate there.
-        RequestFailed: nothing came.
+        TokenRefused: The server refused the grant.
+        AuthorizationError: The response is malformed, or the client has no usable authentication method.
+        RequestFailed: The server is unreachable.
     """
     response, where, asked_at = yield from ask_token_endpoint(server, client, parameters, prover=prover, clock=clock)
     return _read_tokens(response, where, asked_at, bound=prover is not None)
@@ -165,17 +166,19 @@ def ask_token_endpoint(
     prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[tuple[FetchResponse, str, float]]:
-    """What a token endpoint answers, whatever it is that it gives; its URL; and when it was asked.
+    """Send a request to the token endpoint; return the response, the endpoint's URL, and the time of the request.
 
     Raises:
-        TokenRefused: with anything but status 200.
-        AuthorizationError, RequestFailed: as :func:`request_tokens`.
+        TokenRefused: The status is not 200.
+        AuthorizationError, RequestFailed: As for :func:`request_tokens`.
     """
     where = server.token_endpoint
     if where is None:
         raise AuthorizationError(f"token_endpoint: expected to be there, got none from {shown(server.issuer)}")
     asked_at = clock()
     response = yield _request(server, where, client, parameters, prover, asked_at)
+    # Only this refusal is retried, once. A code, an assertion and a refresh token may each be valid for one request
+    # only, and a server that demands a nonce has not used them.
     again = prover is not None and prover.heard(where, response.headers)
     if again and response.status in (400, 401) and _error(response)[0] == "use_dpop_nonce":
         asked_at = clock()
@@ -185,7 +188,7 @@ def ask_token_endpoint(
     if response.status != 200:
         code, text = _error(response)
         said = ": ".join(filter(None, (code, text))) or f"HTTP {response.status}"
-        raise TokenRefused(f"the authorization server gave no token: {said} @ {shown(where)}", code=code)
+        raise TokenRefused(f"the authorization server refused the token request: {said} @ {shown(where)}", code=code)
     return response, where, asked_at
 
 
@@ -198,11 +201,12 @@ def refresh_tokens(
     prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[Tokens]:
-    """Have an access token renewed. What the answer leaves out stays as it was: the refresh token, the scopes.
+    """Refresh an access token. The refresh token and the scopes are kept if the response omits them (RFC 6749 section
+    6).
 
     Raises:
-        TokenRefused: ``invalid_grant``: the refresh token is good for nothing any more.
-        AuthorizationError, RequestFailed: as :func:`request_tokens`.
+        TokenRefused: The server refused; with the code ``invalid_grant`` the refresh token is no longer valid.
+        AuthorizationError, RequestFailed: As for :func:`request_tokens`.
     """
     if tokens.refresh_token is None:
         raise AuthorizationError("expected a refresh token, got none")
@@ -220,10 +224,10 @@ def refresh_tokens(
 
 
 def revoke_token(server: ServerMetadata, client: ClientIdentity, token: Secret) -> Flow[bool]:
-    """Have a refresh token, and what came of it, made worthless.
+    """Revoke a refresh token and the access tokens issued from it.
 
     Returns:
-        Whether the server did; not all can.
+        True if the server confirmed it; False if it has no revocation endpoint, refused, or is unreachable.
     """
     if server.revocation_endpoint is None:
         return False
@@ -242,27 +246,29 @@ def revoke_token(server: ServerMetadata, client: ClientIdentity, token: Secret) 
 
 
 def choose_method(server: ServerMetadata, *, secret: bool, key: bool) -> AuthenticationMethod:
-    """How a client authenticates there: as strongly as both can.
+    """Return the strongest authentication method that the client and the server support.
 
     Args:
-        secret: whether it has one, or would be given one.
-        key: whether it has a private one that the server knows.
+        server: Metadata of the authorization server.
+        secret: True if the client has a secret, or would receive one.
+        key: True if the client has a private key that the server knows.
 
     Raises:
-        AuthorizationError: there is no way that both know.
+        AuthorizationError: The server and the client have no method in common.
     """
     supported = server.token_endpoint_auth_methods_supported
     strong: tuple[AuthenticationMethod, ...] = ("private_key_jwt",) if key else ()
     usual: tuple[AuthenticationMethod, ...] = ("client_secret_basic", "client_secret_post") if secret else ("none",)
     usable = (*strong, *usual)
     if supported is None:
-        # RFC 8414 section 2: then it is client_secret_basic, which says nothing of clients that have no secret.
+        # RFC 8414 section 2: the default is client_secret_basic. That cannot apply to a client without a secret.
         return usable[0]
     for method in usable:
         if method in supported:
             return method
     if "none" in supported:
-        return "none"  # a secret that nobody wants to see stays where it is
+        # Do not send a secret that the server does not ask for.
+        return "none"
     raise AuthorizationError(
         f"token_endpoint_auth_methods_supported: expected one of {', '.join(usable)}, "
         f"got {one_line(', '.join(supported))} from {shown(server.issuer)}"
@@ -270,7 +276,7 @@ def choose_method(server: ServerMetadata, *, secret: bool, key: bool) -> Authent
 
 
 def one_line(text: str) -> str:
-    """Somebody else's text for an error: bounded, on one line, nothing in it that steers a terminal."""
+    """Return foreign text for an error: bounded, on one line, without terminal control characters."""
     words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
     return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line
@@ -295,13 +301,15 @@ def _request(
 def authenticate_client(
     server: ServerMetadata, client: ClientIdentity, now: float
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Headers and parameters that say who we are, at the token endpoint and at others of that server.
+    """Return the headers and parameters that authenticate a client at an authorization server's endpoints.
 
     Args:
-        now: seconds since 1970.
+        server: Metadata of the authorization server.
+        client: The client's credentials.
+        now: Seconds since 1970.
 
     Raises:
-        AuthorizationError: we cannot authenticate there.
+        AuthorizationError: A credential is missing, or the server and the client have no method in common.
     """
     id, secret = client.client_id, client.client_secret
     method = client.method or choose_method(server, secret=secret is not None, key=client.key is not None)
@@ -311,6 +319,8 @@ def authenticate_client(
         claims = {
             "iss": id,
             "sub": id,
+            # The issuer, not the token endpoint: another server could otherwise obtain an assertion for this one by
+            # naming its endpoint.
             "aud": server.issuer,
             "jti": secrets.token_urlsafe(16),
             "iat": int(now),
@@ -324,8 +334,9 @@ def authenticate_client(
         raise AuthorizationError(f"{method}: expected a client secret, got none")
     if method == "client_secret_post":
         return {}, {"client_id": id, "client_secret": secret.reveal()}
-    # A blank as %20 is read alike by those who decode forms and those who decode URLs. The id is said again for servers
-    # that look for the client before they look at how it authenticates: those of the official Python SDK.
+    # RFC 6749 section 2.3.1 requires form encoding, but some servers decode as URLs: %20 for a space is correct for
+    # both. The id is repeated in the body because the official Python SDK's server looks up the client before it reads
+    # the header.
     pair = f"{quote(id, safe='')}:{quote(secret.reveal(), safe='')}"
     return {"authorization": "Basic " + b64encode(pair.encode()).decode()}, {"client_id": id}
 
@@ -336,6 +347,7 @@ def _read_tokens(response: FetchResponse, where: str, asked_at: float, *, bound:
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise AuthorizationError(f"access_token: expected visible ASCII characters, at most 16384 @ {shown(where)}")
     scheme = _SCHEMES.get(kind.lower()) if isinstance(kind, str) else None
+    # Without a proof key, a DPoP-bound token would be rejected on every request.
     if scheme is None or (scheme == "DPoP" and not bound):
         expected = "Bearer or DPoP" if bound else "Bearer"
         raise AuthorizationError(f"token_type: expected {expected}, got {one_line(repr(kind))} @ {shown(where)}")
@@ -352,7 +364,7 @@ def _read_tokens(response: FetchResponse, where: str, asked_at: float, *, bound:
 
 
 def _expiry(seconds: object, asked_at: float) -> float | None:
-    # Some say it as a text.
+    # Some servers send expires_in as a string.
     if isinstance(seconds, str) and re.fullmatch(r"[0-9]{1,12}", seconds):
         seconds = int(seconds)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
@@ -361,7 +373,7 @@ def _expiry(seconds: object, asked_at: float) -> float | None:
 
 
 def _error(response: FetchResponse) -> tuple[str, str]:
-    """The code and the words of a refusal, harmless; empty where there are none."""
+    """Return the error code and description of a response, on one line each; empty if it has none."""
     try:
         members = orjson.loads(response.body) if len(response.body) <= 65536 else None
     except orjson.JSONDecodeError:

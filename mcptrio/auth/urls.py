@@ -1,8 +1,7 @@
-"""URLs of authorization: which may be used, what they are called by, and where documents about them are.
+"""URLs of authorization: which URLs may be used, how they are compared, and where metadata documents are.
 
-Used by every flow, and by the resource server for the places of its documents.
-The one rule: what is compared is compared as it came. Nothing is normalised but what :func:`canonical` says, and that
-only of our own server's URL.
+All flows use it, and the resource server for the locations of its documents. Only :func:`canonical` normalises a URL,
+and only the URL of the own server; all other URLs are compared as received.
 
 Source: MCP 2026-07-28, basic/authorization, "Canonical Server URI", and basic/authorization/security-considerations,
 "Communication Security"; RFC 9728 section 3.1; RFC 8414 sections 3.1 and 5; OpenID Connect Discovery 1.0, section 4.
@@ -29,12 +28,12 @@ __all__ = [
     "shown",
 ]
 
+# Longest URL in characters; URLs come from documents of other servers.
 _MAX_URL_CHARS: Final = 2048
-"""Characters of a URL."""
+# Characters of foreign text that an error repeats.
 _MAX_QUOTED_CHARS: Final = 200
-"""Characters that an error repeats."""
+# RFC 3986 excludes these characters, and URL parsers disagree about them: one would check another host than is used.
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
-"""What has no place in a URI (RFC 3986), and is read differently by different readers."""
 _PORTS: Final = {"http": 80, "https": 443}
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _SERVER: Final = "/.well-known/oauth-authorization-server"
@@ -42,14 +41,14 @@ _OPENID: Final = "/.well-known/openid-configuration"
 
 
 def check_url(url: str, what: str, *, query: bool = True) -> str:
-    """The URL itself, if it is one that may be used: ``https``, or ``http`` to this very machine.
+    """Return the URL if it may be used: ``https``, or ``http`` to a loopback address.
 
     Args:
-        what: what it is, for the error: ``token_endpoint``.
-        query: whether it may have one.
+        what: The name of the value for the error, for example ``token_endpoint``.
+        query: True if the URL may have a query.
 
     Raises:
-        AuthorizationError: it is not.
+        AuthorizationError: The URL is malformed or not allowed.
     """
     try:
         parts = _split(url)
@@ -63,12 +62,12 @@ def check_url(url: str, what: str, *, query: bool = True) -> str:
 
 
 def canonical(url: str) -> str:
-    """A server's URL as it is named to an authorization server where it does not name itself.
+    """Return the URL by which authorization servers know a server that publishes no resource identifier.
 
-    Scheme and host in lower case, without the scheme's own port, fragment, and the slash of an empty path.
+    Scheme and host are lower case; the default port, the fragment and the slash of an empty path are removed.
 
     Raises:
-        AuthorizationError: it is no http or https URL.
+        AuthorizationError: The URL is not an http or https URL.
     """
     try:
         parts = _split(url.partition("#")[0])
@@ -79,17 +78,17 @@ def canonical(url: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a canonical URL."""
+    """Return scheme, host and port of a canonical URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def covers(resource: str, url: str) -> bool:
-    """Whether a resource is this server, or all that is below a path the server is under.
+    """Return whether a resource identifier includes the server at ``url``: the same URL, or a parent path.
 
     Args:
-        resource: as somebody else names it.
-        url: our server's.
+        resource: The identifier in the resource metadata.
+        url: The URL of the server that the client uses.
     """
     try:
         broad, narrow = _split(resource), _split(url)
@@ -97,17 +96,19 @@ def covers(resource: str, url: str) -> bool:
         return False
     if (broad.scheme, _authority(broad)) != (narrow.scheme, _authority(narrow)):
         return False
+    # A query names one resource, so it has no resources below it.
     if broad.query:
         return (broad.path, broad.query) == (narrow.path, narrow.query)
     above, below = broad.path.rstrip("/"), narrow.path.rstrip("/")
+    # "/a" covers "/a/b", not "/ab". Dot segments could lead out of the path after the check.
     return (below == above or below.startswith(f"{above}/")) and not _has_dots(below)
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
-    """Where the metadata of a protected resource is, in the order in which it is looked for.
+    """Return the URLs at which a protected resource may publish its metadata, in the order in which clients try them.
 
     Args:
-        url: canonical.
+        url: A canonical URL.
     """
     parts = urlsplit(url)
     root = f"{origin(url)}{_RESOURCE}"
@@ -116,16 +117,18 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Where the metadata of an authorization server is, in the order in which it is looked for."""
+    """Return the URLs at which an authorization server may publish its metadata, in the order in which clients try
+    them."""
     parts = urlsplit(issuer)
     root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     if not path:
         return (f"{root}{_SERVER}", f"{root}{_OPENID}")
+    # RFC 8414 inserts the well-known part before the path, OpenID Connect Discovery appends it.
     return (f"{root}{_SERVER}{path}", f"{root}{_OPENID}{path}", f"{root}{path}{_OPENID}")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine by its address, or by the one name that means it (RFC 6761 section 6.3)."""
+    """Return whether a host is a loopback address or a localhost name (RFC 6761 section 6.3)."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -136,9 +139,10 @@ def is_loopback(host: str) -> bool:
 
 
 def at_host_of(url: str, other: str) -> str | None:
-    """The URL with the host of another one, if both hosts name this machine: ``localhost`` and ``127.0.0.1``.
+    """Return ``url`` with the host of ``other`` if the two hosts are different loopback names, for advice in errors.
 
-    Servers compare URLs letter by letter. Returns ``None`` if scheme or port differ too, or if there is no other host.
+    Servers compare URLs character by character, so ``localhost`` and ``127.0.0.1`` differ. Returns ``None`` if scheme
+    or port differ too, if the hosts are equal, or if a host is not a loopback name.
     """
     try:
         ours, theirs = _split(url), _split(other)
@@ -152,7 +156,9 @@ def at_host_of(url: str, other: str) -> str | None:
 
 
 def shown(url: str) -> str:
-    """Any text that should be a URL, for an error: bounded, on one line, without userinfo, query and fragment."""
+    """Return text that should be a URL, quoted for an error: bounded, on one line, without userinfo, query and
+    fragment."""
+    # Queries and userinfo may carry credentials; errors end up in logs.
     text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
     scheme, separator, rest = text.partition("://")
     host, slash, path = rest.partition("/")
@@ -161,9 +167,10 @@ def shown(url: str) -> str:
 
 
 def _split(url: str) -> SplitResult:
-    """
+    """Parse and check a URL.
+
     Raises:
-        ValueError: what was expected.
+        ValueError: The URL is not allowed; the message has the expected form.
     """
     if len(url) > _MAX_URL_CHARS:
         raise ValueError(f"expected a URL of at most {_MAX_URL_CHARS} characters")
@@ -174,6 +181,7 @@ def _split(url: str) -> SplitResult:
         raise ValueError("expected an http or https URL with a host")
     if "@" in parts.netloc:
         raise ValueError("expected a URL without credentials")
+    # urlsplit drops an empty fragment, so test the text itself.
     if "#" in url:
         raise ValueError("expected a URL without fragment")
     return parts
@@ -181,9 +189,11 @@ def _split(url: str) -> SplitResult:
 
 def _authority(parts: SplitResult) -> str:
     host = parts.hostname or ""
+    # SplitResult.hostname has removed the brackets of an IPv6 address.
     host = f"[{host}]" if ":" in host else host
     return host if parts.port in (None, _PORTS[parts.scheme]) else f"{host}:{parts.port}"
 
 
 def _has_dots(path: str) -> bool:
+    # A server may decode "%2e" before it resolves dot segments.
     return any(segment.lower().replace("%2e", ".") in (".", "..") for segment in path.split("/"))
