@@ -81,7 +81,7 @@ def test_a_bad_token_in_the_environment_ends_the_start(folder: Path, token: str)
     done = run("serve", "--stdio", "--plugin=notes.py", cwd=folder, MCPTRIO_TOKEN="mcptrio_wrong")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "MCPTRIO_TOKEN: the access token is not good here" in done.stderr
+    assert "MCPTRIO_TOKEN: invalid access token" in done.stderr
     assert "mcptrio_wrong" not in done.stderr
 
 

@@ -269,7 +269,7 @@ async def test_without_a_token_nobody_is_authenticated(tmp_path: Path) -> None:
 
 async def test_bad_token_ends_the_start(tmp_path: Path) -> None:
     issuer = now()
-    with pytest.raises(ConfigError, match=f"^{TOKEN}: the access token is not good here") as refused:
+    with pytest.raises(ConfigError, match=f"^{TOKEN}: invalid access token") as refused:
         await who(tmp_path, {TOKEN: issuer.token(aud="https://other.example")}, issuer)
     assert "ey" not in str(refused.value)
     with pytest.raises(ConfigError, match="lacks scopes: read"):

@@ -150,7 +150,10 @@ async def test_refusals(head: RequestHead, status: int, error: str | None, caplo
     ("head", "said"),
     [
         (request(headers={"authorization": ["Bearer "]}), "expected a token after Bearer in .*, got nothing"),
-        (request("unknown"), "not good here: .*; check the header Authorization, or ask the operator for a new token"),
+        (
+            request("unknown"),
+            "invalid access token: .*; check the header Authorization, or ask the operator for a new token",
+        ),
     ],
     ids=["empty", "unknown"],
 )
@@ -466,7 +469,7 @@ async def test_refusal_is_logged_without_the_token(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.INFO, "mcptrio.auth"):
         await refusal(server(), request("secret-token"))
 
-    assert "refused 203.0.113.7: the access token is not good here" in caplog.text
+    assert "refused 203.0.113.7: invalid access token" in caplog.text
     assert "secret-token" not in caplog.text
 
 
@@ -476,7 +479,7 @@ async def test_refusal_is_logged_without_the_token(caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("principal", "problem"),
     [
-        (None, "not good here"),
+        (None, "invalid access token"),
         (Principal(subject="ada", scopes=frozenset({"read"}), claims={"cnf": {"jkt": "x"}}), "bound to no key"),
         (Principal(subject="ada"), "lacks scopes: read"),
     ],
@@ -504,7 +507,7 @@ async def test_token_of_the_environment_is_judged_as_well(principal: Principal |
         ({"resource": "https://mcp.example.com/mcp?a=1"}, "without query"),
         ({"resource": ()}, "resource: expected the address"),
         ({"authorization_servers": ["http://login.example.com"]}, "authorization_servers: expected an https URL"),
-        ({"tokens": []}, "tokens: expected a verifier"),
+        ({"tokens": []}, "tokens: expected a token verifier"),
         ({"resource": [RESOURCE, "https://other.example.com/mcp"]}, "resource: expected paths that differ"),
         ({"scopes": ["offline_access"]}, "scopes: expected what is needed here, got offline_access"),
         ({"scopes": ["a b"]}, "expected a scope"),

@@ -1,7 +1,6 @@
-"""Who a client's TLS certificate is about, and which one a token is bound to.
+"""Principals of TLS client certificates, and the thumbprints to which tokens are bound.
 
-Used by :mod:`mcptrio.auth.server.resource_server`. That it is good the TLS handshake has found out; here it is read.
-The one rule: a name is taken only where it is the only one of its kind, so that nobody is two people.
+:mod:`mcptrio.auth.server.resource_server` uses it. TLS has verified the certificates; this module reads them.
 
 Source: RFC 8705 sections 2.1.2 (which names) and 3.1 (``x5t#S256``); RFC 5280 section 4.2.1.6; RFC 4514.
 """
@@ -22,18 +21,20 @@ __all__ = ["CertificateNames", "CertificatePrincipals", "certificate_thumbprint"
 CertificateNames: TypeAlias = Literal["uri", "dns", "email", "subject"]
 """The kind of name that is read from a certificate."""
 _KINDS: Final = ("uri", "dns", "email", "subject")
+# Largest certificate in bytes.
 _MAX_CERTIFICATE_BYTES: Final = 64 * 1024
+# Longest name in characters.
 _MAX_NAME_CHARS: Final = 1024
 
 
 @frozen(kw_only=True)
 class CertificatePrincipals:
-    """Lets clients in by their certificates alone.
+    """Authenticates clients by their certificates alone.
 
     Args:
-        name: which part says who it is: ``uri``, ``dns`` or ``email`` of the alternative names (SPIFFE has ``uri``), or
-            ``subject``, the whole distinguished name.
-        scopes: what all of them may.
+        name: The name that identifies the client: ``uri``, ``dns`` or ``email`` of the alternative names (SPIFFE uses
+            ``uri``), or ``subject``, the whole distinguished name.
+        scopes: The scopes of every such client.
     """
 
     name: CertificateNames
@@ -44,13 +45,14 @@ class CertificatePrincipals:
             raise ValueError(f"name: expected one of {', '.join(_KINDS)}, got {self.name!r}")
 
     def principal(self, certificate: bytes, now: float) -> Principal | None:
-        """Whom it is about; ``None`` where it does not say so as it should, or is not good any more.
+        """Return the principal of a certificate; ``None`` if it has not exactly one such name, or is not valid now.
 
         Args:
-            certificate: DER, verified by TLS, perhaps long ago.
-            now: seconds since 1970.
+            certificate: The certificate in DER, verified by TLS.
+            now: Seconds since 1970.
         """
         read = _read(certificate, self.name)
+        # TLS checked the validity when the connection was opened, which may be long ago.
         if read is None or not read.begins <= now < read.ends:
             return None
         return Principal(
@@ -62,7 +64,7 @@ class CertificatePrincipals:
 
 
 def certificate_thumbprint(certificate: bytes) -> str:
-    """What a token that is bound to it has as ``cnf["x5t#S256"]``."""
+    """Return the thumbprint that a bound token contains as ``cnf["x5t#S256"]``."""
     return urlsafe_b64encode(sha256(certificate).digest()).rstrip(b"=").decode()
 
 
@@ -74,8 +76,10 @@ class _Read:
     ends: float
 
 
+# A connection presents the same certificate with each of its requests.
 @lru_cache(maxsize=1000)
 def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
+    # Imported here, so that servers without client certificates do not load it.
     from cryptography import x509
 
     if len(certificate) > _MAX_CERTIFICATE_BYTES:
@@ -86,6 +90,7 @@ def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
         issuer = read.issuer.rfc4514_string()
     except ValueError:
         return None
+    # With several names of the kind, the client could appear as two principals.
     if len(names) != 1 or not 0 < len(names[0]) <= _MAX_NAME_CHARS or not names[0].isprintable():
         return None
     return _Read(

@@ -1,7 +1,7 @@
-"""What is said to clients that are not let in: challenges, and the documents that these lead to.
+"""Challenges for rejected requests, and the resource metadata to which they link.
 
-Used by :mod:`mcptrio.auth.server.resource_server`.
-The one rule: it says where to get a token and for what, and nothing of the one that came.
+The resource server uses it. Challenges name where to obtain a token and with which scopes; they repeat nothing of the
+rejected token.
 
 Source: RFC 6750 section 3; RFC 9728 sections 2, 3 and 5; RFC 9449 section 7.1; MCP 2026-07-28, basic/authorization.
 """
@@ -27,23 +27,25 @@ from mcptrio.auth.urls import resource_metadata_urls
 __all__ = ["NEVER_REQUESTED_SCOPES", "ChallengeDocuments", "path_of"]
 
 NEVER_REQUESTED_SCOPES: Final = frozenset({"offline_access"})
-"""MCP 2026-07-28, basic/authorization, "Refresh Tokens": servers should not ask for it."""
+"""Scopes that servers should not request (MCP 2026-07-28, basic/authorization, "Refresh Tokens")."""
 
+# Longest scope parameter in characters; beyond it, the challenge names only the needed scopes.
 _SCOPE_CHARACTERS: Final = 4096
-"""Of all scopes in a challenge; past that, only those that are needed."""
+# Characters that error_description may not contain (RFC 6750 section 3).
 _UNSAYABLE: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
-"""In an ``error_description`` (RFC 6750 section 3)."""
+# Longest error_description in characters.
 _DESCRIPTION: Final = 300
 
 
 @frozen(kw_only=True)
 class ChallengeDocuments:
-    """
+    """The challenges and metadata documents of a resource server.
+
     Args:
-        resources: addresses of the endpoint; may be empty where there are no issuers.
-        issuers: where tokens come from; where there are none, nothing is published.
-        scopes: that everybody needs, as few as include them all.
-        options: of the resource server.
+        resources: URLs of the endpoint; may be empty if there are no issuers.
+        issuers: Issuers of accepted tokens; without any, no metadata is published.
+        scopes: The scopes that every request needs, reduced to the fewest.
+        options: The options of the resource server.
     """
 
     resources: Sequence[str]
@@ -52,17 +54,19 @@ class ChallengeDocuments:
     options: ResourceServerOptions
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
-        """Path and JSON of the metadata of each resource; that of the first one at the root too."""
+        """Yield path and JSON of the metadata of each resource, and of the first resource at the root too."""
         if not self.issuers:
             return
-        for resource in reversed(self.resources):  # the first one last, so that the root is its own
+        # The caller builds a dict, so the last document for the root path remains: that of the first resource.
+        for resource in reversed(self.resources):
             document = self._metadata(resource).write()
             for url in reversed(resource_metadata_urls(resource)):
                 yield urlsplit(url).path, document
 
     def challenge(self, request: RequestHead, refused: CredentialsRefused) -> str:
-        """``WWW-Authenticate``: each scheme that is taken, the one that was used first."""
+        """Return the ``WWW-Authenticate`` header: a challenge for each accepted scheme, that of the request first."""
         common: dict[str, str] = {}
+        # RFC 6750 section 3.1: a malformed request (400) needs no other scope.
         if (scope := refused.scope or self.asked(self.scopes)) and refused.status != 400:
             common["scope"] = scope
         if self.issuers:
@@ -71,10 +75,11 @@ class ChallengeDocuments:
         if refused.error is not None:
             told = {"error": refused.error, "error_description": _sayable(refused.reason)}
         schemes = self._schemes()
-        # Clients that read only the first one read the one that they have used.
+        # Clients that parse only the first challenge find their own scheme.
         schemes.sort(key=lambda scheme: scheme != refused.scheme)
         if refused.status != 401:
-            del schemes[1:]  # it is no other scheme that is wanted
+            # 400 and 403: another scheme would not help.
+            del schemes[1:]
         return ", ".join(
             build_challenge(
                 scheme,
@@ -88,17 +93,17 @@ class ChallengeDocuments:
         )
 
     def asked(self, scopes: Iterable[str], *, needed: Iterable[str] = ()) -> str:
-        """Scopes as a client asks for them.
+        """Return the scopes as a challenge contains them.
 
         Args:
-            scopes: all there are; perhaps granted elsewhere, with names that no header can carry, or more than one can.
-            needed: those of them that it cannot do without.
+            scopes: All scopes. Some may come from tokens, with names that a header cannot carry, or too many for one.
+            needed: The scopes without which the request fails; used alone if all are too long.
         """
         text = self._written(scopes)
         return self._written(needed) if len(text) > _SCOPE_CHARACTERS else text
 
     def resource_of(self, request: RequestHead) -> str:
-        """The resource that a request is for: the one with its path, or the first."""
+        """Return the resource of a request: the one with the same path, or the first."""
         path = path_of(request).rstrip("/")
         return next((each for each in self.resources if urlsplit(each).path.rstrip("/") == path), self.resources[0])
 
@@ -128,7 +133,7 @@ class ChallengeDocuments:
 
 
 def path_of(request: RequestHead) -> str:
-    """The path of a request, whatever its client wrote as the host."""
+    """Return the path of a request, independent of its host."""
     _, slash, path = request.url.partition("://")[2].partition("/")
     return f"{slash}{path}"
 

@@ -1,12 +1,7 @@
-"""How often an address may come with credentials that are not good.
+"""A rate limit for failed authentications, by client address.
 
-Used by :mod:`mcptrio.auth.server.resource_server`.
-The one rule: only failures count, and each attempt is taken for one until it ends. Nobody is held up for asking without
-a token, which is how every client begins.
-
-A token bucket an address. There are as many addresses as ``addresses``; past that the one that failed longest ago is
-forgotten and may begin anew, which costs an attacker that many addresses. IPv6 addresses count by their /64, which is
-the least that one customer gets.
+The resource server uses it. Only failures count, so requests without a token, with which every client begins, are not
+limited. Each address has a token bucket.
 """
 
 from __future__ import annotations
@@ -26,11 +21,12 @@ __all__ = ["FailureLimit", "Failures"]
 
 @frozen(kw_only=True)
 class FailureLimit:
-    """
+    """How many failed authentications an address may cause.
+
     Args:
-        per_minute: failures of one address, on average; 0 for no bound.
-        burst: as many may come at once.
-        addresses: how many are remembered.
+        per_minute: Failures of one address per minute, on average; 0 for no limit.
+        burst: Failures that may come at once.
+        addresses: Addresses that are remembered.
     """
 
     per_minute: float = field(default=30.0, validator=validators.ge(0))
@@ -42,15 +38,17 @@ class FailureLimit:
 class _Bucket:
     tokens: float
     then: float
+    # Attempts in progress.
     held: int = 0
-    """Attempts that have begun and not ended."""
     waiting: trio.lowlevel.ParkingLot = field(factory=trio.lowlevel.ParkingLot)
 
 
 class Failures:
-    """
+    """The token buckets of all addresses.
+
     Args:
-        clock: seconds that do not run backwards.
+        limit: Rate, burst and size.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, limit: FailureLimit, clock: Callable[[], float]) -> None:
@@ -60,35 +58,41 @@ class Failures:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     async def begin(self, address: str | None) -> Callable[[], None]:
-        """Begin an attempt, which holds one failure of its address until it ends.
+        """Begin an authentication attempt, which reserves one failure of its address until it ends.
 
-        So no more attempts run at the same time than may fail. One more waits until another ends: good credentials are
-        not refused for coming together.
+        At most as many attempts run concurrently as may fail. A further one waits for an attempt to end, so valid
+        credentials are not rejected because they arrive together.
+
+        Args:
+            address: The client's address; ``None`` is not limited.
 
         Returns:
-            A function that ends the attempt. The caller counts its failure, if any, before the next checkpoint.
+            A function that ends the attempt. The caller counts a failure before its next checkpoint.
 
         Raises:
-            RateLimited: the address has failed too often; says when it may try again.
+            RateLimited: The address has failed too often; ``retry_after`` has the seconds to wait.
         """
         if not self._rate or address is None:
             return _nothing
+        # IPv6 addresses count by their /64, the smallest block that providers assign to a customer.
         bucket = self._buckets.get(key := network_of(address))
         if bucket is None:
             bucket = self._keep(key, _Bucket(self._limit.burst, self._clock()))
         while (missing := 1 + bucket.held - self._refilled(bucket)) > 0:
             if not bucket.held:
-                bucket.waiting.unpark_all()  # there is no attempt left whose end would wake the others
+                # No attempt is left whose end would wake the other waiting tasks.
+                bucket.waiting.unpark_all()
                 raise RateLimited("too many failed authentications from this address", retry_after=missing / self._rate)
             await bucket.waiting.park()
         bucket.held += 1
         return partial(self._end, key, bucket)
 
     def count(self, address: str | None) -> None:
-        """One more failure."""
+        """Count one failure."""
         if not self._rate or address is None:
             return
         key = network_of(address)
+        # Removed and added again, so the order is by the latest failure.
         bucket = self._buckets.pop(key, None) or _Bucket(self._limit.burst, self._clock())
         bucket.tokens = max(0.0, self._refilled(bucket) - 1)
         self._keep(key, bucket)
@@ -102,10 +106,13 @@ class Failures:
         bucket.held -= 1
         bucket.waiting.unpark()
         if not bucket.held and self._refilled(bucket) >= self._limit.burst and self._buckets.get(key) is bucket:
-            del self._buckets[key]  # so that good credentials take no room from addresses that have failed
+            # Clients with valid credentials must not evict addresses that have failed.
+            del self._buckets[key]
 
     def _keep(self, key: str, bucket: _Bucket) -> _Bucket:
         self._buckets[key] = bucket
+        # Evicts the address whose failure is oldest. To profit, an attacker needs as many addresses as the table has
+        # entries.
         if len(self._buckets) > self._limit.addresses:
             self._buckets.popitem(last=False)
         return bucket
@@ -118,4 +125,4 @@ class Failures:
 
 
 def _nothing() -> None:
-    """Ends an attempt that held nothing."""
+    """Do nothing: the end of an attempt that reserved no failure."""

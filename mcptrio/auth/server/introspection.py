@@ -1,12 +1,7 @@
-"""Access tokens that mean nothing to us: their authorization server is asked what they are.
+"""Verification of opaque access tokens by token introspection at their authorization server.
 
-Used by :class:`mcptrio.auth.ResourceServer`.
-The one rule: an answer is used for a stated time at most, and never past the token's end; so a token that was revoked
-is refused ``remember`` seconds later.
-
-What is not known is remembered for a shorter time, so that a client that repeats itself costs one question. A token is
-asked about once, however many requests bring it at the same time; so many questions are asked at the same time, more
-wait, and still more are refused.
+:class:`mcptrio.auth.ResourceServer` uses it. Results are cached, valid ones never beyond the expiry of the token, so a
+revoked token is accepted for at most ``remember`` seconds.
 
 Source: RFC 7662 sections 2 and 4; RFC 8707 section 2; MCP 2026-07-28, basic/authorization, "Token Handling".
 """
@@ -38,25 +33,29 @@ from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed
 
 __all__ = ["IntrospectedTokens", "IntrospectionBounds"]
 
+# Longest token in characters; a longer one is not sent to the issuer.
 _MAX_TOKEN_CHARS: Final = 16 * 1024
+# Longest subject in characters.
 _MAX_SUBJECT_CHARS: Final = 1024
+# Values of token_type that mean an access token (RFC 7662 section 2.2 takes them from RFC 6749 section 5.1).
 _KINDS: Final = frozenset({"bearer", "dpop", "access_token"})
+# Seconds until the next request after the issuer was unreachable.
 _RETRY_SECONDS: Final = 5.0
-"""Seconds until the next question after the issuer could not be reached."""
 
 _log = logging.getLogger("mcptrio.auth")
 
 
 @frozen(kw_only=True)
 class IntrospectionBounds:
-    """
+    """The limits of token introspection.
+
     Args:
-        remember: seconds for which a token that is good is not asked about again; 0: each request asks.
-        remember_bad: the same for one that is not.
-        remembered: tokens of either kind.
-        asking: questions at the same time.
-        waiting: requests that wait for their turn; one more is refused.
-        request_timeout: seconds for one answer, from the request that brings the token.
+        remember: Seconds for which a valid token is cached; 0 sends a request each time.
+        remember_bad: Seconds for which an invalid token is cached, so a client that repeats itself causes one request.
+        remembered: Cached tokens.
+        asking: Concurrent introspection requests.
+        waiting: Callers that wait for their turn; further ones are rejected.
+        request_timeout: Seconds for one result, counted from the call.
     """
 
     remember: float = field(default=30.0, validator=[validators.ge(0), validators.le(3600)])
@@ -68,22 +67,22 @@ class IntrospectionBounds:
 
 
 class IntrospectedTokens:
-    """The tokens of one authorization server, as a :class:`mcptrio.abc.TokenVerifier`.
+    """The opaque tokens of one authorization server, as a :class:`mcptrio.abc.TokenVerifier`.
 
     Args:
-        issuer: of the tokens.
-        client: as which this server authenticates there.
-        fetch: sends the requests.
-        audience: what tokens must be made out to, any of these. Empty only where the authorization server gives out
-            tokens for this server alone, or tells nobody else of them: then what it calls active is good.
-        endpoint: where to ask; ``None``: where the issuer's metadata says.
-        rules: how its answers are read; algorithms and types mean nothing here.
-        bounds: of questions and memory.
-        clock: seconds since 1970.
-        ticks: seconds that never run backwards.
+        issuer: The issuer of the tokens.
+        client: The credentials of this server at the issuer.
+        fetch: Sends the requests.
+        audience: Accepted audiences; a token has to name one of them. Leave it empty only if the issuer issues tokens
+            for this server alone, or answers only about those: then every active token is accepted.
+        endpoint: The introspection endpoint; ``None`` takes it from the issuer's metadata.
+        rules: How responses are read; algorithms and types have no effect here.
+        bounds: Limits of requests and memory.
+        clock: Returns seconds since 1970.
+        ticks: Returns monotonic seconds.
 
     Raises:
-        ValueError: an address cannot be used.
+        ValueError: A URL is not allowed, or ``audience`` is a string.
     """
 
     def __init__(
@@ -120,11 +119,12 @@ class IntrospectedTokens:
         self._not_before = float("-inf")
 
     def is_own(self, token: str, issuer: str | None) -> bool | None:
-        """See :class:`mcptrio.abc.TokenVerifier`: a JWT that names this issuer.
+        """Return whether the token is a JWT of this issuer. See :class:`mcptrio.abc.TokenVerifier`.
 
-        A JWT of another issuer and a token of ``mcptrio token`` are not its own: the issuer could use them elsewhere.
-        Any other text may be.
+        ``None`` for other texts that may be its tokens; False for JWTs of other issuers and for tokens of ``mcptrio
+        token``.
         """
+        # The issuer must not see tokens of others, since it could use them.
         if token.startswith(PREFIX):
             return False
         return None if issuer is None else issuer == self.issuer
@@ -137,12 +137,14 @@ class IntrospectedTokens:
         while True:
             if (known := self._kept.get(key)) is not None:
                 return known[0]
+            # Concurrent requests with one token share one introspection request.
             asked = self._asking.get(key)
             if asked is None:
                 break
             await asked.wait()
             if not self._bounds.remember or not self._bounds.remembered:
-                break  # nothing is remembered, so each asks for itself
+                # Without a cache the other task's result is gone, so send a request.
+                break
         return await self._ask_once(key, token)
 
     # Private
@@ -150,6 +152,7 @@ class IntrospectedTokens:
     async def _ask_once(self, key: bytes, token: str) -> Principal | None:
         if self._ticks() < self._not_before:
             raise self._unsure()
+        # Bounds the memory and delay that a flood of different tokens can cause.
         if self._waiting >= self._bounds.asking + self._bounds.waiting:
             raise Overloaded("too many tokens are being verified")
         done = trio.Event()
@@ -171,6 +174,7 @@ class IntrospectedTokens:
             return
         expires = principal.claims.get("exp")
         ends = inf if expires is None else expires + self._rules.clock_skew
+        # Both clocks: the monotonic one for the cache time, the wall clock for the expiry of the token.
         seconds = min(self._bounds.remember, ends - self._clock())
         self._kept.put(key, principal, seconds=seconds, ends=ends)
 
@@ -185,14 +189,14 @@ class IntrospectedTokens:
                 _log.info("a token of %s was refused: %s", shown(self.issuer), error)
                 return None
             except AuthorizationError as error:
-                # May be the doing of this one token, so others are still asked about.
+                # The issuer may have failed for this token only, so requests for other tokens continue.
                 _log.error("a token of %s cannot be verified: %s", shown(self.issuer), error)
                 raise self._unsure() from None
             except RequestFailed as error:
                 problem, delivered = str(error), error.delivered
         if not delivered or self._endpoint is None:
-            # Nothing of the token has left, so it is the issuer. Any other failure may be the doing of this one token
-            # (a firewall before the issuer that drops it), and says nothing of the next.
+            # The issuer has not received the token, so it is unreachable for all tokens. Any other failure may depend
+            # on this token (a firewall in front of the issuer that drops it), so requests for other tokens continue.
             self._not_before = self._ticks() + _RETRY_SECONDS
         _log.error("tokens of %s cannot be verified: %s", shown(self.issuer), problem)
         raise self._unsure()
@@ -220,17 +224,18 @@ class IntrospectedTokens:
             body=urlencode({"token": token, "token_type_hint": "access_token", **own}).encode(),
         )
         if response.status != 200:
-            # 401 means that we are not known there, which is nothing the token's sender could mend.
+            # 401 means wrong credentials of this server, which the sender of the token cannot fix.
             raise AuthorizationError(f"expected an answer about a token, got HTTP {response.status} @ {shown(where)}")
         return read_object(response.body, where)
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:
-        """
+        """Return the principal of an introspection response.
+
         Raises:
-            BadToken: it is not good here.
+            BadToken: The token is not active, or not an access token for this server.
         """
         if claims.get("active") is not True:
-            raise BadToken("it is not active")
+            raise BadToken("the token is not active")
         if claims.get("iss", self.issuer) != self.issuer:
             raise BadToken("iss: expected another issuer")
         skew = self._rules.clock_skew
@@ -240,7 +245,7 @@ class IntrospectedTokens:
         if not isinstance(kind, str) or kind.lower() not in _KINDS:
             raise BadToken("token_type: expected an access token, got another kind")
         client = next((claims[name] for name in self._rules.client_claims if isinstance(claims.get(name), str)), None)
-        # Both may be left out (RFC 7662 section 2.2). Where neither is there, it is the client that acts for itself.
+        # RFC 7662 section 2.2: sub and username are optional. Without both, the client acts for itself.
         named = (claims.get("sub"), claims.get("username"), client)
         subject = next((each for each in named if isinstance(each, str)), "")
         if not 0 < len(subject) <= _MAX_SUBJECT_CHARS:

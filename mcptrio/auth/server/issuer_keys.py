@@ -1,11 +1,7 @@
-"""The public keys of an issuer: fetched when they are needed, and again when they have changed.
+"""The public keys of an issuer: fetched on first use and again after a rotation.
 
-Used by :mod:`mcptrio.auth.server.jwt_tokens`.
-The one rule: what comes in a token makes nobody fetch more often than the operator has said. A key that is not known is
-looked for once in ``refetch_after`` seconds, however many tokens name one; and one request fetches, the others wait.
-
-Where the issuer does not answer, the keys there are stay good for ``stale`` seconds after they were fetched. Without
-any, nobody can be told from anybody, and requests are refused until it answers.
+:mod:`mcptrio.auth.server.jwt_tokens` uses it. If the issuer is unreachable, fetched keys stay valid for ``stale``
+seconds; without keys, requests are rejected until the issuer responds.
 
 Source: RFC 7517 section 5; RFC 8414 section 2 (``jwks_uri``); OpenID Connect Core 1.0 section 10.1.1 (rotation).
 """
@@ -30,6 +26,7 @@ from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed
 __all__ = ["IssuerKeys", "KeyTimes"]
 
 _ACCEPT: Final = {"accept": "application/jwk-set+json, application/json"}
+# Seconds until the next attempt after the request that fetched the keys was cancelled.
 _GIVEN_UP: Final = 1.0
 
 _log = logging.getLogger("mcptrio.auth")
@@ -37,13 +34,13 @@ _log = logging.getLogger("mcptrio.auth")
 
 @frozen(kw_only=True)
 class KeyTimes:
-    """Seconds.
+    """When keys are fetched; all values in seconds.
 
     Args:
-        fresh: after which the keys are fetched again, with the next token.
-        stale: for which they are used if that fails.
-        refetch_after: between two attempts, whatever happens.
-        fetch_timeout: for one attempt.
+        fresh: Age at which the next token causes another fetch.
+        stale: Age until which keys are used if fetching fails.
+        refetch_after: Minimum time between two attempts.
+        fetch_timeout: Limit for one attempt.
     """
 
     fresh: float = field(default=3600.0, validator=validators.gt(0))
@@ -53,15 +50,17 @@ class KeyTimes:
 
 
 class IssuerKeys:
-    """
+    """The signing keys of one issuer.
+
     Args:
-        issuer: as tokens name it.
-        fetch: sends the requests.
-        jwks: where the keys are; ``None``: where the issuer's metadata says.
-        ticks: seconds that never run backwards.
+        issuer: The issuer as tokens name it.
+        fetch: Sends the requests.
+        jwks: The URL of the keys; ``None`` takes it from the issuer's metadata.
+        times: When keys are fetched.
+        ticks: Returns monotonic seconds.
 
     Raises:
-        ValueError: an address cannot be used.
+        ValueError: A URL is not allowed.
     """
 
     def __init__(
@@ -86,18 +85,18 @@ class IssuerKeys:
         self._fetching = trio.Lock()
 
     async def for_token(self, kid: str | None) -> KeySet:
-        """The keys, among them the one with this id, if the issuer has it.
+        """Return the keys, fetched again if they are old or lack this id.
 
         Args:
-            kid: that a token names, which nobody has verified.
+            kid: The key id in a token, unverified.
 
         Raises:
-            Overloaded: there are none to be had now.
+            Overloaded: No valid keys are available now.
         """
-        # Who finds the key among old ones does not wait for somebody else to fetch new ones.
+        # If the known keys include this id, do not wait for another task's fetch.
         if self._is_due(kid) and not (self._fetching.locked() and self._has(kid)):
             async with self._fetching:
-                # Somebody else may have fetched them while this one waited.
+                # Another task may have fetched the keys in the meantime.
                 if self._is_due(kid):
                     await self._fetch_keys()
         if self._keys is None or not self._has(None):
@@ -106,9 +105,9 @@ class IssuerKeys:
         return self._keys
 
     async def newer_than(self, keys: KeySet) -> KeySet:
-        """Other keys, for a token that these did not fit; the same, where the issuer was asked a moment ago.
+        """Return newer keys for a token that matched none of ``keys``; the same keys if the last fetch was recent.
 
-        An issuer may have changed a key and its name not, or may give keys no names.
+        An issuer may rotate a key under the same id, or publish keys without ids.
         """
         if self._keys is keys and self._may_ask():
             async with self._fetching:
@@ -119,7 +118,7 @@ class IssuerKeys:
     # Private
 
     def _has(self, kid: str | None) -> bool:
-        """Whether there are keys that may be used, with this one among them."""
+        """Return whether valid keys are available, among them the one with this id."""
         if self._keys is None or self._ticks() >= self._fetched_at + max(self._times.stale, self._times.fresh):
             return False
         return kid is None or self._keys.has(kid)
@@ -132,6 +131,7 @@ class IssuerKeys:
         return kid is not None and not self._keys.has(kid)
 
     def _may_ask(self) -> bool:
+        # Tokens with invented key ids must not make the server fetch more often than the operator allows.
         return self._ticks() >= self._tried_at + self._times.refetch_after
 
     async def _fetch_keys(self) -> None:
@@ -145,8 +145,9 @@ class IssuerKeys:
                 problem = str(error)
             except trio.Cancelled:
                 if not scope.cancel_called and not self._fetching.statistics().tasks_waiting:
-                    # Its request was given up, which says nothing of the issuer: who waits behind it tries at once. If
-                    # nobody does, who gives up again and again still costs the issuer no more than one a second.
+                    # The caller was cancelled, which does not mean that the issuer failed: a waiting task tries at
+                    # once. If no task waits, the next attempt is a second later, so repeated cancellations cause at
+                    # most one request per second.
                     self._tried_at = self._ticks() - self._times.refetch_after + _GIVEN_UP
                 raise
         self._tried_at = self._ticks()

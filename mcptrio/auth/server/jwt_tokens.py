@@ -1,11 +1,7 @@
-"""Access tokens that an issuer has signed: JWTs, judged without asking anybody but for the issuer's keys.
+"""Verification of signed access tokens (JWT) with the issuer's public keys.
 
-Used by :class:`mcptrio.auth.ResourceServer`.
-The one rule: issuer, audience and algorithms are the operator's, and a token has no say in them.
-
-A token must name this issuer exactly and one of our audiences, must expire, and must be an access token: an ID token or
-a refresh token of the same issuer is none. What was found good is remembered for a short while, so that a client that
-calls often costs one signature and not hundreds; a key that is withdrawn counts for that while longer.
+:class:`mcptrio.auth.ResourceServer` uses it. The operator configures issuer, audience and algorithms. Valid tokens are
+cached for ``remember`` seconds.
 
 Source: RFC 9068 (JWT access tokens), RFC 7519 section 4.1, RFC 8725 (best practices), RFC 8707 section 2; MCP
 2026-07-28, basic/authorization, "Token Handling".
@@ -29,15 +25,17 @@ from mcptrio.errors import AuthorizationError
 
 __all__ = ["ClaimRules", "JWTTokens", "principal_of"]
 
+# Longest access token in characters; a longer one does not fit into a request header.
 _MAX_TOKEN_CHARS: Final = 16 * 1024
-"""Of an access token; more does not fit into the header of a request anyway."""
+# Longest subject in characters.
 _MAX_SUBJECT_CHARS: Final = 1024
+# Bounds the work for one token.
 _MAX_SCOPES: Final = 1000
+# Values in Keycloak's typ claim, Cognito's token_use and others for tokens that are not access tokens.
 _OF_OTHER_KINDS: Final = frozenset({"id", "refresh", "offline", "logout", "id_token", "refresh_token"})
-"""What Keycloak (``typ``), Cognito (``token_use``) and others call tokens that are no access tokens."""
 
+# Values in the typ header, Keycloak's typ claim and Cognito's token_use for access tokens.
 _OF_ACCESS: Final = frozenset({"at+jwt", "application/at+jwt", "bearer", "access"})
-"""What the header's ``typ``, Keycloak's ``typ`` and Cognito's ``token_use`` say of access tokens."""
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -51,18 +49,19 @@ def _algorithms(_: object, __: object, value: tuple[str, ...]) -> None:
 
 @frozen(kw_only=True)
 class ClaimRules:
-    """How a token of an issuer is read.
+    """How the tokens of an issuer are read.
 
     Args:
-        algorithms: it may be signed with.
-        types: of its header's ``typ``, in lower case, without ``application/``; ``""`` for none. RFC 9068 has
-            ``at+jwt``; most identity providers say ``JWT``.
-        clock_skew: seconds that the issuer's clock may differ from ours.
-        scope_claims: where its scopes are: text with spaces, or a list. ``scp`` is that of Entra and Okta; add
+        algorithms: Accepted signature algorithms.
+        types: Accepted ``typ`` headers in lower case without ``application/``, ``""`` for none. RFC 9068 requires
+            ``at+jwt``; most identity providers write ``JWT``.
+        clock_skew: Seconds, up to 600, by which the issuer's clock may differ.
+        scope_claims: Claims that contain scopes, as space-separated text or a list. Entra and Okta use ``scp``; add
             ``roles`` for what Entra grants to applications.
-        client_claims: where the client's id is; the first that is there.
-        remember: seconds for which a token that was found good is not looked at again; 0 for no time.
-        remembered: how many.
+        client_claims: Claims that contain the client id; the first one present counts.
+        remember: Seconds, up to 3600, for which a valid token is not verified again; 0 verifies it each time. A key
+            that the issuer withdraws is accepted for as long.
+        remembered: Tokens in the cache.
     """
 
     algorithms: tuple[str, ...] = field(default=("RS256", "ES256", "PS256", "EdDSA", "Ed25519"), validator=_algorithms)
@@ -75,17 +74,21 @@ class ClaimRules:
 
 
 class JWTTokens:
-    """The tokens of one issuer, as a :class:`mcptrio.abc.TokenVerifier`.
+    """The signed tokens of one issuer, as a :class:`mcptrio.abc.TokenVerifier`.
+
+    A token must name the issuer and one of the audiences, must expire, and must be an access token; ID tokens and
+    refresh tokens of the issuer are rejected.
 
     Args:
-        keys: of the issuer.
-        audience: what its tokens must be made out to, any of these: the canonical address of the endpoint, or whatever
-            the issuer knows this server as.
-        clock: seconds since 1970.
-        ticks: seconds that never run backwards.
+        keys: The keys of the issuer.
+        audience: Accepted audiences; a token has to name one of them. The canonical URL of the endpoint, or the name by
+            which the issuer knows this server.
+        rules: How tokens are read.
+        clock: Returns seconds since 1970.
+        ticks: Returns monotonic seconds.
 
     Raises:
-        ValueError: there is no audience.
+        ValueError: No audience is given.
     """
 
     def __init__(
@@ -98,11 +101,14 @@ class JWTTokens:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(audience, str) or not audience or not all(audience):
-            raise ValueError("audience: expected a list of one at least: a token for anybody is a token for nobody")
+            raise ValueError(
+                "audience: expected a list of at least one; without one, tokens for other servers would be accepted"
+            )
         self._keys = keys
         self._audience = frozenset(audience)
         self._rules = rules or ClaimRules()
         self._clock = clock
+        # A client that calls often costs one signature check per minute instead of one per request.
         self._good: VerificationCache[Principal] = VerificationCache(
             self._rules.remembered if self._rules.remember else 0, ticks, clock
         )
@@ -112,7 +118,7 @@ class JWTTokens:
         return self._keys.issuer
 
     def is_own(self, token: str, issuer: str | None) -> bool | None:
-        """See :class:`mcptrio.abc.TokenVerifier`: a token that names this issuer."""
+        """Return whether the token names this issuer. See :class:`mcptrio.abc.TokenVerifier`."""
         return issuer == self.issuer
 
     async def verify(self, token: str) -> Principal | None:
@@ -134,7 +140,9 @@ class JWTTokens:
             )
         except BadToken as error:
             _log.info("a token of %s was refused: %s", self.issuer, error)
-            if isinstance(error, ExpiredToken):  # found out after the signature was verified
+            # Raised only after the signature was verified, so the token is genuine and its sender may learn that it
+            # expired.
+            if isinstance(error, ExpiredToken):
                 raise AuthorizationError(EXPIRED) from None
             return None
         ends = claims["exp"] + self._rules.clock_skew
@@ -142,11 +150,11 @@ class JWTTokens:
         return principal
 
     async def _signed(self, token: str, kid: str | None) -> Mapping[str, Any]:
-        """What a token says that the issuer has signed.
+        """Return the claims of a token after verifying its signature.
 
         Raises:
-            BadToken: it has not.
-            Overloaded: that cannot be found out now.
+            BadToken: The issuer did not sign it.
+            Overloaded: The keys are not available now.
         """
         rules = self._rules
         keys = await self._keys.for_token(kid)
@@ -154,6 +162,7 @@ class JWTTokens:
             return verify(token, keys, algorithms=rules.algorithms, typ=rules.types).claims
         except BadToken as error:
             problem = error
+        # The issuer may have rotated its keys under the same kid, or without kids.
         newer = await self._keys.newer_than(keys)
         if newer is keys:
             raise problem
@@ -163,16 +172,17 @@ class JWTTokens:
 def principal_of(
     claims: Mapping[str, Any], *, issuer: str, audience: frozenset[str], rules: ClaimRules, now: float
 ) -> Principal:
-    """Whom claims are about that are known to be the issuer's.
+    """Return the principal of verified claims.
 
     Raises:
-        BadToken: they are not meant for here and now, or not those of an access token.
+        BadToken: The claims have another issuer or audience, are not valid now, or are not those of an access token.
     """
     if claims.get("iss") != issuer:
         raise BadToken("iss: expected another issuer")
     check_claims(claims, audience=audience, now=now, skew=rules.clock_skew)
     check_kind(claims)
     client = next((claims[name] for name in rules.client_claims if isinstance(claims.get(name), str)), None)
+    # Without sub, the client acts for itself (RFC 9068 section 2.2 requires sub; some providers omit it).
     subject = claims.get("sub", client)
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS:
         raise BadToken("sub: expected a text")
@@ -182,41 +192,43 @@ def principal_of(
 
 
 def check_kind(claims: Mapping[str, Any]) -> None:
-    """
+    """Check that claims are those of an access token.
+
     Raises:
-        BadToken: it is an ID token, a refresh token, or another that is no access token.
+        BadToken: The token is an ID token, a refresh token, or another kind.
     """
     for name in ("typ", "token_use"):
         if isinstance(kind := claims.get(name), str) and kind.lower() in _OF_OTHER_KINDS:
             raise BadToken(f"{name}: expected an access token, got another kind")
-    # OpenID Connect Core, section 3.1.3.6: these two belong to ID tokens.
+    # OpenID Connect Core section 3.1.3.6: only ID tokens have these two.
     if "at_hash" in claims or "c_hash" in claims:
         raise BadToken("expected an access token, got an ID token")
 
 
 def _check_nonce(claims: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """OpenID Connect Core, section 2: an ID token has the nonce of its login. An access token of an older Keycloak
-    has it too, and says in another claim that it is one.
+    """Reject an ID token, recognized by its nonce.
 
     Raises:
-        BadToken: it has one, and nothing says that it is an access token.
+        BadToken: The token has a nonce, and no claim declares it an access token.
     """
+    # OpenID Connect Core section 2: an ID token repeats the nonce of its login. Access tokens of older Keycloak
+    # releases do too, but declare their kind in another claim.
     said = {str(header.get("typ")), str(claims.get("typ")), str(claims.get("token_use"))}
     if "nonce" in claims and not {each.lower() for each in said} & _OF_ACCESS:
         raise BadToken("nonce: expected an access token, got an ID token")
 
 
 def scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:
-    """The scopes that claims speak of, wherever issuers put them.
+    """Return the scopes in the named claims.
 
     Raises:
-        BadToken: more than anybody has.
+        BadToken: The token has more than 1000 scopes.
     """
     found: set[str] = set()
     for name in names:
         value = claims.get(name)
         if isinstance(value, str):
-            # Only a space separates scopes: what an issuer granted as one scope must not be read as two.
+            # Only a space separates scopes; a split at other white space could turn one granted scope into two.
             found |= {each for each in value.split(" ") if each}
         elif isinstance(value, list):
             found |= {each for each in value if isinstance(each, str)}

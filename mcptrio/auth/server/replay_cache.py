@@ -1,12 +1,7 @@
-"""Proofs of possession that have come already, and the nonces that new ones are made with.
+"""Replay protection for DPoP proofs: a cache of used proofs, and the nonces of new ones.
 
-Used by :mod:`mcptrio.auth.server.resource_server` and :mod:`mcptrio.auth.dpop` of a server.
-The one rule: a proof is never forgotten while it would still be taken. When there is no more room, new ones are
-refused, and not old ones forgotten.
-
-A key that floods fills its own share first, and then is the only one that is refused. What is remembered is a process's
-own: a proof may be used once more on each other worker or replica while it is fresh. Nonces narrow that to a shorter
-time, and replicas that share the key of their nonces take each other's.
+The resource server and authorization servers use it. The cache belongs to one process, so a fresh proof can be used
+once more on each other worker or replica; nonces shorten that time.
 
 Source: RFC 9449 sections 8, 9, 11.1 (replay) and 11.2 (nonces).
 """
@@ -27,17 +22,19 @@ from mcptrio.errors import Overloaded, RateLimited
 
 __all__ = ["Nonces", "ReplayBounds", "ReplayCache"]
 
+# Separates nonces from other uses of a shared key.
 _LABEL: Final = b"mcptrio dpop nonce "
+# Bytes of a nonce's MAC: 128 bits cannot be guessed while the nonce is valid.
 _DIGEST: Final = 16
-"""Bytes of a nonce's code: 128 bits, more than can be guessed within its time."""
 
 
 @frozen(kw_only=True)
 class ReplayBounds:
-    """
+    """The size of the replay cache.
+
     Args:
-        proofs: remembered at the same time; about 250 bytes each.
-        proofs_per_key: of one key.
+        proofs: Proofs in the cache, about 250 bytes each.
+        proofs_per_key: Proofs of one key.
     """
 
     proofs: int = field(default=100_000, validator=validators.ge(1))
@@ -45,10 +42,12 @@ class ReplayBounds:
 
 
 class ReplayCache:
-    """
+    """The proofs that were used and could still be accepted.
+
     Args:
-        clock: seconds since 1970, which proofs are judged by.
-        ticks: seconds that never run backwards.
+        bounds: The size of the cache.
+        clock: Returns seconds since 1970; proofs are verified by it.
+        ticks: Returns monotonic seconds.
     """
 
     def __init__(self, bounds: ReplayBounds, clock: Callable[[], float], ticks: Callable[[], float]) -> None:
@@ -60,14 +59,15 @@ class ReplayCache:
         self._by_key: dict[str, int] = {}
 
     def is_new(self, name: str, until: float) -> bool:
-        """Whether a proof comes for the first time; it is remembered then. For :class:`mcptrio.auth.dpop.DPoPVerifier`.
+        """Return whether a proof is used for the first time, and record it. For :class:`mcptrio.auth.DPoPVerifier`.
 
         Args:
-            name: the thumbprint of its key, a colon, and what no other proof of that key has.
-            until: when it would not be taken any more, in seconds since 1970.
+            name: The thumbprint of the key, a colon, and a part that is unique to the proof.
+            until: When the proof expires, in seconds since 1970.
 
         Raises:
-            Overloaded: there is no room for more, of this key or at all.
+            RateLimited: The cache has too many proofs of this key.
+            Overloaded: The cache is full.
         """
         self._forget()
         key = name.partition(":")[0]
@@ -75,6 +75,8 @@ class ReplayCache:
         if digest in self._seen:
             return False
         held = self._by_key.get(key, 0)
+        # When full, new proofs are refused: an evicted one could be replayed. The limit per key comes first, so a
+        # client that floods is refused before it affects the others.
         if held >= self._bounds.proofs_per_key:
             raise RateLimited("too many proofs of one key", retry_after=self._room())
         if len(self._seen) >= self._bounds.proofs:
@@ -90,12 +92,12 @@ class ReplayCache:
     # Private
 
     def _room(self) -> float:
-        """Seconds until the next one is forgotten, within reason."""
+        """Return the seconds until the next proof is removed, from 1 to 60."""
         return min(60.0, max(1.0, self._leaving[0][0] - self._ticks(), self._leaving[0][1] - self._clock()))
 
     def _forget(self) -> None:
-        # By both clocks: a wall clock that was set forward would forget proofs that are good again once it is set
-        # back, and one that was set back takes proofs for longer.
+        # Both clocks must have passed. If the wall clock is set forward, proofs would be removed that are valid again
+        # when it is set back; if it is set back, proofs stay valid for longer.
         ticks, now = self._ticks(), self._clock()
         while self._leaving and self._leaving[0][0] < ticks and self._leaving[0][1] < now:
             _, _, digest, key = heappop(self._leaving)
@@ -106,12 +108,13 @@ class ReplayCache:
 
 
 class Nonces:
-    """Nonces that need no memory: a number of the time, and a code that only this server can make.
+    """Nonces that need no memory: a MAC of the current period.
 
     Args:
-        rotate: seconds for which one is given out; it is taken for as long again.
-        clock: seconds since 1970.
-        key: shared by replicas whose clients go from one to another; without, one of this process.
+        rotate: Seconds for which a nonce is issued; it is accepted for as long again.
+        clock: Returns seconds since 1970.
+        key: The MAC key, shared by replicas so that each accepts the others' nonces; by default a random key of this
+            process.
     """
 
     def __init__(self, *, rotate: float, clock: Callable[[], float], key: bytes | None = None) -> None:
@@ -120,13 +123,13 @@ class Nonces:
         self._key = key if key is not None else secrets.token_bytes(32)
 
     def current(self) -> str:
-        """The one to make proofs with now."""
+        """Return the nonce for new proofs."""
         return self._made(self._period())
 
     def accepts(self, nonce: str) -> bool:
-        """Whether it is the current one, or the one before."""
+        """Return whether the nonce is the current or the previous one."""
         period = self._period()
-        # One after the other, whether or not the first one fits.
+        # Compare both, so the time does not show which one matches.
         fits = [hmac.compare_digest(nonce.encode(), self._made(each).encode()) for each in (period, period - 1)]
         return any(fits)
 

@@ -1,7 +1,7 @@
-"""What a request shows of who sends it, and why it is refused where that is not right.
+"""The credentials of a request, and the error for credentials that are rejected.
 
-Used by :mod:`mcptrio.auth.server.resource_server`.
-The one rule: there is one token in one field, or none. What could be read in two ways is refused, and not read.
+:mod:`mcptrio.auth.server.resource_server` uses it. A request has one token in one header, or none; anything ambiguous
+is rejected.
 
 Source: RFC 6750 sections 2 and 3.1; RFC 9110 sections 11.4 and 11.6.2; RFC 9449 section 7.1; RFC 7800 (``cnf``).
 """
@@ -18,24 +18,27 @@ from mcptrio.abc import Principal, RequestHead
 __all__ = ["SCHEMES", "CredentialsRefused", "binding_of", "credentials_in", "scheme_of"]
 
 SCHEMES: Final[Mapping[str, str]] = {"bearer": "Bearer", "dpop": "DPoP"}
-"""Those that carry a token, in lower case, and as they are written."""
+"""The schemes that carry a token, by name in lower case, with their usual spelling."""
 
+# A scheme and a token68 (RFC 9110 section 11.4); other forms carry no token.
 _CREDENTIALS: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+)(?: +([A-Za-z0-9._~+/-]+=*))?")
-"""Scheme and token68; what follows in any other way is nothing we can read."""
+# Query parameters that may contain a token, in lower case.
 _IN_QUERY: Final = frozenset({"access_token", "authorization", "token"})
+# A SHA-256 in base64url: of a key (RFC 9449 section 6.1), of a certificate (RFC 8705 section 3.1).
 _THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-"""SHA-256 in base64url: of a key (RFC 9449 section 6.1), of a certificate (RFC 8705 section 3.1)."""
 _BINDINGS: Final = frozenset({"jkt", "x5t#S256"})
 
 
 class CredentialsRefused(Exception):
-    """Why a request is not let in, before it is put into words for HTTP.
+    """A request was not authenticated. The resource server makes the HTTP response from it.
 
     Args:
-        error: for the challenge (RFC 6750 section 3.1); ``None`` where no credentials came.
-        scope: to ask for; by default what everybody needs.
-        scheme: that the error is about, as it is written.
-        counts: whether it is a failure of the address.
+        reason: The reason, for the client and the log.
+        status: The HTTP status.
+        error: The code for the challenge (RFC 6750 section 3.1); ``None`` if the request had no credentials.
+        scope: The scopes to request; by default those that every request needs.
+        scheme: The scheme that the error concerns, in its usual spelling.
+        counts: True if it counts as a failed authentication of the address.
     """
 
     def __init__(
@@ -58,11 +61,13 @@ class CredentialsRefused(Exception):
 
 
 def credentials_in(request: RequestHead) -> tuple[str, str]:
-    """The scheme, in lower case, and the token; both empty where there are none.
+    """Return the scheme in lower case and the token; both empty if the request has none.
 
     Raises:
-        Refused: there is more than one, a token in the URL, or something malformed.
+        CredentialsRefused: The request has several ``Authorization`` headers, a malformed one, or a token in its URL.
     """
+    # MCP, basic/authorization, "Token Requirements": access tokens must not be in the query, which logs and caches
+    # record.
     if not _IN_QUERY.isdisjoint(name.lower() for name, _ in _query(request.query)):
         raise _malformed(
             "expected the access token in the header Authorization, got one in the URL, where logs keep it"
@@ -70,6 +75,7 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
     values = request.headers.get("authorization", ())
     if not values:
         return "", ""
+    # A proxy and this server might each use another of the values.
     if len(values) > 1:
         raise _malformed("expected one field Authorization, got several")
     text = values[0].strip(" \t")
@@ -80,31 +86,32 @@ def credentials_in(request: RequestHead) -> tuple[str, str]:
             f"expected a token after {SCHEMES[scheme]} in the field Authorization, got nothing", SCHEMES[scheme]
         )
     if scheme in SCHEMES and found is None:
-        raise _malformed("expected a scheme, a blank and a token in the field Authorization", SCHEMES[scheme])
+        raise _malformed("expected a scheme, a space and a token in the field Authorization", SCHEMES[scheme])
     if found is None and "\t" in text:
-        raise _malformed("expected a blank after the scheme in the field Authorization")
+        raise _malformed("expected a space after the scheme in the field Authorization")
     return scheme, (found[2] or "") if found else ""
 
 
 def scheme_of(request: RequestHead) -> str | None:
-    """The scheme of a request that was let in, as it is written; ``None`` where it has none of ours."""
+    """Return the scheme of an authenticated request in its usual spelling; ``None`` if it has no token."""
     values = request.headers.get("authorization", ())
     return SCHEMES.get(values[0].strip(" \t").partition(" ")[0].lower()) if values else None
 
 
 def binding_of(principal: Principal) -> Mapping[str, str]:
-    """What the token is bound to: by kind the thumbprint; empty where to nothing.
+    """Return the thumbprints to which a token is bound, by kind; empty if it is not bound.
 
     Raises:
-        Refused: in a way that cannot be checked here.
+        CredentialsRefused: The token is bound in a way that cannot be checked.
     """
     bound = principal.claims.get("cnf")
     if bound is None:
         return {}
+    # An unknown binding must be rejected: ignoring it would accept a stolen token.
     is_known = isinstance(bound, Mapping) and len(bound) > 0 and set(bound) <= _BINDINGS
     if not is_known or not all(isinstance(each, str) and _THUMBPRINT.fullmatch(each) for each in bound.values()):
         raise CredentialsRefused(
-            "the access token is bound in a way that is not known here", error="invalid_token", counts=True
+            "the access token is bound by an unknown method (cnf)", error="invalid_token", counts=True
         )
     known: Mapping[str, str] = bound
     return known
@@ -120,5 +127,5 @@ def _query(query: str) -> Sequence[tuple[str, str]]:
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=100)
     except ValueError:
-        # Nobody needs that many; what is in them is not known.
+        # No client needs so many parameters, and the unread ones could contain a token: treat it as one.
         return [("access_token", "")]

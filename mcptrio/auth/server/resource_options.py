@@ -1,7 +1,6 @@
-"""What an operator may say of a resource server beside who is trusted.
+"""Options of a resource server other than its trusted issuers and tokens.
 
-Read by :mod:`mcptrio.auth.server.resource_server`.
-The one rule: the defaults are safe for a server that says nothing.
+:class:`mcptrio.auth.ResourceServer` reads them. The defaults are safe.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ DPoPUse: TypeAlias = Literal["off", "accepted", "required"]
 
 @frozen(kw_only=True)
 class DPoPRule:
-    """What is asked of tokens that are bound to a key (RFC 9449).
+    """The requirements for tokens that are bound to a key (RFC 9449).
 
     Args:
-        use: ``off``: they are refused; ``accepted``: they are taken, with a proof, beside others; ``required``: no
-            others are taken.
-        nonces: seconds for which a nonce is given out that proofs have to name; ``None``: proofs need none.
-        nonce_key: shared by replicas, so that each takes the others' nonces; by default one of this process.
-        window: seconds that the time of a proof may be off.
-        bounds: of what is remembered.
+        use: ``off`` rejects them, ``accepted`` accepts them with a proof, in addition to bearer tokens, ``required``
+            rejects all others.
+        nonces: Seconds for which a nonce is issued that proofs have to contain; ``None`` requires no nonce.
+        nonce_key: The key of the nonces, shared by replicas; by default a random key of this process.
+        window: Seconds by which the time of a proof may differ, from more than 0 to 3600.
+        bounds: The size of the replay cache.
     """
 
     use: DPoPUse = field(default="accepted", validator=validators.in_(("off", "accepted", "required")))
@@ -43,19 +42,20 @@ class DPoPRule:
 
 @frozen(kw_only=True)
 class ResourceServerOptions:
-    """
+    """The options of :class:`mcptrio.auth.ResourceServer`.
+
     Args:
-        includes: by scope the narrower ones that it stands for.
-        scopes_supported: published, for clients that are told no scope; by default those that everybody needs.
-        scope_prefix: what clients have to write before a scope, and tokens leave out: Entra wants to be asked for
-            ``api://ID/read``, and grants ``read``.
-        dpop: what is asked of tokens that are bound to a key.
-        certificates: lets clients in by their TLS certificates; ``None`` for none.
-        failures: how often an address may come with credentials that are not good.
-        recheck: seconds after which the token of a connection that stays open (WebSocket, event stream) is verified
-            again; a token that has expired or was revoked ends the connection.
-        name: published, for people.
-        documentation: a URL, published, for people.
+        includes: For each scope, the narrower scopes that it includes.
+        scopes_supported: Scopes in the published metadata; by default those that every request needs.
+        scope_prefix: A prefix that clients write before a scope and tokens omit. Entra expects requests for
+            ``api://ID/read`` and grants ``read``.
+        dpop: The requirements for tokens that are bound to a key.
+        certificates: Authenticates clients by their TLS certificates; ``None`` for none.
+        failures: How many failed authentications an address may cause.
+        recheck: Seconds, from 1 to 3600, after which the token of an open connection (WebSocket, event stream) is
+            verified again; an expired or revoked token ends the connection.
+        name: The published name, for users.
+        documentation: The published URL of documentation, for users.
     """
 
     includes: Mapping[str, Sequence[str]] = field(factory=dict)

@@ -1,11 +1,6 @@
-"""The guard of an HTTP endpoint: says who sends a request, and what is missing where nobody may.
+"""Authentication of requests at an HTTP endpoint, by access token or TLS client certificate.
 
-Given to the endpoint: ``HTTPOptions(auth=ResourceServer(...))``, or made of ``[auth]`` in ``mcptrio.toml``.
-The one rule: a request is let in by what it carries itself: one token in one ``Authorization`` field, or the
-certificate of its connection. Never by a session, never by a token in the URL; and a token goes nowhere from here, not
-into a log, not into an error, not to anybody else.
-
-Whatever is wrong with a token, its sender hears the same; the log says why, without the token.
+Pass it as ``HTTPOptions(auth=ResourceServer(...))``; ``[auth]`` in ``mcptrio.toml`` creates one.
 
 Source: MCP 2025-03-26 to 2026-07-28, basic/authorization; RFC 6750 section 3.1; RFC 9449 sections 7 to 9; RFC 8705
 section 3.
@@ -42,32 +37,41 @@ __all__ = ["ResourceServer"]
 
 _NO_TOKEN: Final = "expected an access token in the header Authorization"
 _NO_LOGIN: Final = f"{_NO_TOKEN} (Bearer); there is no login here: ask the operator of the server for a token"
-_NOT_GOOD: Final = "the access token is not good here: unknown, expired, or made out to somebody else"
+# One message for all causes: the exact one is in the log only, so an attacker cannot tell a revoked token from a guess.
+_NOT_GOOD: Final = "invalid access token: unknown, expired, or issued for another server"
 _NOT_GOOD_IN_HEADER: Final = f"{_NOT_GOOD}; check the header Authorization, or ask the operator for a new token"
-_NOT_BOUND_HERE: Final = "the access token is bound to a key or a certificate that did not come with it"
-_NO_CERTIFICATE: Final = "expected a client certificate with a name that is known here"
+_NOT_BOUND_HERE: Final = (
+    "the access token is bound to a key or certificate, and the request does not prove its possession"
+)
+_NO_CERTIFICATE: Final = "expected a valid client certificate with exactly one name of the configured kind"
+# Tokens that were valid recently; their requests do not wait for the failure limit of their address.
 _TOKEN_CACHE_SIZE: Final = 10_000
+# Seconds for which a successful request exempts its token from the failure limit.
 _TOKEN_CACHE_SECONDS: Final = 600.0
-"""Tokens that were good lately, and for how many seconds that counts."""
 
 _log = logging.getLogger("mcptrio.auth")
 
 
 class ResourceServer:
-    """Lets requests in by access tokens and certificates: a :class:`mcptrio.abc.Guard`.
+    """An authenticator for HTTP requests, as a :class:`mcptrio.abc.Guard`.
+
+    It reads the credentials of each request: one token in one ``Authorization`` header, or the certificate of the
+    connection. It ignores sessions and rejects tokens in URLs. Tokens are never logged, forwarded or repeated in
+    errors.
 
     Args:
-        resource: the address of the endpoint as its clients write it, ``https://mcp.example.com/mcp``; several where it
-            is mounted several times. May be left out where tokens come from no issuer and are bound to no key.
-        tokens: say whose a token is. The one whose own it is (:meth:`mcptrio.abc.TokenVerifier.is_own`) is the only one
-            asked; where no text shows that, those that cannot tell are asked one after another, until one knows.
-        authorization_servers: issuers that clients are sent to for a token.
-        scopes: that everybody needs.
-        clock: seconds since 1970.
-        ticks: seconds that never run backwards.
+        resource: The URL of the endpoint as clients write it, for example ``https://mcp.example.com/mcp``; several if
+            it is mounted several times. May be omitted if tokens come from no issuer and are not bound to a key.
+        tokens: The token verifiers. A token that a verifier recognizes (:meth:`mcptrio.abc.TokenVerifier.is_own`) is
+            passed to that verifier only; otherwise, those that cannot tell are tried in order.
+        authorization_servers: The issuers from which clients obtain tokens.
+        scopes: The scopes that every request needs.
+        options: Further settings; the defaults are safe.
+        clock: Returns seconds since 1970.
+        ticks: Returns monotonic seconds.
 
     Raises:
-        ValueError: an address cannot be used, or nobody could ever be let in.
+        ValueError: A URL or scope is invalid, or no request could ever be authenticated.
     """
 
     def __init__(
@@ -89,7 +93,9 @@ class ResourceServer:
         if options.dpop.use == "required" and not resources:
             raise ValueError("resource: expected the address of the endpoint, which proofs of possession name")
         if not tokens and options.certificates is None:
-            raise ValueError("tokens: expected a verifier of tokens, or certificates: else nobody is let in")
+            raise ValueError(
+                "tokens: expected a token verifier or client certificates, got neither; every request would be rejected"
+            )
         self._verifiers = Verifiers(tuple(tokens))
         self._takes_tokens = bool(tokens)
         self._scopes = frozenset(map(check_scope, scopes))
@@ -108,6 +114,7 @@ class ResourceServer:
         self._failures = Failures(options.failures, ticks)
         self._known: VerificationCache[None] = VerificationCache(_TOKEN_CACHE_SIZE, ticks)
         rule = options.dpop
+        # A DPoP proof names the URL, so without a known URL proofs cannot be checked.
         self._dpop = rule.use if resources else "off"
         self._nonces = None
         if rule.nonces is not None and self._dpop != "off":
@@ -121,7 +128,7 @@ class ResourceServer:
 
     @property
     def documents(self) -> Mapping[str, bytes]:
-        """See :class:`mcptrio.abc.Guard`: metadata of each resource, and of the first one at the root."""
+        """The metadata of each resource, and of the first resource at the root. See :class:`mcptrio.abc.Guard`."""
         return self._documents
 
     async def admit(self, request: RequestHead) -> Principal:
@@ -135,15 +142,16 @@ class ResourceServer:
             raise self._error(request, refused) from None
 
     async def admit_token(self, token: str) -> Principal:
-        """Whose a token is that came with no HTTP request: in the environment, for example.
+        """Return the principal of a token that arrived without an HTTP request, for example in the environment.
 
         Raises:
-            AuthorizationError: it is not good, is bound to a key, or lacks scopes that everybody needs.
-            Overloaded: that cannot be found out now.
+            AuthorizationError: The token is invalid, is bound to a key, or lacks scopes that every request needs.
+            Overloaded: The token cannot be verified now.
         """
         principal = await self._verified(token)
         if principal is None:
             raise AuthorizationError(_NOT_GOOD)
+        # Only an HTTP request can carry the proof for a bound token.
         if principal.claims.get("cnf") is not None or self._dpop == "required":
             raise AuthorizationError("expected an access token that is bound to no key: no proof can come with it")
         if lacking := self._scopes - principal.scopes:
@@ -154,11 +162,12 @@ class ResourceServer:
         """See :class:`mcptrio.abc.Guard`."""
         ends = principal.claims.get("exp")
         if isinstance(ends, int | float):
+            # At least a second: at a zero delay, a clock difference would make the caller verify in a loop.
             return max(1.0, min(self._recheck, ends - self._clock()))
         return self._recheck
 
     async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
-        """See :class:`mcptrio.abc.Guard`: verifies the token again, or the time of the certificate."""
+        """Verify the token again, or the validity period of the certificate. See :class:`mcptrio.abc.Guard`."""
         try:
             scheme, token = credentials_in(request)
             again = await self._verified(token) if scheme in SCHEMES else self._by_certificate(request)
@@ -166,13 +175,18 @@ class ResourceServer:
             raise AuthorizationError(refused.reason) from None
         if again is None:
             raise AuthorizationError(_NOT_GOOD_IN_HEADER)
+        # The open connection was authorized with the earlier scopes, so a token with fewer must not keep it open.
         if again.identity != principal.identity or not again.scopes >= principal.scopes:
-            raise AuthorizationError("the access token is good for less than when the connection was opened")
+            raise AuthorizationError(
+                "the access token has another principal or fewer scopes than when the connection was opened"
+            )
         return again
 
     def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
-        """See :class:`mcptrio.abc.Guard`: asks for what there is and what is needed together."""
+        """Return the error that asks for scopes; it names the missing and the granted ones. See
+        :class:`mcptrio.abc.Guard`."""
         needed = self._hierarchy.reduced(scopes | self._scopes)
+        # MCP "Step-Up Authorization Flow": a client that requests only the missing scope would lose those it has.
         wanted = self._hierarchy.reduced(needed | principal.scopes)
         lacking = " ".join(sorted(scopes - principal.scopes))[:500]
         refused = CredentialsRefused(
@@ -201,6 +215,7 @@ class ResourceServer:
         principal = rule.principal(shown, self._clock()) if rule is not None and shown is not None else None
         if principal is not None:
             return self._expanded(principal)
+        # 401 would require a challenge (RFC 9110 section 15.5.2), and no scheme exists for certificates.
         if not self._takes_tokens:
             raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=shown is not None)
         raise CredentialsRefused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
@@ -211,7 +226,7 @@ class ResourceServer:
         if scheme == "bearer" and self._dpop == "required":
             raise CredentialsRefused("expected the scheme DPoP, got Bearer", error="invalid_token", counts=True)
         key = hash_of(token)
-        # Who was let in lately is not shut out by what others behind the same address do.
+        # A token that was valid recently is not delayed by failures of other clients behind the same address.
         is_known = self._known.get(key) is not None
         end = _nothing if is_known else await self._failures.begin(request.address)
         try:
@@ -226,7 +241,8 @@ class ResourceServer:
             raise CredentialsRefused(str(error), error="invalid_token", counts=True, scheme=SCHEMES[scheme]) from None
         except CredentialsRefused as refused:
             if refused.counts:
-                self._known.forget(key)  # perhaps stolen, which is no reason to look at it more often than at others
+                # A valid token without its proof may be stolen; it loses its exemption from the failure limit.
+                self._known.forget(key)
             raise
         finally:
             end()
@@ -242,12 +258,13 @@ class ResourceServer:
         return principal if scopes == principal.scopes else evolve(principal, scopes=scopes)
 
     def _check_binding(self, request: RequestHead, scheme: str, token: str, principal: Principal) -> None:
-        """That who shows a token has what it is bound to, and proves it with each request."""
+        # RFC 8705 section 3 and RFC 9449 section 7.1: a stolen token is useless without the certificate or key.
         bound = binding_of(principal)
         if "x5t#S256" in bound:
             shown = certificate_thumbprint(request.certificate) if request.certificate is not None else None
             if shown is None or not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
                 raise CredentialsRefused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+        # RFC 9449 section 7.2: the DPoP scheme with an unbound token would suggest a protection that does not exist.
         if "jkt" not in bound and scheme == "dpop":
             raise CredentialsRefused(
                 "the access token is bound to no key", error="invalid_token", counts=True, scheme="DPoP"
@@ -263,15 +280,15 @@ class ResourceServer:
         try:
             self._judge.judge(proofs, method=request.method, url=url, token=token, bound_to=key)
         except BadDPoPProof as error:
+            # A client without a current nonce asks for one this way; that is not a failed authentication.
             is_asking = error.error == "use_dpop_nonce"
             raise CredentialsRefused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
 
     def _proven_url(self, request: RequestHead, proofs: Sequence[str]) -> str:
-        """Where the client may say that it sent this to: the resource, or a path beside it, never another origin.
-
-        Behind a proxy neither scheme nor host of the request are what the client wrote, and perhaps not the path; the
-        configured resource is. A path beside the endpoint is another URL, and a proof for the endpoint is none for it.
-        """
+        """Return the URL that the proof has to name: the resource, or another path on its origin."""
+        # Behind a proxy, scheme, host and perhaps path of the request differ from what the client wrote, so the
+        # configured resource counts. Another path of the server is another URL: a proof for the endpoint is not valid
+        # there.
         resource = self._notices.resource_of(request)
         path = path_of(request) or "/"
         if request.is_beside:
@@ -281,24 +298,26 @@ class ResourceServer:
             if isinstance(named, str) and normal_url(named) == normal_url(resource):
                 return resource
         except (BadToken, ValueError, IndexError):
-            pass  # the judge says what is wrong with it
+            # The verifier reports what is wrong with the proof.
+            pass
         return origin(resource) + path
 
     def _error(self, request: RequestHead, refused: CredentialsRefused) -> AuthorizationError:
         headers = {"DPoP-Nonce": self._nonces.current()} if self._nonces is not None and refused.status == 401 else {}
-        # Who lets in by certificates alone has nothing to challenge for.
+        # Without token verifiers there is no scheme to offer.
         challenge = self._notices.challenge(request, refused) if self._takes_tokens else None
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
 
 
 def _nothing() -> None:
-    """Ends an attempt that is not held against its address."""
+    """Do nothing: the end of an attempt that is exempt from the failure limit."""
 
 
 def _checked(resources: Sequence[str]) -> tuple[str, ...]:
-    """
+    """Return the resources if they are valid.
+
     Raises:
-        ValueError: an address is not written as clients compare it, or two have the same path.
+        ValueError: A URL is not in the form in which clients compare it, or two have the same path.
     """
     for each in resources:
         if (expected := canonical(_url(each, "resource"))) != each:

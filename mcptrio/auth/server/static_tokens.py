@@ -1,13 +1,8 @@
-"""Access tokens in a file, hashed: what a team begins with before it has an identity provider.
+"""Access tokens in a file, for teams without an identity provider.
 
-``mcptrio token`` writes the file. It is JSON: ``{"format": 1, "tokens": [{"name", "hash", "subject", "scopes",
-"created", "expires"}]}``, times in seconds since 1970, ``hash`` the SHA-256 of the token in hexadecimal.
-
-The one rule: a token is 256 random bits, so a plain hash of it is as good as a slow one, and finding it by its hash
-tells nothing by how long it takes.
-
-The file is looked at at most once a second, and read again when it has changed; so a token that was revoked is refused
-a second later. A file that is gone or is not understood lets nobody in; the log says what is wrong with it.
+``mcptrio token`` writes the file, :class:`StaticTokens` verifies tokens with it. The file is JSON and contains hashes
+only: ``{"format": 1, "tokens": [{"name", "hash", "subject", "scopes", "created", "expires"}]}``, times in seconds since
+1970, ``hash`` the SHA-256 of the token in hexadecimal.
 """
 
 from __future__ import annotations
@@ -36,14 +31,17 @@ from mcptrio.errors import AuthorizationError, ConfigError, Overloaded
 __all__ = ["PREFIX", "StaticToken", "StaticTokens", "make_token", "parse_tokens", "read_tokens", "tokens_text"]
 
 PREFIX: Final = "mcptrio_"
-"""What each of these tokens begins with, so that who searches for lost secrets can find them."""
+"""The prefix of all these tokens, by which secret scanners find leaked ones."""
 
 _FORMAT: Final = 1
+# Largest file in bytes: room for _MAX_TOKENS entries.
 _MAX_FILE_BYTES: Final = 4 * 1024 * 1024
 _MAX_TOKENS: Final = 5000
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
+# Seconds between two looks at the file; a revoked token is accepted for as long.
 _CHECK_INTERVAL: Final = 1.0
+# Write permission of group and others.
 _OTHERS_WRITE: Final = 0o022
 
 _log = logging.getLogger("mcptrio.auth")
@@ -51,14 +49,15 @@ _log = logging.getLogger("mcptrio.auth")
 
 @frozen(kw_only=True)
 class StaticToken:
-    """
+    """One entry of the file.
+
     Args:
-        name: of the token, for who lists and revokes them; no other has it.
-        hash: SHA-256 of the token, in hexadecimal.
-        subject: whose it is.
-        scopes: what it is good for.
-        created: seconds since 1970.
-        expires: seconds since 1970; ``None`` for never.
+        name: The unique name of the token, for lists and revocation.
+        hash: The SHA-256 of the token in hexadecimal.
+        subject: The user or program that owns the token.
+        scopes: The granted scopes.
+        created: Seconds since 1970.
+        expires: Seconds since 1970; ``None`` for never.
     """
 
     name: str
@@ -82,11 +81,12 @@ class StaticToken:
 def make_token(
     name: str, *, subject: str, scopes: Iterable[str] = (), created: float, expires: float | None = None
 ) -> tuple[str, StaticToken]:
-    """A new token, which is never seen again, and what to keep of it.
+    """Return a new token and its entry. The token cannot be recovered from the entry.
 
     Raises:
-        ValueError: the name, the subject or a scope cannot be used.
+        ValueError: The name, the subject or a scope is invalid.
     """
+    # 256 random bits cannot be guessed, so a plain hash protects the token as well as a slow one.
     token = PREFIX + secrets.token_urlsafe(32)
     kept = StaticToken(
         name=name,
@@ -100,10 +100,10 @@ def make_token(
 
 
 def read_tokens(path: Path) -> list[StaticToken]:
-    """What is in a file of tokens.
+    """Return the entries of a file.
 
     Raises:
-        ConfigError: it cannot be read, others may write it, or it is none.
+        ConfigError: The file is unreadable, writable by other users, or malformed.
     """
     try:
         with path.open("rb") as file:
@@ -113,17 +113,17 @@ def read_tokens(path: Path) -> list[StaticToken]:
         raise ConfigError(f"{path}: the tokens cannot be read: {error.strerror}") from error
     if os.name == "posix" and mode & _OTHERS_WRITE:
         raise ConfigError(
-            f"{path}: expected a file that only its owner may write, got mode {mode:o}: whoever can write it lets "
-            f"themselves in; chmod go-w {path}"
+            f"{path}: expected a file that only its owner may write, got mode {mode:o}: anyone who can write it "
+            f"can add a token; run chmod go-w {path}"
         )
     return parse_tokens(path, data)
 
 
 def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
-    """What is in a file of tokens that was read.
+    """Return the entries in the contents of a file.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: The contents are malformed.
     """
     if len(data) > _MAX_FILE_BYTES:
         raise ConfigError(f"{path}: expected a file of tokens of at most {_MAX_FILE_BYTES} bytes, got more")
@@ -145,10 +145,10 @@ def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
 
 
 def tokens_text(tokens: Sequence[StaticToken]) -> str:
-    """The file.
+    """Return the contents of a file with these entries.
 
     Raises:
-        ConfigError: more tokens than it may have.
+        ConfigError: The entries are more than a file may have.
     """
     if len(tokens) > _MAX_TOKENS:
         raise ConfigError(f"expected at most {_MAX_TOKENS} tokens, got {len(tokens)}: revoke some that have expired")
@@ -170,17 +170,21 @@ def tokens_text(tokens: Sequence[StaticToken]) -> str:
 
 
 class StaticTokens:
-    """The tokens of a file, as a :class:`mcptrio.abc.TokenVerifier`.
+    """The tokens in a file, as a :class:`mcptrio.abc.TokenVerifier`.
+
+    The file is checked at most once a second and read again after a change. If it is missing or malformed, every token
+    is rejected and the log has the reason.
 
     Args:
-        path: of the file.
-        clock: seconds since 1970.
+        path: The file.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.time) -> None:
         self._path = Path(path)
         self._clock = clock
         self._tokens: Mapping[str, StaticToken] | None = None
+        # Names by hash of entries that this process has seen and that were removed, for the log.
         self._revoked: dict[str, str] = {}
         """Hash to name of those that were in the file since this process began, for the log."""
         self._seen: tuple[int, ...] | None = None
@@ -188,7 +192,7 @@ class StaticTokens:
         self._looking = trio.Lock()
 
     def is_own(self, token: str, issuer: str | None) -> bool | None:
-        """See :class:`mcptrio.abc.TokenVerifier`: a token with the prefix."""
+        """Return whether the token has the prefix. See :class:`mcptrio.abc.TokenVerifier`."""
         return token.startswith(PREFIX)
 
     async def verify(self, token: str) -> Principal | None:
@@ -200,6 +204,7 @@ class StaticTokens:
         if self._tokens is None:
             raise Overloaded("tokens cannot be verified now", retry_after=_CHECK_INTERVAL)
         wanted = hash_of(token).hex()
+        # The lookup is by hash, so its duration tells an attacker nothing about tokens that exist.
         found = self._tokens.get(wanted)
         if found is None or not compare_digest(found.hash, wanted):
             name = self._revoked.get(wanted)
@@ -218,10 +223,11 @@ class StaticTokens:
     # Private
 
     async def _look(self) -> None:
-        """Read the file again, if it is another one than last time. One looks, the others wait for it."""
+        """Read the file again if it has changed. One task reads; the others wait for it."""
         async with self._looking:
             if trio.current_time() < self._look_at:
                 return
+            # A file system may be slow or remote, so do not block the event loop.
             await trio.to_thread.run_sync(self._read_if_changed, abandon_on_cancel=False)
             self._look_at = trio.current_time() + _CHECK_INTERVAL
 
@@ -230,7 +236,7 @@ class StaticTokens:
             seen = _identity(self._path.stat())
         except OSError as error:
             if self._seen != (0,):
-                _log.error("%s: the tokens cannot be read: %s; none is good now", self._path, error.strerror)
+                _log.error("%s: the tokens cannot be read: %s; all of them are rejected", self._path, error.strerror)
             self._tokens, self._seen = {}, (0,)
             return
         if seen == self._seen:
@@ -241,17 +247,18 @@ class StaticTokens:
             gone = {hash: each.name for hash, each in before.items() if hash not in self._tokens}
             self._revoked = dict([*self._revoked.items(), *gone.items()][-_MAX_TOKENS:])
         except ConfigError as error:
-            _log.error("%s; no token is good now", error)
+            _log.error("%s; all of its tokens are rejected", error)
             self._tokens = None
         self._seen = seen
 
 
 def _refused(why: str) -> None:
-    """For the log alone: whoever sent the token hears the same of all."""
+    """Log why a token was rejected. The sender receives the same error for all reasons."""
     _log.info("a token of the file was refused: %s", why)
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
+    # The inode differs after an atomic replacement even if time and size are the same; the mode, after a chmod.
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev, found.st_mode
 
 
@@ -269,7 +276,7 @@ def _read_entry(path: Path, number: int, entry: object) -> StaticToken:
     }
     for key, kind in kinds.items():
         if not isinstance(entry.get(key), kind) or isinstance(entry.get(key), bool):
-            raise ConfigError(f"{where}.{key}: expected what mcptrio token writes")
+            raise ConfigError(f"{where}.{key}: expected a value as mcptrio token writes it")
     if not all(isinstance(scope, str) for scope in entry["scopes"]):
         raise ConfigError(f"{where}.scopes: expected a list of strings")
     values: dict[str, Any] = {key: entry[key] for key in kinds}

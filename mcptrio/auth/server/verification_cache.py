@@ -1,9 +1,6 @@
-"""Answers about tokens that were given lately, so that not each request asks again.
+"""A cache of token verification results.
 
-Used by the verifiers of tokens, and by :mod:`mcptrio.auth.server.resource_server`.
-The one rule: a token itself is never kept, only its SHA-256; so what leaks from here lets nobody in.
-
-As many tokens as ``entries``; past that the one used longest ago is forgotten, and is asked about again.
+The token verifiers and the resource server use it.
 """
 
 from __future__ import annotations
@@ -21,16 +18,19 @@ T = TypeVar("T")
 
 
 def hash_of(token: str) -> bytes:
-    """What a token is remembered by, and found by: telling its hash takes as long whether it is known or not."""
+    """Return the cache key of a token."""
+    # The cache holds no tokens, so a memory dump yields none. Looking up a hash also hides from timing whether a token
+    # is known.
     return sha256(token.encode()).digest()
 
 
 class VerificationCache(Generic[T]):
-    """
+    """Recent results by token hash. When full, the least recently used entry is evicted.
+
     Args:
-        entries: how many; 0 for none.
-        ticks: seconds that never run backwards, whatever happens to the wall clock.
-        clock: seconds since 1970, for what ends at a time of day, as a token does.
+        entries: The size; 0 for no cache.
+        ticks: Returns monotonic seconds, which no change of the wall clock affects.
+        clock: Returns seconds since 1970, for results that end at a time of day, like a token.
     """
 
     def __init__(self, entries: int, ticks: Callable[[], float], clock: Callable[[], float] = time.time) -> None:
@@ -40,11 +40,14 @@ class VerificationCache(Generic[T]):
         self._kept: OrderedDict[bytes, tuple[float, float, T]] = OrderedDict()
 
     def put(self, key: bytes, value: T, *, seconds: float, ends: float = inf) -> None:
-        """
+        """Store a result.
+
         Args:
-            seconds: after which it is forgotten.
-            ends: the time of day, in seconds since 1970, at which it is forgotten if that is earlier. A wall clock that
-                is set forward ends it too.
+            key: The hash of the token.
+            value: The result.
+            seconds: The time until it expires.
+            ends: An earlier expiry in seconds since 1970, if any. Setting the wall clock forward also expires the
+                entry.
         """
         if seconds <= 0 or not self._entries:
             return
@@ -54,7 +57,7 @@ class VerificationCache(Generic[T]):
             self._kept.popitem(last=False)
 
     def get(self, key: bytes) -> tuple[T] | None:
-        """The value, alone in a tuple; ``None`` where there is none, or none any more."""
+        """Return the value in a tuple, or ``None`` if the cache has no current one."""
         found = self._kept.get(key)
         if found is None:
             return None
@@ -62,6 +65,7 @@ class VerificationCache(Generic[T]):
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
+        # In a tuple, because None is a value: the result of a token that is not valid.
         return (found[2],)
 
     def forget(self, key: bytes) -> None:

@@ -1,7 +1,6 @@
-"""Routing a token to the verifier that knows it.
+"""Selection of the verifier for a token.
 
-The resource server passes each token on to one of its verifiers. A verifier recognizes its own tokens by their prefix
-or by the issuer that they name, and no other verifier sees such a token: an issuer could use another issuer's token.
+The resource server passes each token to one of its verifiers.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ __all__ = ["Verifiers"]
 
 @frozen
 class Verifiers:
-    """
+    """The token verifiers of a resource server.
+
     Args:
-        verifiers: to choose from. If none recognizes a token, those that cannot tell are asked in this order.
+        verifiers: The verifiers. If none recognizes a token, those that cannot tell are tried in this order.
     """
 
     verifiers: Sequence[TokenVerifier]
@@ -30,8 +30,8 @@ class Verifiers:
         """Return the principal of a token, or ``None`` if no verifier knows the token.
 
         Raises:
-            AuthorizationError: the token is genuine but not accepted; the message may be sent to the client.
-            Overloaded: a verifier cannot decide now.
+            AuthorizationError: The token is genuine but not accepted; the message may be sent to the client.
+            Overloaded: A verifier cannot decide now.
         """
         unsure: Overloaded | None = None
         rejected: AuthorizationError | None = None
@@ -39,6 +39,7 @@ class Verifiers:
             try:
                 principal = await verifier.verify(token)
             except Overloaded as error:
+                # An issuer that is unreachable must not stop the verification of another issuer's tokens.
                 unsure = unsure or error
             except AuthorizationError as error:
                 rejected = rejected or error
@@ -52,6 +53,8 @@ class Verifiers:
         return None
 
     def _for_token(self, token: str) -> Sequence[TokenVerifier]:
+        # A verifier recognizes its tokens by their prefix or issuer, and no other verifier receives them: an issuer
+        # could use a token of another issuer.
         issuer = named_issuer(token)
         answers = [(verifier.is_own(token, issuer), verifier) for verifier in self.verifiers]
         own = [verifier for is_own, verifier in answers if is_own]
