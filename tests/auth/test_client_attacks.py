@@ -167,7 +167,7 @@ async def test_when_tokens_are_bound(mode: Any, challenges: list[str], metadata:
 @pytest.mark.parametrize(
     ("mode", "challenge", "metadata", "why"),
     [
-        ("never", "DPoP", {}, "dpop is never"),
+        ("never", "DPoP", {}, "dpop is .never."),
         ("always", "Bearer", {"dpop_signing_alg_values_supported": ["RS512"]}, "expected ES256 to be among them"),
         ("always", "Bearer", {}, "token_type: expected DPoP, got Bearer"),
     ],

@@ -82,7 +82,7 @@ def test_registration_is_tried_without_scopes_once() -> None:
     flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a",))
     next(flow)
     flow.send(answer({"error": "invalid_scope"}, 400))
-    with pytest.raises(AuthorizationError, match="did not register us"):
+    with pytest.raises(AuthorizationError, match="client registration failed"):
         flow.send(answer({"error": "invalid_scope"}, 400))
 
 
@@ -170,14 +170,14 @@ def test_url_that_is_no_id(document: str) -> None:
     [
         (
             answer({"error": "invalid_redirect_uri", "error_description": "no loopback\n\x1b[31m"}, 400),
-            r"it does not take the address .*: invalid_redirect_uri: no loopback \ufffd\[31m @",
+            r"the redirect URI is not accepted.*: invalid_redirect_uri: no loopback \ufffd\[31m @",
         ),
-        (answer({"error": "invalid_client_metadata"}, 400), "it does not take what we say of ourselves"),
+        (answer({"error": "invalid_client_metadata"}, 400), "the client metadata is not accepted"),
         (
             answer(b"", 404),
             r"^the server seems to have no login \(HTTP 404 @ .*\): .*--header 'Authorization=Bearer TOKEN'",
         ),
-        (answer(b"<html>", 500), "did not register us: HTTP 500"),
+        (answer(b"<html>", 500), "client registration failed: HTTP 500"),
         (answer({}, 201), "client_id: expected a text"),
         (answer({"client_id": "a\nb"}, 201), "client_id: expected a text"),
         (answer({"client_id": "a", "client_secret": 1}, 201), "client_secret: expected a text"),
@@ -194,7 +194,7 @@ def test_registration_that_fails(response: FetchResponse, why: str) -> None:
 
 
 def test_server_that_does_not_register() -> None:
-    with pytest.raises(AuthorizationError, match="register one there by hand"):
+    with pytest.raises(AuthorizationError, match="register a client there and configure its client_id"):
         next(register(server(registration_endpoint=None), ClientMetadata(name="Notes"), [BACK]))
 
 

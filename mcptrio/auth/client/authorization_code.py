@@ -1,11 +1,9 @@
-"""Asking a person: the address to send them to, what their browser brings back, and what that is exchanged for.
+"""The authorization code flow: the URL for the user's browser, the check of the redirect, and the token request.
 
-Run by :mod:`mcptrio.auth.client.oauth`; between the two halves there is a person.
-The one rule: what comes back is believed to be of no more than one attempt. State and issuer are compared, as they
-came, with those of the attempt, before anything else of it is read, even an error.
+:mod:`mcptrio.auth.client.oauth` runs it; the user logs in between the two halves.
 
-Source: OAuth 2.1 (draft 13) sections 4.1 and 7.5; RFC 7636; RFC 9207 section 2.4; RFC 8707 section 2; RFC 9449
-section 10; MCP 2026-07-28, basic/authorization, "Authorization Response Validation".
+Source: OAuth 2.1 (draft 13) sections 4.1 and 7.5; RFC 7636; RFC 9207 section 2.4; RFC 8707 section 2; RFC 9449 section
+10; MCP 2026-07-28, basic/authorization, "Authorization Response Validation".
 """
 
 from __future__ import annotations
@@ -32,14 +30,19 @@ from mcptrio.ground.secret import Secret
 __all__ = ["Attempt", "begin", "exchange", "read_code"]
 
 _S256: Final = "S256"
+# Longest redirect URL in characters.
 _MAX_REDIRECT_CHARS: Final = 16 * 1024
-"""Characters of what a browser brings back."""
+# Parameters of a redirect.
 _MAX_REDIRECT_FIELDS: Final = 50
 
 
 @frozen(kw_only=True)
 class Attempt:
-    """One time that a person is asked. What is compared later is written down here before they are."""
+    """One authorization request, with the values that its redirect has to match.
+
+    Attributes:
+        key_thumbprint: The thumbprint of the key to which the code is bound, if any.
+    """
 
     server: ServerMetadata
     client: ClientIdentity
@@ -49,11 +52,10 @@ class Attempt:
     state: str = field(factory=lambda: secrets.token_urlsafe(24), repr=False)
     verifier: Secret = field(factory=lambda: Secret(secrets.token_urlsafe(48)))
     key_thumbprint: str | None = None
-    """Of the key that the code is bound to."""
 
     @property
     def url(self) -> str:
-        """Where to send the person."""
+        """The URL to which the user's browser is sent."""
         endpoint = urlsplit(self.server.authorization_endpoint or "")
         parameters = {
             "response_type": "code",
@@ -68,7 +70,7 @@ class Attempt:
             parameters["scope"] = " ".join(self.scopes)
         if self.key_thumbprint is not None:
             parameters["dpop_jkt"] = self.key_thumbprint
-        # What it has of its own is kept, but not where it would say one of these twice.
+        # RFC 6749 section 3.1: keep the endpoint's own query, but no parameter may occur twice.
         kept = [(name, value) for name, value in parse_qsl(endpoint.query, True) if name not in parameters]
         return urlunsplit((*endpoint[:3], urlencode([*kept, *parameters.items()]), ""))
 
@@ -82,17 +84,23 @@ def begin(
     scopes: tuple[str, ...] | None,
     prover: DPoPSigner | None = None,
 ) -> Attempt:
-    """A new attempt.
+    """Prepare an authorization request.
 
     Args:
-        scopes: to ask for; ``None`` to leave it to the server.
+        server: Metadata of the authorization server.
+        client: The client's id and credentials.
+        resource: The resource identifier of the server.
+        redirect_uri: The redirect URI.
+        scopes: The scopes to request; ``None`` lets the server choose.
+        prover: The key to which the code is bound (DPoP).
 
     Raises:
-        AuthorizationError: the server cannot do it, or not safely.
+        AuthorizationError: The server has no authorization endpoint, or does not support PKCE.
     """
     if server.authorization_endpoint is None:
         raise AuthorizationError(f"authorization_endpoint: expected to be there, got none from {shown(server.issuer)}")
     check_url(server.authorization_endpoint, "authorization_endpoint")
+    # MCP, basic/authorization, "Authorization Code Protection": without this member, clients must refuse to proceed.
     if _S256 not in (server.code_challenge_methods_supported or ()):
         methods = server.code_challenge_methods_supported
         got = "none" if methods is None else one_line(", ".join(methods)) or "an empty list"
@@ -111,14 +119,15 @@ def begin(
 
 
 def read_code(attempt: Attempt, redirected: str) -> Secret:
-    """The code that a browser brought back.
+    """Check a redirect and return its authorization code.
 
     Args:
-        redirected: the whole URL it was sent to.
+        attempt: The authorization request.
+        redirected: The whole URL to which the browser was redirected.
 
     Raises:
-        TokenRefused: the person, or the server, said no.
-        AuthorizationError: it is not an answer to this attempt.
+        TokenRefused: The user or the server refused.
+        AuthorizationError: The redirect does not belong to this request, or is malformed.
     """
     if len(redirected) > _MAX_REDIRECT_CHARS:
         raise AuthorizationError(
@@ -135,13 +144,17 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
     repeated = {name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1}
     if repeated & {"state", "iss", "code", "error"}:
         raise AuthorizationError("expected each parameter of the redirect once, got one of them several times")
+    # State and issuer come first, before even an error is read: until they match, the redirect may come from an
+    # attacker.
     if not compare_digest(parameters.get("state", "").encode(), attempt.state.encode()):
-        raise AuthorizationError("state: the redirect is not an answer to what we asked; it may be an attack")
+        raise AuthorizationError(
+            "state: does not match the authorization request; possible attack, start the login again"
+        )
     _check_issuer(attempt.server, parameters.get("iss"))
     if (error := parameters.get("error")) is not None:
         said = ": ".join(filter(None, (one_line(error), one_line(parameters.get("error_description", "")))))
         raise TokenRefused(
-            f"the authorization server did not authorize us: {said} @ {shown(attempt.server.issuer)}",
+            f"authorization refused: {said} @ {shown(attempt.server.issuer)}",
             code=one_line(error),
         )
     if not (code := parameters.get("code")):
@@ -152,11 +165,11 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
 def exchange(
     attempt: Attempt, code: Secret, *, prover: DPoPSigner | None = None, clock: Callable[[], float] = time.time
 ) -> Flow[Tokens]:
-    """What a code is good for.
+    """Exchange a code for tokens.
 
     Raises:
-        TokenRefused: nothing.
-        AuthorizationError, RequestFailed: as :func:`mcptrio.auth.token_requests.request_tokens`.
+        TokenRefused: The server refused the code.
+        AuthorizationError, RequestFailed: As for ``mcptrio.auth.token_requests.request_tokens``.
     """
     parameters = {
         "grant_type": "authorization_code",
@@ -170,6 +183,7 @@ def exchange(
 
 def _check_issuer(server: ServerMetadata, issuer: str | None) -> None:
     if issuer is None:
+        # RFC 9207 section 2.4: a server that declares iss always sends it, so its absence is an attack.
         if server.authorization_response_iss_parameter_supported:
             raise AuthorizationError(f"iss: expected {server.issuer!r} in the redirect, got none")
     elif issuer != server.issuer:

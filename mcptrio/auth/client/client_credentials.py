@@ -1,6 +1,4 @@
-"""Authorizing a program as itself: no person is there, and none is needed.
-
-The one rule: the secret is shown to one authorization server, and to no other that a server may name.
+"""The client credentials grant: a program authenticates as itself, without a user.
 
 Source: MCP extension OAuth Client Credentials; RFC 6749 section 4.4; RFC 7523 sections 2.2 and 3.
 """
@@ -26,17 +24,18 @@ __all__ = ["ClientCredentials"]
 
 @frozen(kw_only=True)
 class ClientCredentials(GrantMethod):
-    """Tokens for a program that is registered at the authorization server. One value serves for any number of servers.
+    """Tokens for a program that is registered at the authorization server. One value serves any number of servers.
 
     Args:
-        client: its id, its secret or private key, and the issuer that knows it. A key is the better choice: it is never
-            sent.
-        scopes: to ask for, beside those that a challenge names; by default those that the server supports.
-        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
-        clock: seconds since 1970.
+        client: The id, the secret or private key, and the issuer. Prefer a key: it is never sent. Credentials are sent
+            to this issuer only.
+        scopes: The scopes to request in addition to those in a challenge; by default those that the server supports.
+        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+            ``never``.
+        clock: Returns seconds since 1970.
 
     Raises:
-        ConfigError: the client has no issuer.
+        ConfigError: The client has no issuer.
     """
 
     client: PreRegistered
@@ -53,7 +52,7 @@ class ClientCredentials(GrantMethod):
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:
-            AuthorizationError: it is no http or https URL.
+            AuthorizationError: The URL is not an http or https URL.
         """
         return GrantClient(_ClientGrant(self, self._state_of(url), fetch))
 
@@ -68,20 +67,22 @@ class _ClientGrant(Grant):
 
 
 def _grant_to_client(client: ClientIdentity, request: GrantRequest) -> Flow[Tokens]:
-    """
+    """Request tokens with the client's credentials.
+
     Raises:
-        AuthorizationError: the server gives no tokens to this client, or does not take what it authenticates with.
-        RequestFailed: nobody answers.
+        AuthorizationError: The server refused, or does not support the client's key.
+        RequestFailed: The server is unreachable.
     """
     server = request.place.server
     algorithms = server.token_endpoint_auth_signing_alg_values_supported
     if client.client_secret is None and client.key is None:
         raise AuthorizationError("client: expected a secret or a private key, got neither")
+    # A client that also has a secret can authenticate with that, whatever the key algorithms.
     alone = client.key if client.client_secret is None else None
     if alone is not None and algorithms is not None and alone.algorithm not in algorithms:
         raise AuthorizationError(
             f"token_endpoint_auth_signing_alg_values_supported: expected {alone.algorithm} to be among them, "
-            f"not so with {shown(server.issuer)}"
+            f"got others from {shown(server.issuer)}"
         )
     parameters = {"grant_type": "client_credentials", **request.parameters}
     return (yield from request_tokens(server, client, parameters, prover=request.prover, clock=request.clock))

@@ -1,10 +1,8 @@
-"""What a client was granted, and where: kept in a token store under names that say whose it is.
+"""Granted tokens and client registrations in a token store.
 
-Used by :mod:`mcptrio.auth.client.oauth`, and by commands that list and forget.
-The one rule: what belongs to an authorization server is found only by its issuer, and tokens only by issuer and
-resource together. A server that names another issuer finds nothing.
-
-Everything in a store is one person's. A program that acts for several gives each a store, or names of their own in one.
+:mod:`mcptrio.auth.client.oauth` and the commands that list or delete logins use it. Registrations are stored by issuer,
+tokens by issuer and resource, so a server that names another issuer finds none. One store holds the data of one user: a
+program that acts for several users needs a store, or distinct keys, for each.
 
 Source: MCP 2026-07-28, basic/authorization/client-registration, "Authorization Server Binding".
 """
@@ -32,11 +30,12 @@ _TOKENS: Final = "tokens "
 
 @frozen(kw_only=True)
 class Binding:
-    """Where a server's tokens came from the last time.
+    """The origin of a server's latest tokens.
 
     Args:
-        resource: as it was published then.
-        metadata_url: what a challenge said about where the server's metadata is.
+        issuer: The authorization server.
+        resource: The resource identifier as published at that time.
+        metadata_url: The URL of the server's metadata in the challenge, if any.
     """
 
     issuer: str
@@ -46,15 +45,18 @@ class Binding:
 
 @frozen(kw_only=True)
 class Granted:
-    """Tokens, and what goes with them.
+    """Tokens and the circumstances of their grant.
 
     Args:
-        asked: for which scopes; ``None`` where the server chose them.
-        client: the registration they were granted to, which alone may use the refresh token (RFC 6749 section 6);
-            ``None`` for a client whose id does not change: registered by hand, or with a metadata document.
-        prover: has the key they are bound to.
-        obtained_at: seconds since 1970.
-        is_from_grant: whether a grant gave them, and not only a refresh token.
+        issuer: The authorization server.
+        resource: The resource identifier.
+        tokens: The tokens.
+        asked: The requested scopes; ``None`` if the server chose them.
+        obtained_at: Seconds since 1970.
+        is_from_grant: True if a grant issued them, False if they were refreshed.
+        client: The registration to which they were granted; only it may use the refresh token (RFC 6749 section 6).
+            ``None`` for a client whose id does not change: pre-registered, or with a metadata document.
+        prover: The key to which they are bound, if any.
     """
 
     issuer: str
@@ -68,7 +70,7 @@ class Granted:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What the tokens are good for, as far as is known."""
+        """The granted scopes, as far as known."""
         return (self.asked or ()) if self.tokens.scopes is None else self.tokens.scopes
 
     def write(self) -> dict[str, Any]:
@@ -83,10 +85,10 @@ class Granted:
 
     @classmethod
     def read(cls, binding: Binding, value: Mapping[str, Any]) -> Granted:
-        """What :meth:`write` wrote.
+        """Return the record that :meth:`write` encoded.
 
         Raises:
-            KeyError, TypeError, BadKey: it did not.
+            KeyError, TypeError, BadKey: The value is malformed.
         """
         asked, key, client = value["asked"], value["key"], value["client"]
         return cls(
@@ -102,19 +104,20 @@ class Granted:
 
 
 class Credentials:
-    """
+    """The logins and registrations of one user.
+
     Args:
-        store: ``None`` to keep them only as long as this object.
+        store: The token store; ``None`` keeps them in memory.
     """
 
     def __init__(self, store: TokenStore | None) -> None:
         self._store = store or _Passing()
 
     async def binding(self, url: str) -> Binding | None:
-        """Where a server's tokens came from.
+        """Return the origin of a server's tokens, or ``None`` if it has none.
 
         Args:
-            url: of the server, canonical.
+            url: The canonical URL of the server.
         """
         value = await self._store.load(f"{_SERVER}{url}")
         try:
@@ -127,7 +130,8 @@ class Credentials:
         try:
             return None if value is None else Granted.read(binding, value)
         except (KeyError, TypeError, BadKey):
-            return None  # written by another version of this; the person is asked again
+            # The record comes from another version; the user logs in again.
+            return None
 
     async def keep(self, url: str, binding: Binding, granted: Granted) -> None:
         await self._store.save(_tokens(binding), granted.write())
@@ -140,13 +144,17 @@ class Credentials:
         await self._store.delete(_tokens(binding))
 
     async def forget(self, url: str) -> bool:
-        """Forget a server and its tokens; whether there was something. Others may still use our registration."""
+        """Delete the tokens of a server. The registration stays, because other servers may use it.
+
+        Returns:
+            True if tokens or a binding existed.
+        """
         binding = await self.binding(url)
         found = binding is not None and await self._store.delete(_tokens(binding))
         return await self._store.delete(f"{_SERVER}{url}") or found
 
     async def client(self, issuer: str) -> Registered | None:
-        """What an authorization server knows us as."""
+        """Return the registration at an authorization server, or ``None``."""
         value = await self._store.load(f"{_CLIENT}{issuer}")
         try:
             return None if value is None else Registered.read(value)
@@ -157,27 +165,27 @@ class Credentials:
         await self._store.save(f"{_CLIENT}{issuer}", registered.write())
 
     async def forget_client(self, issuer: str, client_id: str) -> None:
-        """Forget a registration, unless another one has taken its place."""
+        """Delete a registration, unless another client id has replaced it."""
         known = await self.client(issuer)
         if known is not None and known.identity.client_id == client_id:
             await self._store.delete(f"{_CLIENT}{issuer}")
 
     def lock(self, url: str) -> AbstractAsyncContextManager[None]:
-        """Hold the right to renew what was granted for a server, against every process that uses the store."""
+        """Return a lock for renewing a server's tokens, held against all processes that use the store."""
         return self._store.lock(f"{_SERVER}{url}")
 
     async def servers(self) -> list[str]:
-        """The URLs of all servers there is something about, sorted."""
+        """Return the sorted URLs of all servers with stored tokens."""
         return sorted(key.removeprefix(_SERVER) for key in await self._store.keys() if key.startswith(_SERVER))
 
 
 def _tokens(binding: Binding) -> str:
-    # A blank is in neither of them: both are checked as URLs before they get here.
+    # Neither part contains a space: both were checked as URLs.
     return f"{_TOKENS}{binding.issuer} {binding.resource}"
 
 
 class _Passing:
-    """A store that ends with its owner, who has a lock for each server already."""
+    """A store in memory. Its owner already has a lock per server."""
 
     def __init__(self) -> None:
         self._values: dict[str, Mapping[str, Any]] = {}

@@ -1,11 +1,6 @@
-"""Authorizing a client's requests to one server with OAuth, whatever the grant.
+"""Authorization of a client's requests to one server, with any grant.
 
-Made by :class:`~mcptrio.auth.client.oauth.OAuth`, :class:`~mcptrio.auth.client.client_credentials.ClientCredentials`,
-:class:`~mcptrio.auth.client.enterprise_managed.EnterpriseManaged` and
-:class:`~mcptrio.auth.client.workload_identity.WorkloadIdentity`, each with its grant.
-Tokens for a server are sent to that server only. A refusal counts only for the token that the request carried. If a
-server refuses a new token, the client gives up, since another token would be no better.
-
+``OAuth``, ``ClientCredentials``, ``EnterpriseManaged`` and ``WorkloadIdentity`` create it, each with its grant.
 Discovery and token requests run once for all requests that wait for them.
 
 Source: MCP 2026-07-28, basic/authorization; RFC 6750; RFC 9449.
@@ -29,15 +24,19 @@ from mcptrio.errors import AuthorizationError, ConsentNeeded, RequestFailed
 
 __all__ = ["GrantClient"]
 
+# Seconds before its expiry that an access token is renewed, or a tenth of its lifetime if that is less.
 _RENEW_EARLY_SECONDS: Final = 30.0
-"""Seconds before its end that an access token is renewed, or a tenth of its life where that is less."""
+# A token that is rejected within so many seconds after it was issued was never valid; another would not be either.
 _FRESH: Final = 30.0
-"""Seconds in which a token that is refused was never any good, so that another one will not be either."""
+# The algorithm of generated DPoP keys.
 _ALGORITHM: Final = "ES256"
 
 
 class GrantClient:
-    """Authorizes the requests to one server: a :class:`mcptrio.abc.ClientAuth`. Made by ``client_auth`` of a method."""
+    """Authorizes the requests to one server, as a :class:`mcptrio.abc.ClientAuth`. Made by ``client_auth`` of a method.
+
+    Tokens are sent to that server only.
+    """
 
     def __init__(self, grant: Grant) -> None:
         self._grant = grant
@@ -46,16 +45,17 @@ class GrantClient:
         self._checked = ""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """See :class:`mcptrio.abc.ClientAuth`.
+        """Return the authorization headers of a request. See :class:`mcptrio.abc.ClientAuth`.
 
         Raises:
-            AuthorizationError, RequestFailed: the token has expired, and cannot be renewed now.
+            AuthorizationError, RequestFailed: The token has expired and cannot be renewed now.
         """
         self._check_origin(url)
         await self._load()
         granted = self._server.granted
         if granted is not None and self._ends_soon(granted):
             granted = await self._renewed(granted)
+        # A rejection counts only for the token that the request carried: a concurrent request may have renewed it.
         self._server.sent[trio.lowlevel.current_task()] = self._server.granted
         if granted is None:
             return {}
@@ -66,18 +66,19 @@ class GrantClient:
         return found
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
-        """See :class:`mcptrio.abc.ClientAuth`.
+        """Handle a 401 or 403 response. See :class:`mcptrio.abc.ClientAuth`.
 
         Raises:
-            ConsentNeeded: a person has to be asked.
-            AuthorizationError: there will be no token, or no other one.
-            RequestFailed: those who give tokens cannot be reached.
+            ConsentNeeded: A user has to be asked.
+            AuthorizationError: No token can be obtained, or no better one.
+            RequestFailed: The authorization server is unreachable.
         """
         self._check_origin(url)
         server, refusal = self._server, ChallengeResponse.read(headers)
         if server.granted is not None and server.granted.prover is not None:
             server.granted.prover.heard(url, headers)
             if refusal.error == "use_dpop_nonce":
+                # Retry with the new nonce; the token itself was not rejected.
                 return "dpop-nonce" in headers
         if status == 403 and refusal.error != "insufficient_scope":
             return False
@@ -87,17 +88,19 @@ class GrantClient:
     # One round
 
     async def _round(self, work: Callable[[], Awaitable[bool]]) -> bool:
-        """Look for credentials, once for all who do so at the same time."""
+        """Obtain credentials, once for all concurrent callers."""
         server = self._server
         before = server.rounds
         async with server.lock:
+            # Another task obtained credentials while this one waited for the lock; use its result.
             if server.rounds != before:
                 self._raise_failure()
                 return True
             try:
                 found = await work()
             except ConsentNeeded:
-                raise  # nothing has been decided yet
+                # The user decides later, so this is not the end of a round.
+                raise
             except (AuthorizationError, RequestFailed) as error:
                 server.rounds += 1
                 server.failure = error
@@ -111,8 +114,9 @@ class GrantClient:
             raise AuthorizationError(str(failure)) from failure
 
     async def _answer(self, refusal: ChallengeResponse, status: int, refused: Granted | None) -> bool:
-        """Get other tokens, or raise :class:`ConsentNeeded` if only a person can grant them."""
+        """Obtain other tokens, or raise ``ConsentNeeded`` if only a user can grant them."""
         server, scopes = self._server, None
+        # The token was replaced after this request was sent.
         if server.granted is not None and server.granted is not refused:
             return True
         is_step = status == 403 and server.granted is not None
@@ -133,7 +137,7 @@ class GrantClient:
         raise ConsentNeeded(f"{shown(server.url)} wants authorization", ask=ask)
 
     async def _without_asking(self, refusal: ChallengeResponse) -> bool:
-        """Whether there is another token, of another process or for a refresh token."""
+        """Return whether another token is available: from another process, or by renewal."""
         server = self._server
         refused = server.granted
         await self._grant.load()
@@ -147,44 +151,47 @@ class GrantClient:
         is_fresh = self._method.clock() - refused.obtained_at < _FRESH
         if is_fresh and refused.is_from_grant:
             raise AuthorizationError(
-                f"{shown(server.url)} refuses the token that it asked for"
+                f"{shown(server.url)} rejects a token that was issued for it"
                 + (f": {refusal.words}" if refusal.words else "")
             )
         return not is_fresh and await self._grant.renew(refused, lambda kept: kept is not refused) is not None
 
     def _step(self, granted: Granted, refusal: ChallengeResponse) -> tuple[str, ...]:
-        """The scopes to ask for now, after those granted did not suffice.
+        """Return the scopes to request after the granted ones did not suffice.
 
         Raises:
-            AuthorizationError: asking would change nothing.
+            AuthorizationError: Another request would not help.
         """
         server, now = self._server, self._method.clock()
+        # MCP "Step-Up Authorization Flow": request the earlier scopes too, or the new token loses them.
         wanted = union(granted.asked or (), granted.scopes, refusal.scopes)
         if set(refusal.scopes) <= set(granted.scopes):
             raise AuthorizationError(
-                f"{shown(server.url)} refuses for want of a scope, and the token has all that it names: "
+                f"{shown(server.url)} reports missing scopes, but the token has all that it names: "
                 f"{' '.join(refusal.scopes) or 'none'}"
             )
         server.stepped = {scopes: then for scopes, then in server.stepped.items() if now - then < USER_TIMEOUT}
         if frozenset(wanted) in server.stepped:
             raise AuthorizationError(
-                f"{shown(server.url)} wants the scopes {' '.join(refusal.scopes)}, "
-                f"which were asked for and not granted less than {USER_TIMEOUT:g} seconds ago"
+                f"{shown(server.url)} requires the scopes {' '.join(refusal.scopes)}, "
+                f"which were requested and not granted less than {USER_TIMEOUT:g} seconds ago"
             )
         if len(server.stepped) >= MAX_STEP_UPS:
             raise AuthorizationError(
-                f"{shown(server.url)} refuses for want of a scope; "
-                f"more were asked for {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
+                f"{shown(server.url)} reports missing scopes; "
+                f"more were requested {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
             )
         return wanted
 
     async def _obtain(
         self, refusal: ChallengeResponse, scopes: tuple[str, ...] | None, *, is_step: bool = False
     ) -> bool:
-        """Get tokens by the grant.
+        """Obtain tokens with the grant and store them.
 
         Args:
-            scopes: to ask for; ``None`` for the scopes that the server and the program want.
+            refusal: The server's challenge.
+            scopes: The scopes to request; ``None`` for those that the server and the program name.
+            is_step: True if the granted scopes did not suffice.
         """
         server, method = self._server, self._method
         place = await self._grant.find(refusal.metadata_url)
@@ -196,6 +203,7 @@ class GrantClient:
         granted = await self._grant.obtain(request)
         if is_step and scopes is not None:
             server.stepped[frozenset(scopes)] = method.clock()
+        # RFC 9449 section 5: a server that does not support DPoP ignores the proof and issues a bearer token.
         if granted.tokens.scheme == "Bearer" and (place.dpop_required or method.dpop == "always"):
             raise AuthorizationError(f"token_type: expected DPoP, got Bearer from {shown(place.server.issuer)}")
         server.wanted = asked
@@ -204,20 +212,21 @@ class GrantClient:
         return True
 
     def _prover(self, place: TokenSource, refusal: ChallengeResponse) -> DPoPSigner | None:
-        """Return the prover, if tokens must be bound to a key."""
+        """Return the key for the tokens, or ``None`` for bearer tokens."""
         mode, algorithms = self._method.dpop, place.server.dpop_signing_alg_values_supported
         must = place.dpop_required or refusal.only_dpop
         if mode == "never":
             if must:
-                raise AuthorizationError(f"{shown(self._server.url)} wants tokens bound to a key, and dpop is never")
+                raise AuthorizationError(f"{shown(self._server.url)} requires DPoP-bound tokens, but dpop is 'never'")
             return None
         if not (mode == "always" or must or (refusal.dpop and algorithms is not None)):
             return None
         if algorithms is not None and _ALGORITHM not in algorithms:
             raise AuthorizationError(
                 f"dpop_signing_alg_values_supported: expected {_ALGORITHM} to be among them, "
-                f"not so with {shown(place.server.issuer)}"
+                f"got others from {shown(place.server.issuer)}"
             )
+        # Reuse the key, with the nonces that its signer has received.
         before = self._server.granted
         return (
             before.prover if before is not None and before.prover is not None else DPoPSigner(clock=self._method.clock)
@@ -226,9 +235,10 @@ class GrantClient:
     # Before a token ends
 
     async def _renewed(self, granted: Granted) -> Granted | None:
-        """The same or newer tokens; none where they have ended and there are no others without a person."""
+        """Return the same or newer tokens; ``None`` if they have expired and only a user can grant others."""
         server = self._server
         async with server.lock:
+            # Another task has renewed the token while this one waited for the lock.
             if server.granted is not granted:
                 return server.granted
             try:
@@ -238,12 +248,14 @@ class GrantClient:
                     server.rounds += 1
                     server.failure = error
                     if not self._grant.needs_user:
-                        server.granted = None  # the next request has nothing to send, and asks for another
+                        # The next request is then sent without a token, and its 401 starts a new round.
+                        server.granted = None
                     raise
             else:
                 if is_new:
                     server.rounds += 1
                     server.failure = None
+        # A failed early renewal is no error while the token is still valid.
         return server.granted if server.granted is not None and not self._has_ended(server.granted) else None
 
     async def _renew(self, granted: Granted) -> bool:
@@ -275,7 +287,9 @@ class GrantClient:
 
     def _check_origin(self, url: str) -> None:
         if url == self._checked:
-            return  # nearly all requests go to one URL
+            # Nearly all requests go to the same URL.
+            return
+        # Redirects and server-supplied URLs must not obtain the token of another server.
         if origin(canonical(url)) != origin(self._server.url):
             raise AuthorizationError(f"credentials of {shown(self._server.url)} are not sent to {shown(url)}")
         self._checked = url

@@ -1,8 +1,7 @@
-"""Authorizing a program for a person of a company, by what the company's identity provider says.
+"""Enterprise-managed authorization: a company's identity provider authorizes a program for a user.
 
-The person has signed in at the provider; what shows that is exchanged there for a grant for one server (ID-JAG), which
-that server's authorization server takes for a token. Nobody is asked anything.
-The one rule: the proof of who the person is goes to the provider alone. What others are shown is made for them.
+The user has signed in at the provider. The provider exchanges the proof of identity for a grant for one server
+(ID-JAG), and the server's authorization server exchanges that for a token. The user is not asked.
 
 Source: MCP extension Enterprise-Managed Authorization; draft-ietf-oauth-identity-assertion-authz-grant; RFC 8693
 section 2; RFC 7523 section 2.1.
@@ -37,21 +36,21 @@ _KINDS: Final = "urn:ietf:params:oauth:token-type:"
 _ID_JAG: Final = _KINDS + "id-jag"
 _PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
 _ASSERTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]*){2,4}")
+# Longest ID-JAG in characters.
 _MAX_ASSERTION_CHARS: Final = 64 * 1024
-"""Characters of a grant."""
 
 
 @frozen(kw_only=True)
 class IdentityProvider:
-    """Who knows the person.
+    """The identity provider of a company.
 
     Args:
-        issuer: its URL.
-        client: who we are there.
-        identity: gives what shows who the person is, as the provider has issued it to us at sign-in, and renews it
-            where it has expired.
-        kind: of what ``identity`` gives: an OpenID Connect ID token or a SAML assertion.
-        token_endpoint: where it exchanges tokens; by default found by its metadata.
+        issuer: The issuer URL.
+        client: The program's client at the provider.
+        identity: Returns the proof of the user's identity that the provider issued at sign-in, a new one if it has
+            expired. It is sent to the provider only.
+        kind: The type of that proof: an OpenID Connect ID token or a SAML assertion.
+        token_endpoint: The URL at which it exchanges tokens; by default taken from its metadata.
     """
 
     issuer: str
@@ -63,18 +62,20 @@ class IdentityProvider:
 
 @frozen(kw_only=True)
 class EnterpriseManaged(GrantMethod):
-    """Tokens that a company's identity provider decides about. One value serves for one person and many servers.
+    """Tokens that a company's identity provider authorizes. One value serves one user and many servers.
 
     Args:
-        provider: of the company.
-        client: who we are at the servers' authorization server, and its issuer, which is needed with a secret or a key.
-            Without one it is used with any that a server names and the provider has a policy for.
-        scopes: to ask for, beside those that a challenge names; by default those that the server supports.
-        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
-        clock: seconds since 1970.
+        provider: The identity provider of the company.
+        client: The program's client at the servers' authorization server, and its issuer, which is required with a
+            secret or a key. Without an issuer, the client is used with each authorization server that a server names
+            and for which the provider has a policy.
+        scopes: The scopes to request in addition to those in a challenge; by default those that the server supports.
+        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+            ``never``.
+        clock: Returns seconds since 1970.
 
     Raises:
-        ConfigError: the client has a secret or a key, and no issuer.
+        ConfigError: The client has a secret or a key and no issuer.
     """
 
     provider: IdentityProvider
@@ -93,7 +94,7 @@ class EnterpriseManaged(GrantMethod):
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:
-            AuthorizationError: it is no http or https URL.
+            AuthorizationError: The URL is not an http or https URL.
         """
         return GrantClient(_PersonsGrant(self, self._state_of(url), fetch))
 
@@ -113,18 +114,18 @@ class _PersonsGrant(Grant):
 def _grant_to_user(
     provider: IdentityProvider, identity: Secret, client: ClientIdentity, request: GrantRequest
 ) -> Flow[Tokens]:
-    """Both steps: at the provider, and at the server's authorization server.
+    """Run both exchanges: at the provider, and at the server's authorization server.
 
     Raises:
-        AuthorizationError: one of them refuses, or answers something else.
-        RequestFailed: one of them does not answer.
+        AuthorizationError: One of them refused, or sent a malformed response.
+        RequestFailed: One of them is unreachable.
     """
     server = request.place.server
     profiles = server.authorization_grant_profiles_supported
     if profiles is not None and _PROFILE not in profiles:
         raise AuthorizationError(
             f"authorization_grant_profiles_supported: expected {_PROFILE} to be among them, "
-            f"not so with {shown(server.issuer)}"
+            f"got others from {shown(server.issuer)}"
         )
     assertion = yield from _exchange_identity(provider, identity, request)
     parameters = {"grant_type": _BEARER, "assertion": assertion.reveal(), **request.parameters}
@@ -132,11 +133,11 @@ def _grant_to_user(
 
 
 def _exchange_identity(provider: IdentityProvider, identity: Secret, request: GrantRequest) -> Flow[Secret]:
-    """The grant for one server (ID-JAG), for what shows who the person is.
+    """Exchange the proof of the user's identity for a grant for one server (ID-JAG).
 
     Raises:
-        AuthorizationError: the provider refuses, or gives something else.
-        RequestFailed: it does not answer.
+        AuthorizationError: The provider refused, or sent another kind of token.
+        RequestFailed: The provider is unreachable.
     """
     if provider.token_endpoint is not None:
         where = ServerMetadata(
@@ -147,6 +148,7 @@ def _exchange_identity(provider: IdentityProvider, identity: Secret, request: Gr
     parameters = {
         "grant_type": _EXCHANGE,
         "requested_token_type": _ID_JAG,
+        # The grant is usable at this authorization server only.
         "audience": request.place.server.issuer,
         "subject_token": identity.reveal(),
         "subject_token_type": _KINDS + provider.kind,

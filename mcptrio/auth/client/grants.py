@@ -1,7 +1,6 @@
-"""Grants: the ways to get tokens for one server.
+"""The base of all grants: the ways to obtain tokens for one server.
 
-:mod:`mcptrio.auth.client.engine` runs a grant and does everything that grants have in common.
-A grant sends its credentials to one authorization server. If the server names another one later, the grant refuses.
+:mod:`mcptrio.auth.client.engine` runs a grant and does what all grants have in common.
 
 Source: MCP 2026-07-28, basic/authorization, and basic/authorization/client-registration, "Authorization Server
 Binding"; RFC 6749 section 1.3.
@@ -34,13 +33,17 @@ __all__ = ["MAX_STEP_UPS", "USER_TIMEOUT", "Grant", "GrantMethod", "GrantRequest
 T = TypeVar("T")
 
 MAX_STEP_UPS: Final = 3
-"""Times within :data:`USER_TIMEOUT` that a person is asked for one server, or that more scopes are."""
+"""How often within :data:`USER_TIMEOUT` a user is asked about one server, or more scopes are requested."""
 USER_TIMEOUT: Final = 300.0
-"""Seconds; also how long a step up that did not help is not tried again."""
+"""Seconds; also the time for which a step-up that did not help is not repeated."""
 
 
 def text_tuple(texts: Iterable[str]) -> tuple[str, ...]:
-    """Refuse a text where a list of texts is expected: each of its letters would be one."""
+    """Return the texts as a tuple; reject a single text, whose characters would become the items.
+
+    Raises:
+        ConfigError: A single text was given.
+    """
     if isinstance(texts, str):
         raise ConfigError(f"expected a list of texts, got the text {texts[:80]!r}")
     return tuple(texts)
@@ -48,7 +51,24 @@ def text_tuple(texts: Iterable[str]) -> tuple[str, ...]:
 
 @define(eq=False)
 class ServerState:
-    """The tokens, locks and counters of one server, shared by all its clients."""
+    """The tokens, locks and counters of one server, shared by all its clients.
+
+    Attributes:
+        url: The canonical URL of the server.
+        lock: Held while credentials are obtained or renewed.
+        loaded: True once the token store was read.
+        binding: Where the tokens came from.
+        granted: The current tokens.
+        place: The authorization server, once it was discovered.
+        issuer: The first authorization server that was discovered. A grant without a configured issuer sends its
+            credentials to no other.
+        wanted: The scopes of the last request.
+        rounds: How often credentials were obtained, successfully or not.
+        failure: The error of the last round, if it failed.
+        asked: The times at which a user was asked.
+        stepped: The times at which scopes were requested because others did not suffice.
+        sent: The tokens that each task sent last. The server's response reaches the same task.
+    """
 
     url: str
     lock: trio.Lock = field(factory=trio.Lock)
@@ -57,19 +77,12 @@ class ServerState:
     granted: Granted | None = None
     place: TokenSource | None = None
     issuer: str | None = None
-    """The first that was found; a grant without an issuer of its own shows its credentials to no other."""
     wanted: tuple[str, ...] | None = None
-    """The scopes that were asked for last."""
     rounds: int = 0
-    """How often credentials were looked for, with whatever end."""
     failure: MCPTrioError | None = None
-    """Of the last round."""
     asked: deque[float] = field(factory=lambda: deque(maxlen=MAX_STEP_UPS))
-    """When a person was."""
     stepped: dict[frozenset[str], float] = field(factory=dict)
-    """When which scopes were asked for because others did not suffice."""
     sent: WeakKeyDictionary[trio.lowlevel.Task, Granted | None] = field(factory=WeakKeyDictionary)
-    """The tokens that each task sent last. The server's refusal reaches the same task."""
 
 
 @frozen(kw_only=True)
@@ -77,8 +90,10 @@ class GrantRequest:
     """One request for tokens.
 
     Args:
-        scopes: ``None`` where the parameter is left out.
-        prover: has the tokens bound to its key.
+        place: The resource and its authorization server.
+        scopes: The scopes to request; ``None`` omits the parameter.
+        prover: The key to which the tokens should be bound, if any.
+        clock: Returns seconds since 1970.
     """
 
     place: TokenSource
@@ -88,12 +103,12 @@ class GrantRequest:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """``resource`` and ``scope``, which every token request has."""
+        """The ``resource`` and ``scope`` parameters of every token request."""
         wanted = {"resource": self.place.resource}
         return wanted if self.scopes is None else {**wanted, "scope": " ".join(self.scopes)}
 
     def granted(self, tokens: Tokens, *, client: Registered | None = None) -> Granted:
-        """Describe the tokens of the answer."""
+        """Return a record of the tokens that the request obtained."""
         return Granted(
             issuer=self.place.server.issuer,
             resource=self.place.resource,
@@ -108,12 +123,13 @@ class GrantRequest:
 
 @frozen(kw_only=True)
 class GrantMethod:
-    """Settings that all grants share. One value serves any number of servers.
+    """The settings that all grants share. One value serves any number of servers.
 
     Args:
-        scopes: to request in addition to the scopes that a challenge names.
-        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
-        clock: seconds since 1970.
+        scopes: The scopes to request in addition to those in a challenge.
+        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+            ``never``.
+        clock: Returns seconds since 1970.
     """
 
     scopes: tuple[str, ...] = field(default=(), converter=text_tuple)
@@ -127,23 +143,26 @@ class GrantMethod:
         """Return the state that all clients of a server share.
 
         Raises:
-            AuthorizationError: it is no http or https URL.
+            AuthorizationError: The URL is not an http or https URL.
         """
         name = canonical(url)
         return self._servers.setdefault(name, ServerState(name))
 
 
 class Grant(ABC):
-    """A way to get tokens for one server.
+    """A way to obtain tokens for one server.
 
-    Its caller holds the server's lock, so nothing here is done twice at the same time.
+    The caller holds the server's lock, so the methods never run concurrently.
 
     Args:
-        issuer: whom the credentials are for; ``None`` for the first that the server names.
+        method: The settings.
+        server: The state of the server.
+        fetch: Sends the requests.
+        issuer: The authorization server of the credentials; ``None`` for the first that the server names.
     """
 
     needs_user: ClassVar[bool] = False
-    """Whether a person has to be asked before :meth:`obtain`."""
+    """True if a user has to be asked before :meth:`obtain`."""
 
     def __init__(self, method: GrantMethod, server: ServerState, fetch: Fetch, *, issuer: str | None = None) -> None:
         self.method = method
@@ -153,21 +172,19 @@ class Grant(ABC):
 
     @abstractmethod
     async def obtain(self, request: GrantRequest) -> Granted:
-        """Get new tokens.
+        """Obtain new tokens.
 
         Raises:
-            AuthorizationError: there are none.
-            RequestFailed: those who give them cannot be reached.
+            AuthorizationError: The grant was refused.
+            RequestFailed: The authorization server is unreachable.
         """
 
     async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
-        """Other tokens without asking for a grant again.
+        """Return newer tokens without another grant, or ``None`` if none are available.
 
         Args:
-            is_good: returns whether tokens that another process stored need no renewal.
-
-        Returns:
-            ``None`` where this grant has no such tokens.
+            granted: The current tokens.
+            is_good: Returns whether tokens that another process stored need no renewal.
         """
         await trio.lowlevel.checkpoint()
         return None
@@ -182,15 +199,19 @@ class Grant(ABC):
         self.server.binding, self.server.granted = binding, granted
 
     async def has_moved(self, granted: Granted, metadata_url: str | None) -> bool:
-        """Whether the server wants tokens of another authorization server now."""
+        """Return whether the server now requires tokens of another authorization server."""
         await trio.lowlevel.checkpoint()
         return False
 
     async def find(self, metadata_url: str | None) -> TokenSource:
-        """Find the authorization server that issues the tokens.
+        """Discover the authorization server.
 
         Args:
-            metadata_url: of the server's metadata, if a challenge named it.
+            metadata_url: The URL of the server's metadata in a challenge, if any.
+
+        Raises:
+            AuthorizationError: The server names another authorization server than the credentials are for.
+            RequestFailed: The metadata is unreachable.
         """
         server, pinned = self.server, self.pinned_issuer()
         check_url(server.url, "url")
@@ -198,21 +219,21 @@ class Grant(ABC):
         preferred = [issuer for issuer in (pinned, before) if issuer is not None]
         place = await self.drive(discover(server.url, metadata_url=metadata_url, preferred=preferred))
         found = place.server.issuer
+        # A compromised server could name an attacker's authorization server to obtain the credentials.
         if pinned is not None and found != pinned:
             raise AuthorizationError(self.names_other_issuer(pinned, found))
         server.issuer, server.place = found, place
         return place
 
     def pinned_issuer(self) -> str | None:
-        """The only authorization server that may see the credentials, as far as there is one already."""
+        """Return the only issuer that may receive the credentials; ``None`` before the first discovery."""
         return self._issuer or self.server.issuer
 
     def names_other_issuer(self, pinned: str, found: str) -> str:
         return (
-            f"the credentials are for {shown(pinned)}, and {shown(self.server.url)} wants tokens of {shown(found)}: "
-            "it is not shown them"
+            f"the credentials are for {shown(pinned)}, but {shown(self.server.url)} requires tokens of {shown(found)}; "
+            "nothing was sent"
         )
 
     async def drive(self, flow: Flow[T]) -> T:
-        """See :func:`mcptrio.auth.flows.drive`."""
         return await drive(flow, self._fetch)

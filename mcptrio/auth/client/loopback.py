@@ -1,11 +1,7 @@
-"""A way back for a browser to a program on the same machine: a port of the loopback interface, for as long as it takes.
+"""Redirects to a temporary HTTP port on the loopback interface.
 
-Used by :mod:`mcptrio.auth.client.oauth`, where nothing else was said.
-The one rule: no program is started unless the person has said yes to it. Otherwise the address is shown, and opening it
-is up to them.
-
-What may come to the port comes from any program of the machine and any page in its browsers, so only a request with the
-state of this attempt ends the wait; everything else gets an error page and changes nothing.
+:mod:`mcptrio.auth.client.oauth` uses it by default. Any local program and any web page in a local browser can send
+requests to the port; only one with the state of the current login ends the wait, all others receive an error page.
 
 Source: RFC 8252 sections 7.3 and 8; RFC 9700 section 4.1.
 """
@@ -34,14 +30,14 @@ from mcptrio.errors import AuthorizationError
 
 __all__ = ["LoopbackRedirects"]
 
+# Addresses instead of "localhost", which the hosts file may map elsewhere (RFC 8252 section 8.3).
 _HOSTS: Final = ("127.0.0.1", "::1")
-"""An address and not ``localhost``, which somebody may have pointed elsewhere (RFC 8252 section 8.3)."""
+# Seconds for one whole request to the port.
 _REQUEST_TIMEOUT: Final = 10.0
-"""For one request to the loopback port, whole."""
+# Concurrent connections; browsers open a few in advance. Further ones wait in the system's queue.
 _MAX_REQUESTS: Final = 16
-"""At once; browsers open a few connections ahead. What comes beyond them waits in the queue of the system."""
+# Largest request in bytes.
 _MAX_HEAD_BYTES: Final = 16 * 1024
-"""Bytes of a request."""
 
 
 def _print(url: str) -> None:
@@ -51,18 +47,17 @@ def _print(url: str) -> None:
 
 @frozen(kw_only=True)
 class LoopbackRedirects:
-    """Browsers of this machine are sent back to a port of this machine.
+    """Redirects to a port on this machine, for browsers on this machine.
 
     Args:
-        show: told the address to open; by default it is printed to standard error.
-        consent: asked whether a browser may be opened at this address, while the way back is open already. By default
-            none is opened.
-        port: to listen on; by default any free one. Wanted where an authorization server compares the whole address,
-            with the port.
-        path: of the address that browsers are sent back to. Each authorization server that registers clients gets one
-            of its own below it.
-        timeout: seconds the person has.
-        program: what the page that ends it calls this program.
+        show: Called with the URL to open; by default prints it to standard error.
+        consent: Called with the URL, returns whether to open a browser. The port is already open then. By default no
+            browser is opened.
+        port: The port, up to 65535; by default any free one. Needed if an authorization server compares redirect URIs
+            with their ports.
+        path: The path of the redirect URI. Each authorization server that registers clients gets a path below it.
+        timeout: Seconds to wait for the redirect.
+        program: The name of the program on the final page.
     """
 
     show: Callable[[str], object] = _print
@@ -78,10 +73,10 @@ class LoopbackRedirects:
 
     @asynccontextmanager
     async def open(self, registered: Sequence[str], issuer: str | None) -> AsyncIterator[Redirect]:
-        """A port of the loopback interface. See :meth:`mcptrio.auth.Redirects.open`.
+        """Open a port on the loopback interface. See :meth:`mcptrio.auth.Redirects.open`.
 
         Raises:
-            AuthorizationError: it is taken, or there is no such interface.
+            AuthorizationError: The port is in use, or the machine has no loopback interface.
         """
         path = self.path if issuer is None else f"{self.path.rstrip('/')}/{issuer_mark(issuer)}"
         host, listener = await self._listen(registered, path)
@@ -95,6 +90,7 @@ class LoopbackRedirects:
     async def _listen(self, registered: Sequence[str], path: str) -> tuple[str, trio.SocketListener]:
         places = [(host, self.port) for host in _HOSTS]
         if not self.port:
+            # A registered redirect URI can be reused if its port is free, which saves another registration.
             places = [*_known(registered, path), *places]
         failure: OSError | None = None
         for host, port in places:
@@ -109,7 +105,7 @@ class LoopbackRedirects:
 
 @define
 class _Loopback:
-    """One way back, and who comes along it."""
+    """One login: the open port and the redirect that it receives."""
 
     _settings: LoopbackRedirects
     _listener: trio.SocketListener
@@ -134,14 +130,17 @@ class _Loopback:
                 nursery.cancel_scope.cancel()
         if self._result is None:
             raise AuthorizationError(
-                f"nobody came back from the authorization server within {self._settings.timeout:g} seconds"
+                f"no redirect from the authorization server within {self._settings.timeout:g} s; "
+                "complete the login in the browser, or increase the timeout"
             )
         return self._result
 
     async def _send_away(self, url: str) -> None:
         self._settings.show(url)
+        # The URL comes from another machine, so no program is started without the user's consent.
         if self._settings.consent is not None and await self._settings.consent(url):
-            # In a thread: it waits for the program that it starts, and some do not return while they are open.
+            # In a thread, because it waits for the program that it starts; some browsers return only when they are
+            # closed.
             await trio.to_thread.run_sync(webbrowser.open, url, abandon_on_cancel=True)
 
     async def _listen(self, nursery: trio.Nursery) -> None:
@@ -152,19 +151,21 @@ class _Loopback:
             try:
                 stream = await self._listener.accept()
             except OSError:
-                slots.release_on_behalf_of(who)  # one connection, which has gone already
+                # The connection was closed before it was accepted; the listener still works.
+                slots.release_on_behalf_of(who)
                 continue
             nursery.start_soon(self._serve, stream, partial(slots.release_on_behalf_of, who))
 
     async def _serve(self, stream: trio.SocketStream, release: Callable[[], None]) -> None:
-        """One request, answered with a page."""
+        """Answer one request with a page."""
         try:
             with trio.move_on_after(_REQUEST_TIMEOUT):
                 connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
                 try:
                     request = await _read_request(stream, connection)
                     status, page, redirected = self._judge(request)
-                    with suppress(trio.BrokenResourceError):  # the browser has left; what it brought is here
+                    # The browser may close the connection early; its request has been received.
+                    with suppress(trio.BrokenResourceError):
                         await _answer(stream, connection, status, page)
                     self._take(redirected)
                 except (h11.ProtocolError, trio.BrokenResourceError):
@@ -175,24 +176,27 @@ class _Loopback:
             release()
 
     def _judge(self, request: h11.Request) -> tuple[int, str, str | None]:
-        """What to answer; and the URL, if it is what was waited for."""
+        """Return status and page for a request, and the redirect URL if it is the expected redirect."""
         host = next((value.decode("latin-1") for name, value in request.headers if name == b"host"), "")
         target = request.target.decode("ascii", "replace")
         path, _, query = target.partition("?")
+        # A web page can reach the port under another host name (DNS rebinding).
         if host.lower() != self._authority or path != self._path:
-            return 404, _page("There is nothing here", "This address is not part of a sign-in."), None
+            return 404, _page("Not found", "This address is not part of a sign-in."), None
         if request.method != b"GET":
-            return 405, _page("Not like this", "A browser was expected to come back here by itself."), None
+            return 405, _page("Method not allowed", "This address accepts only the redirect of a sign-in."), None
         try:
             states = parse_qs(query, max_num_fields=50).get("state", [])
         except ValueError:
             states = []
         if len(states) != 1 or not self._state or not compare_digest(states[0].encode(), self._state.encode()):
-            text = "This is not the sign-in that was started. Go back to the address that was shown, and begin again."
-            return 400, _page("This does not belong here", text), None
+            text = (
+                "This is not the sign-in that was started. Open the address that the program showed, and sign in again."
+            )
+            return 400, _page("Unknown sign-in", text), None
         program = escape(self._settings.program)
-        text = f"You are back. Go to {program}: it goes on, or says what is missing. This window can be closed."
-        return 200, _page("Back from signing in", text), f"{self.uri}?{query}"
+        text = f"Return to {program} for the result. You can close this window."
+        return 200, _page("Sign-in received", text), f"{self.uri}?{query}"
 
     def _take(self, redirected: str | None) -> None:
         if redirected is not None and self._result is None:
@@ -201,7 +205,7 @@ class _Loopback:
 
 
 def _known(registered: Sequence[str], path: str) -> list[tuple[str, int]]:
-    """The ports that an authorization server knows us by."""
+    """Return hosts and ports of the redirect URIs that an authorization server has registered."""
     known = []
     for uri in registered[:8]:
         try:
@@ -244,6 +248,7 @@ _STYLE: Final = (
     ":root { color-scheme: light dark; font: 1.125rem/1.6 system-ui, sans-serif }"
     " main { max-width: 32rem; margin: 15vh auto; padding: 0 1rem }"
 )
+# The page needs only its own style; nothing else may load or frame it.
 _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{b64encode(sha256(_STYLE.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

@@ -1,7 +1,7 @@
-"""Authorizing a client's requests with OAuth, on behalf of a person.
+"""OAuth on behalf of a user: login, renewal and logout.
 
-``connect`` makes an :class:`OAuthClient` of an :class:`OAuth`. :mod:`mcptrio.auth.client.engine` decides when a person
-is asked, and :class:`UserGrant` asks, renews and stores.
+``connect`` creates an :class:`OAuthClient` from an :class:`OAuth`. :mod:`mcptrio.auth.client.engine` decides when a
+user is asked; :class:`UserGrant` asks, renews and stores.
 
 Source: MCP 2026-07-28, basic/authorization, and basic/authorization/client-registration, "Authorization Server
 Binding"; RFC 6750; RFC 9449.
@@ -43,8 +43,9 @@ from mcptrio.ground.secret import Secret
 
 __all__ = ["OAuth", "OAuthClient"]
 
+# Seconds for which a renewal continues after its request was cancelled.
 _RENEWAL: Final = 5.0
-"""Seconds for which a renewal goes on after its request was cancelled."""
+# Errors after which a refresh token is no longer usable.
 _FINAL: Final = frozenset(
     {
         "invalid_client",
@@ -55,29 +56,30 @@ _FINAL: Final = frozenset(
         "unsupported_grant_type",
     }
 )
-"""Refusals after which a refresh token is good for nothing any more."""
 
 
 @frozen(kw_only=True)
 class OAuth(GrantMethod):
-    """OAuth for a client that acts for a person. One value serves for any number of servers and clients.
+    """OAuth for a client that acts for a user. One value serves any number of servers and clients.
 
     Args:
-        client_name: what the person is told asks for access.
-        redirects: how they are sent to the authorization server and back; by default its address is printed, and their
-            browser comes back to a port of this machine.
-        store: keeps what was granted; by default it is forgotten with this value.
-        scopes: wanted beside those that the server asks for.
-        client: registered by hand, where authorization servers do not let clients register.
-        client_metadata_url: of our Client ID Metadata Document, which is our id where it is understood.
-        client_uri: a page about the program.
-        private_servers: URLs of authorization servers that may be reached in private networks too. Others have to be
-            public, unless they are the server itself.
-        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
-        clock: seconds since 1970.
+        client_name: The name of the program that users see when they consent.
+        redirects: How users are sent to the authorization server and redirected; by default the URL is printed and the
+            browser is redirected to a port on this machine.
+        store: Keeps tokens and registrations; by default they are kept in this value.
+        scopes: The scopes to request in addition to those that the server asks for.
+        client: A pre-registered client, for authorization servers without client registration.
+        client_metadata_url: The URL of the program's Client ID Metadata Document, which servers that support it accept
+            as its client id.
+        client_uri: The URL of a page about the program.
+        private_servers: URLs of authorization servers that may be in private networks. Others must have public
+            addresses, unless they are on the server's own host.
+        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+            ``never``.
+        clock: Returns seconds since 1970.
 
     Raises:
-        ConfigError: the client has a secret or a key, and no issuer.
+        ConfigError: The client has a secret or a key and no issuer.
     """
 
     client_name: str = "mcptrio"
@@ -87,8 +89,8 @@ class OAuth(GrantMethod):
     client_metadata_url: str | None = None
     client_uri: str | None = None
     private_servers: tuple[str, ...] = field(default=(), converter=text_tuple)
+    # Issuers found for a pre-registered client. Without a configured issuer, the client belongs to the first of them.
     _met: dict[str, None] = field(factory=dict, init=False, repr=False, eq=False)
-    """Of the client that was registered by hand: the first one, where it was not said."""
     _credentials: Credentials = field(
         default=Factory(lambda self: Credentials(self.store), takes_self=True), init=False, repr=False, eq=False
     )
@@ -107,10 +109,10 @@ class OAuth(GrantMethod):
         return (*self.private_servers, *own)
 
     def client_auth(self, url: str, fetch: Fetch) -> OAuthClient:
-        """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share what was granted for it.
+        """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its tokens.
 
         Raises:
-            AuthorizationError: it is no http or https URL.
+            AuthorizationError: The URL is not an http or https URL.
         """
         return OAuthClient(UserGrant(self, self._state_of(url), fetch, self._credentials, self._metadata))
 
@@ -123,25 +125,25 @@ class OAuthClient(GrantClient):
         self._user = grant
 
     async def log_in(self, headers: Mapping[str, str] | None = None) -> None:
-        """Ask the person now, whatever there is.
+        """Ask the user to log in now, even if tokens exist.
 
         Args:
-            headers: of the server's answer to somebody without credentials, in lower case; it may say where its
-                metadata is, and which scopes it wants.
+            headers: The headers of the server's response to a request without credentials, with names in lower case.
+                They may name its metadata and scopes.
 
         Raises:
-            AuthorizationError: they said no, or it is not possible.
-            RequestFailed: somebody cannot be reached.
+            AuthorizationError: The user refused, or the login failed.
+            RequestFailed: The server's metadata or the authorization server is unreachable.
         """
         await self._load()
         refusal = ChallengeResponse.read(headers or {})
         await self._round(lambda: self._obtain(refusal, None))
 
     async def log_out(self) -> bool:
-        """Forget what was granted, and have it made worthless where the authorization server can do that.
+        """Delete the tokens, and revoke them if the authorization server supports it.
 
         Returns:
-            Whether there was something.
+            True if tokens existed.
         """
         await self._load()
         server = self._server
@@ -152,7 +154,7 @@ class OAuthClient(GrantClient):
 
 
 class UserGrant(Grant):
-    """For one server. Made with its client."""
+    """The grant that asks a user, for one server."""
 
     needs_user: ClassVar[bool] = True
 
@@ -165,12 +167,13 @@ class UserGrant(Grant):
         self._metadata = metadata
 
     async def obtain(self, request: GrantRequest) -> Granted:
-        """Ask the person."""
+        """Ask the user."""
         oauth, asked, now = self._oauth, self.server.asked, self._oauth.clock()
+        # A server that rejects every token must not cause an endless series of logins.
         if len(asked) == MAX_STEP_UPS and now - asked[0] < USER_TIMEOUT:
             raise AuthorizationError(
-                f"{shown(self.server.url)} wants authorization again; "
-                f"it was asked for {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
+                f"{shown(self.server.url)} requires authorization again; "
+                f"the user was asked {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
             )
         place, prover = request.place, request.prover
         request = evolve(request, scopes=with_offline(request.scopes, place.server))
@@ -191,11 +194,9 @@ class UserGrant(Grant):
         return request.granted(await self._exchanged(attempt, code, prover), client=registered)
 
     async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
-        """Other tokens: those that another process has got meanwhile, or new ones for the refresh token.
-
-        Processes that share the store take turns: the authorization server takes a refresh token that is used twice
-        for stolen, and ends the login.
-        """
+        """Return tokens that another process has stored, or refresh the current ones."""
+        # Processes that share the store take turns: to the authorization server, a refresh token that is used twice is
+        # stolen, so it ends the login.
         async with self._credentials.lock(self.server.url):
             await self.load()
             kept = self.server.granted
@@ -221,13 +222,14 @@ class UserGrant(Grant):
             prover=granted.prover,
             clock=self._oauth.clock,
         )
-        # Once the refresh token is sent, the answer may hold the only one that is good.
+        # Once the refresh token is sent, only the response may contain a valid one, so a cancelled request still waits.
         async with outlasting(_RENEWAL):
             try:
                 tokens = await self.drive(flow)
             except TokenRefused as refused:
                 if refused.code not in _FINAL:
-                    raise  # a server that is out of order may be in order again
+                    # The server may recover, and then the refresh token still works.
+                    raise
                 await self._heed(refused.code, place.server, client)
                 server.granted = None
                 await self._credentials.forget_tokens(server.binding)
@@ -237,7 +239,7 @@ class UserGrant(Grant):
         return fresh
 
     async def load(self) -> None:
-        """What another process may have written meanwhile; a refresh token is good only once."""
+        """Read what another process may have stored meanwhile."""
         server = self.server
         binding = await self._credentials.binding(server.url)
         granted = None if binding is None else await self._credentials.granted(binding)
@@ -246,24 +248,24 @@ class UserGrant(Grant):
             and server.granted is not None
             and granted.tokens.access_token == server.granted.tokens.access_token
         )
+        # Keep the object of unchanged tokens: callers compare it by identity, and its DPoP signer has the server's
+        # nonce.
         if not same:
             server.granted = granted
         server.binding = binding
 
     async def has_moved(self, granted: Granted, metadata_url: str | None) -> bool:
-        """See :class:`mcptrio.auth.client.grants.Grant`."""
         place = await self.find(metadata_url)
         return (place.server.issuer, place.resource) != (granted.issuer, granted.resource)
 
     async def find(self, metadata_url: str | None) -> TokenSource:
-        """See :class:`mcptrio.auth.client.grants.Grant`."""
         place = await super().find(metadata_url)
         if self._oauth.client is not None:
             self._oauth._met.setdefault(place.server.issuer)
         return place
 
     def pinned_issuer(self) -> str | None:
-        """See :class:`mcptrio.auth.client.grants.Grant`. Only a client that was registered by hand belongs to one."""
+        """See ``Grant``. Only a pre-registered client belongs to one authorization server."""
         if self._oauth.client is None:
             return None
         before = None if self.server.binding is None else self.server.binding.issuer
@@ -271,12 +273,12 @@ class UserGrant(Grant):
 
     def names_other_issuer(self, pinned: str, found: str) -> str:
         return (
-            f"the client is registered at {shown(pinned)}, and {shown(self.server.url)} wants tokens of "
-            f"{shown(found)}: register one there, and say so"
+            f"the client is registered at {shown(pinned)}, but {shown(self.server.url)} requires tokens of "
+            f"{shown(found)}: register a client there, and configure it"
         )
 
     async def revoke(self) -> None:
-        """Have the refresh token made worthless, where the authorization server can do that."""
+        """Revoke the refresh token if the authorization server supports it."""
         granted = self.server.granted
         if granted is None or granted.tokens.refresh_token is None:
             return
@@ -286,19 +288,20 @@ class UserGrant(Grant):
             if client is not None and place.server.issuer == granted.issuer:
                 await self.drive(revoke_token(place.server, client, granted.tokens.refresh_token))
         except (AuthorizationError, RequestFailed):
-            pass  # it ends by itself
+            # Not revoked; the token expires on its own.
+            pass
 
     async def forget(self) -> bool:
-        """Forget what was granted; whether there was something."""
+        """Delete the stored tokens; return whether any existed."""
         return await self._credentials.forget(self.server.url)
 
     async def keep(self, binding: Binding, granted: Granted) -> None:
-        """See :class:`mcptrio.auth.client.grants.Grant`."""
         self.server.binding, self.server.granted = binding, granted
         await self._credentials.keep(self.server.url, binding, granted)
 
     def holder(self, granted: Granted, server: ServerMetadata) -> ClientIdentity | None:
-        """The client that tokens were granted to: it may have registered again since, as another one."""
+        """Return the client to which tokens were granted, or ``None`` if it is unknown now."""
+        # The program may have registered again since, under another id.
         if granted.client is not None:
             return granted.client.identity
         if self._oauth.client is not None:
@@ -312,7 +315,7 @@ class UserGrant(Grant):
     async def _register_client(
         self, request: GrantRequest, known: Registered | None, redirect: Redirect
     ) -> tuple[ClientIdentity, Registered | None]:
-        """The client to use, and its registration if it has just got or already has one there."""
+        """Return the client to use, and its dynamic registration if it has one."""
         place, scopes = request.place, request.scopes
         server = place.server
         if self._oauth.client is not None:
@@ -320,7 +323,7 @@ class UserGrant(Grant):
         is_fixed = self._has_fixed_redirect(server)
         if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self._oauth.clock()):
             return known.identity, known
-        # With all that a later step up may ask for: another registration would make us somebody else.
+        # Register with all scopes that a later step-up may need: a second registration would have another client id.
         offered = place.metadata.scopes_supported if place.metadata is not None else None
         bound, also = request.prover is not None, offered or ()
         registered = await self.drive(
@@ -332,7 +335,8 @@ class UserGrant(Grant):
         return registered.identity, registered
 
     def _has_fixed_redirect(self, server: ServerMetadata) -> bool:
-        """Whether redirects were agreed on elsewhere: with a client registered by hand, or in a metadata document."""
+        """Return whether redirect URIs were agreed on in advance: with a pre-registered client, or in a metadata
+        document."""
         has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
         return self._oauth.client is not None or has_document
 
@@ -346,7 +350,7 @@ class UserGrant(Grant):
         raise refused
 
     async def _heed(self, code: str, server: ServerMetadata, client: ClientIdentity) -> None:
-        """Register again next time with a server that no longer knows the client."""
+        """Delete the registration if the server no longer knows the client; the next login registers again."""
         if code == "invalid_client" and self._oauth.client is None:
             await self._credentials.forget_client(server.issuer, client.client_id)
 

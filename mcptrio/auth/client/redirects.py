@@ -1,9 +1,7 @@
-"""Sending a person to an authorization server, and getting back what their browser brings: the port.
+"""The interface through which a user logs in at an authorization server and is redirected to the program.
 
-Used by :mod:`mcptrio.auth.client.oauth`. For programs on the person's own machine there is
-:class:`mcptrio.auth.LoopbackRedirects`; :class:`OwnRedirects` is for everything else that can show somebody a page, as
-a web application can.
-The one rule: nobody is sent to anything but an http or https URL.
+:mod:`mcptrio.auth.client.oauth` uses it. :class:`mcptrio.auth.LoopbackRedirects` is for programs on the user's machine,
+:class:`OwnRedirects` for others that can show a page, such as web applications.
 
 Source: MCP 2026-07-28, basic/authorization/security-considerations, "Open Redirection"; RFC 8252 section 7.
 """
@@ -24,59 +22,61 @@ __all__ = ["OwnRedirects", "Redirect", "Redirects", "issuer_mark"]
 
 
 def issuer_mark(issuer: str) -> str:
-    """What stands for an authorization server in a redirect URI: 16 characters, always the same for one issuer."""
+    """Return the part of a redirect URI that identifies an authorization server: 16 characters, constant for one
+    issuer."""
     return sha256(issuer.encode()).hexdigest()[:16]
 
 
 class Redirect(Protocol):
-    """A way back, open while a person is away."""
+    """One login in progress, with its redirect URI."""
 
     @property
     def uri(self) -> str:
-        """Where their browser is to be sent back to."""
+        """The redirect URI."""
         ...
 
     async def authorize(self, url: str) -> str:
-        """Send them there.
+        """Send the user to a URL and wait for the redirect.
 
         Returns:
-            The URL their browser came back to.
+            The whole URL to which the browser was redirected.
 
         Raises:
-            AuthorizationError: they did not come back.
+            AuthorizationError: No redirect arrived.
         """
         ...
 
 
 class Redirects(Protocol):
-    """How a person is sent away and comes back."""
+    """How users are sent to an authorization server and redirected to the program."""
 
     @property
     def application_type(self) -> Literal["native", "web"]:
-        """What authorization servers are told that we are."""
+        """The application type for client registration."""
         ...
 
     def open(self, registered: Sequence[str], issuer: str | None) -> AbstractAsyncContextManager[Redirect]:
-        """A way back.
+        """Open a redirect URI for one login.
 
         Args:
-            registered: those that the authorization server knows already, of which one is taken if it can be.
-            issuer: the authorization server that gets a redirect URI of its own, so that what another one sends back is
-                not taken for its answer (RFC 9700 section 4.4.2.2); ``None`` where the redirect URI is agreed on.
+            registered: The redirect URIs already registered at the authorization server; one of them is used if
+                possible.
+            issuer: The authorization server, for a redirect URI of its own, so a redirect from another server is not
+                accepted as its own (RFC 9700 section 4.4.2.2); ``None`` if the redirect URI was agreed on in advance.
         """
         ...
 
 
 @frozen(kw_only=True)
 class OwnRedirects:
-    """A way back of your own.
+    """Redirects that your program handles.
 
     Args:
-        uri: where browsers are to be sent back to: an https URL that you serve, or one that the system gives to you.
-            Where it has ``{issuer}`` in it, each authorization server that registers clients gets a URI of its own,
-            with 16 characters in this place, which keeps answers of one from being taken for those of another.
-        send: send somebody to a URL, wait until they are back, and return the whole URL they came back to. Called once
-            an attempt, with an ``http`` or ``https`` URL. Raises AuthorizationError where they do not come back.
+        uri: The redirect URI: an https URL that you serve, or one that the system passes to you. ``{issuer}`` in it is
+            replaced by 16 characters for the authorization server, so a redirect from another server is not accepted as
+            its own.
+        send: Sends the user to a URL, waits for the redirect, and returns the whole URL of the redirect. Called once
+            per login, with an ``http`` or ``https`` URL. Raises AuthorizationError if no redirect arrives.
     """
 
     uri: str
@@ -98,4 +98,5 @@ class _Own:
     _send: Callable[[str], Awaitable[str]]
 
     async def authorize(self, url: str) -> str:
+        # The URL comes from a metadata document: a javascript or file URL must not reach a browser.
         return await self._send(check_url(url, "authorization_endpoint"))

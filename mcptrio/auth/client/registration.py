@@ -1,7 +1,7 @@
-"""Becoming known to an authorization server.
+"""Client registration at an authorization server: dynamic, by metadata document, or in advance.
 
-Run by :mod:`mcptrio.auth.client.oauth` before the first authorization at a server.
-The one rule: a client id belongs to the server that gave it. Only the URL of a metadata document is good everywhere.
+:mod:`mcptrio.auth.client.oauth` registers before the first authorization at a server. A registration belongs to one
+authorization server; only a Client ID Metadata Document is valid at several.
 
 Source: MCP 2026-07-28, basic/authorization/client-registration; RFC 7591; OpenID Connect Dynamic Client Registration
 1.0 section 2 (``application_type``); OAuth Client ID Metadata Document (draft 00).
@@ -30,14 +30,16 @@ from mcptrio.ground.secret import Secret
 
 __all__ = ["ClientMetadata", "PreRegistered", "Registered", "register"]
 
+# RFC 7591 section 3.2.1 requires 201; some servers send 200.
 _CREATED: Final = (200, 201)
+# VSCHAR of RFC 6749 appendix A.1, bounded.
 _ID: Final = re.compile(r"[\x20-\x7e]{1,2048}")
+# Errors that the scope parameter may have caused.
 _OF_SCOPES: Final = ("invalid_client_metadata", "invalid_scope")
-"""Errors that a ``scope`` may be the reason of."""
 _METHODS: Final = get_args(AuthenticationMethod)
 _REASONS: Final = {
-    "invalid_redirect_uri": "it does not take the address that a browser is to be sent back to",
-    "invalid_client_metadata": "it does not take what we say of ourselves",
+    "invalid_redirect_uri": "the redirect URI is not accepted",
+    "invalid_client_metadata": "the client metadata is not accepted",
 }
 
 
@@ -47,15 +49,15 @@ def _secret(text: Secret | str | None) -> Secret | None:
 
 @frozen(kw_only=True)
 class PreRegistered:
-    """A client that was registered by hand.
+    """A client that an operator registered at the authorization server in advance.
 
     Args:
-        client_id: as the authorization server knows it.
-        client_secret: where it was given one.
-        issuer: of the authorization server; nothing of this is sent to another one. Needed with a secret or a key. A
-            client without either is used with the first authorization server that a server names.
-        key: private, of a client that authenticates with ``private_key_jwt``.
-        method: how it authenticates, by default as strongly as it and the server can.
+        client_id: The id at the authorization server.
+        client_secret: The secret, if the client has one.
+        issuer: The authorization server, the only one to which the credentials are sent. Required with a secret or a
+            key. Without one, the client is used with the first authorization server that a server names.
+        key: The private key of a client that authenticates with ``private_key_jwt``.
+        method: The authentication method; by default the strongest that the client and the server support.
     """
 
     client_id: str
@@ -65,11 +67,13 @@ class PreRegistered:
     method: AuthenticationMethod | None = None
 
     def check_issuer(self) -> None:
-        """
+        """Check that a client with credentials names its issuer.
+
         Raises:
-            ConfigError: there is a secret or a key, and no issuer: whatever authorization server a server names would
-                be sent it (MCP 2026-07-28, basic/authorization/client-registration, "Authorization Server Binding").
+            ConfigError: The client has a secret or a key and no issuer.
         """
+        # MCP, basic/authorization/client-registration, "Authorization Server Binding": without an issuer, any
+        # authorization server that a server names would receive the secret.
         if self.issuer is None and (self.client_secret is not None or self.key is not None):
             raise ConfigError("client: expected an issuer with the secret or key, so that no other server is sent it")
 
@@ -82,16 +86,16 @@ class PreRegistered:
 
 @frozen(kw_only=True)
 class ClientMetadata:
-    """What a client says of itself when it registers.
+    """The metadata that a client declares when it registers.
 
     Args:
-        name: shown to the person who is asked to consent.
-        uri: a page about it.
-        document: the https URL of its Client ID Metadata Document, which then is its id.
-        application_type: ``native`` where the browser comes back to this machine, otherwise ``web``.
+        name: The name that users see when they consent.
+        uri: The URL of a page about the client.
+        document: The https URL of its Client ID Metadata Document, which is its client id.
+        application_type: ``native`` if the redirect leads to this machine, otherwise ``web``.
 
     Raises:
-        ConfigError: the URL of the document is none that may be an id.
+        ConfigError: The URL of the document cannot be a client id.
     """
 
     name: str
@@ -103,6 +107,7 @@ class ClientMetadata:
         if self.document is None:
             return
         parts = urlsplit(self.document)
+        # Client ID Metadata Document section 3 lists what such a URL must and must not contain.
         if parts.scheme != "https" or parts.path in ("", "/") or parts.fragment or "@" in parts.netloc:
             raise ConfigError(f"client_metadata_url: expected an https URL with a path, got {shown(self.document)}")
         if any(segment in (".", "..") for segment in parts.path.split("/")):
@@ -111,12 +116,13 @@ class ClientMetadata:
 
 @frozen(kw_only=True)
 class Registered:
-    """A client as an authorization server knows it.
+    """A client's registration at one authorization server.
 
     Args:
-        redirect_uris: where a browser may be sent back to; empty where that was agreed on elsewhere.
-        scopes: that it may ask for; ``None`` where that was not said.
-        expires_at: of the secret, seconds since 1970; ``None`` for never.
+        identity: The id and credentials.
+        redirect_uris: The registered redirect URIs; empty for a metadata document, which lists them itself.
+        scopes: The scopes that the client may request; ``None`` if unknown.
+        expires_at: When the secret expires, in seconds since 1970; ``None`` for never.
     """
 
     identity: ClientIdentity
@@ -125,7 +131,7 @@ class Registered:
     expires_at: float | None = None
 
     def suits(self, redirect_uri: str, scopes: tuple[str, ...] | None, now: float) -> bool:
-        """Whether it may be used for this, and need not be registered anew."""
+        """Return whether the registration covers a redirect URI and scopes and has not expired."""
         return (
             redirect_uri in self.redirect_uris
             and (scopes is None or self.scopes is None or set(scopes) <= set(self.scopes))
@@ -133,7 +139,7 @@ class Registered:
         )
 
     def write(self) -> dict[str, Any]:
-        """As a token store keeps it; only what was registered dynamically is kept."""
+        """Return the registration as plain values for a token store. Only dynamic registrations are stored."""
         secret = self.identity.client_secret
         return {
             "client_id": self.identity.client_id,
@@ -146,10 +152,10 @@ class Registered:
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Registered:
-        """What :meth:`write` wrote.
+        """Return the registration that :meth:`write` encoded.
 
         Raises:
-            KeyError, TypeError: it did not.
+            KeyError, TypeError: The value is malformed.
         """
         secret, scopes = value["client_secret"], value["scopes"]
         identity = ClientIdentity(
@@ -174,25 +180,28 @@ def register(
     also: Sequence[str] = (),
     bound_tokens: bool = False,
 ) -> Flow[Registered]:
-    """Become known: by the URL of our metadata document where the server takes it, otherwise by registering.
+    """Register a client: by its metadata document if the server supports it, otherwise dynamically.
 
     Args:
-        scopes: that are asked for now; ``None`` where nobody says.
-        also: that may be asked for later. Where the server does not take these, it is asked for the others alone, and
-            then without any.
-        bound_tokens: whether every token is to be bound to a key (DPoP).
+        server: Metadata of the authorization server.
+        client: The client's metadata.
+        redirect_uris: The redirect URIs to register.
+        scopes: The scopes to request now; ``None`` if unknown.
+        also: Scopes that may be requested later. If the server rejects them, the client registers without them, then
+            without any scopes.
+        bound_tokens: True if all tokens will be bound to a key (DPoP).
 
     Raises:
-        AuthorizationError: neither is possible, or the server does not want us.
-        RequestFailed: it does not answer.
+        AuthorizationError: The server supports neither way, or rejects the client.
+        RequestFailed: The server is unreachable.
     """
     if client.document is not None and server.client_id_metadata_document_supported:
         return Registered(identity=ClientIdentity(client_id=client.document, method="none"))
     where = server.registration_endpoint
     if where is None:
         raise AuthorizationError(
-            f"the authorization server {shown(server.issuer)} does not register clients by itself: "
-            "register one there by hand, and give its client_id"
+            f"the authorization server {shown(server.issuer)} has no client registration: "
+            "register a client there and configure its client_id"
         )
     known = [] if scopes is None else [each for each in (union(scopes, also), scopes) if each]
     wanted: list[tuple[str, ...] | None] = [*dict.fromkeys(known), None]
@@ -209,8 +218,8 @@ def register(
     if bound_tokens:
         wish["dpop_bound_access_tokens"] = True
     response = yield _registration(where, wish, wanted[0])
-    # Some let clients have a part of what they offer; some know scopes by resource only, and no resource here (RFC 7591
-    # section 2: it is for them to choose then).
+    # Some servers grant clients a part of the scopes they offer; some know scopes by resource only, and RFC 7591 has no
+    # resource parameter. Without a scope, the server chooses (RFC 7591 section 2).
     while response.status == 400 and len(wanted) > 1 and _error_in(response.body, where) in _OF_SCOPES:
         del wanted[0]
         response = yield _registration(where, wish, wanted[0])
@@ -229,7 +238,7 @@ def _registration(where: str, wish: Mapping[str, Any], scopes: tuple[str, ...] |
 
 
 def _method(server: ServerMetadata) -> AuthenticationMethod:
-    """A program on somebody's machine keeps no secret from them: it has one only where the server insists."""
+    # A program on a user's machine cannot keep a secret (RFC 8252 section 8.5): request one only if the server insists.
     supported = server.token_endpoint_auth_methods_supported
     if supported is None or "none" in supported:
         return "none"
@@ -256,6 +265,7 @@ def _read(
         identity=ClientIdentity(client_id=id, client_secret=None if secret is None else Secret(secret), method=method),
         redirect_uris=redirect_uris,
         scopes=read_scope(scope) if isinstance(scope, str) else wished,
+        # RFC 7591 section 3.2.1: 0 means that the secret does not expire.
         expires_at=float(expires) if number and expires and secret is not None else None,
     )
 
@@ -276,7 +286,8 @@ def _refusal(status: int, body: bytes, where: str) -> str:
     code = one_line(code) if isinstance(code, str) else ""
     said = ": ".join(filter(None, (code, one_line(text) if isinstance(text, str) else ""))) or f"HTTP {status}"
     reason = f" ({_REASONS[code]})" if code in _REASONS else ""
+    # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
     if status == 404:
         detail = "" if said == "HTTP 404" else f", {said}"
         return f"the server seems to have no login (HTTP 404{detail} @ {shown(where)}): {PASS_A_TOKEN}"
-    return f"the authorization server did not register us{reason}: {said} @ {shown(where)}"
+    return f"client registration failed{reason}: {said} @ {shown(where)}"

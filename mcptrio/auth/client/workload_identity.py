@@ -1,8 +1,7 @@
-"""Authorizing a program by what the platform it runs on says of it: Kubernetes, a cloud, a CI system.
+"""Workload identity: a program authenticates with a token of the platform on which it runs.
 
-The platform gives the program a signed token (JWT) of its own, made out to the authorization server, which trusts the
-platform. There is no secret to keep, and nothing is registered.
-The one rule: an assertion that was rejected is not shown again, and nothing else is tried in its place.
+Kubernetes, clouds and CI systems issue such signed tokens (JWT) for the authorization server, which trusts the
+platform. No secret is stored and no client is registered.
 
 Source: MCP extension Workload Identity Federation (SEP-1933); RFC 7523 sections 2.1 and 3; RFC 7521 section 4.1.
 """
@@ -34,7 +33,7 @@ _BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 @define
 class _Rejected:
-    """The last assertion that a server's authorization server did not take, and what it said."""
+    """The last assertion that a server's authorization server rejected, and its error."""
 
     digest: bytes = b""
     failure: TokenRefused | None = None
@@ -42,16 +41,17 @@ class _Rejected:
 
 @frozen(kw_only=True)
 class WorkloadIdentity(GrantMethod):
-    """Tokens for what a platform says of a program. One value serves for any number of servers.
+    """Tokens for a program that its platform identifies. One value serves any number of servers.
 
     Args:
-        assertion: gives the platform's token, a fresh one where it has expired: reads the file it is in, say.
-        issuer: of the authorization server that trusts the platform. A server that names another one is refused.
-            ``None``: any for which the assertion is made out (``aud``), by its issuer's URL or that of its token
-            endpoint, letter by letter.
-        scopes: to ask for, beside those that a challenge names; by default those that the server supports.
-        dpop: whether tokens are bound to a key of ours: where the server asks for it, always, or never.
-        clock: seconds since 1970.
+        assertion: Returns the platform's token, a new one if it has expired; for example, it reads the token's file.
+        issuer: The authorization server that trusts the platform; a server that names another one is rejected. ``None``
+            accepts each that the assertion names as its audience (``aud``), by its issuer or token endpoint URL,
+            character by character.
+        scopes: The scopes to request in addition to those in a challenge; by default those that the server supports.
+        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+            ``never``.
+        clock: Returns seconds since 1970.
     """
 
     assertion: Callable[[], Awaitable[Secret]] = field(repr=False)
@@ -67,7 +67,7 @@ class WorkloadIdentity(GrantMethod):
         """See :class:`mcptrio.abc.AuthMethod`. Clients of one server share its token.
 
         Raises:
-            AuthorizationError: it is no http or https URL.
+            AuthorizationError: The URL is not an http or https URL.
         """
         server = self._state_of(url)
         rejected = self._rejected.setdefault(server.url, _Rejected())
@@ -85,6 +85,7 @@ class _WorkloadGrant(Grant):
         return request.granted(await self.drive(self._once(await self._assertion(), request)))
 
     def _once(self, assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
+        # A rejected assertion is not sent again: the platform has to issue another one first.
         rejected, digest = self._rejected, sha256(assertion.reveal().encode()).digest()
         if rejected.failure is not None and rejected.digest == digest:
             raise TokenRefused(str(rejected.failure), code=rejected.failure.code)
@@ -98,30 +99,33 @@ class _WorkloadGrant(Grant):
 
 
 def _grant_to_workload(assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
-    """
+    """Exchange an assertion for tokens.
+
     Raises:
-        AuthorizationError: the authorization server refuses, or answers something else.
-        RequestFailed: it does not answer.
+        AuthorizationError: The authorization server refused, or sent a malformed response.
+        RequestFailed: The authorization server is unreachable.
     """
     parameters = {"grant_type": _BEARER, "assertion": assertion.reveal(), **request.parameters}
-    # The assertion says who asks.
+    # RFC 7521 section 4.1: the assertion identifies the client, so no client credentials are sent.
     return (
         yield from request_tokens(request.place.server, None, parameters, prover=request.prover, clock=request.clock)
     )
 
 
 def _check_audience(assertion: Secret, server: ServerMetadata) -> None:
-    """
+    """Check that an assertion is meant for an authorization server.
+
     Raises:
-        AuthorizationError: it is made out to somebody else, who would take it from whoever is shown it now.
+        AuthorizationError: It is meant for another one.
     """
     try:
         audience = peek(assertion.reveal()).claims.get("aud")
     except BadToken as error:
         raise AuthorizationError(f"assertion: {error}") from error
+    # The server under attack chooses the authorization server: an assertion for another one could be used there.
     named = audience if isinstance(audience, list) else [audience]
     if not {server.issuer, server.token_endpoint} & {each for each in named if isinstance(each, str)}:
         raise AuthorizationError(
-            f"assertion: expected one made out (aud) to {shown(server.issuer)}, got one for somebody else; "
-            "say which issuer it is for if it is known there by another name"
+            f"assertion: expected {shown(server.issuer)} in aud, got another audience; "
+            "set issuer if the authorization server uses another name there"
         )
