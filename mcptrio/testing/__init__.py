@@ -1,7 +1,7 @@
-"""The testing kit: for authors of plugins, and for whoever embeds a client or a server.
+"""The test kit, for authors of plugins and for programs that embed a client or a server.
 
-The names of it, and the pytest plugin's fixtures beside them, are in the testing guide. Each is imported when it is
-first used, since pytest loads the plugin in every project of an environment.
+docs/testing.md describes it together with the fixtures of the pytest plugin. Each name is imported on first use, since
+pytest loads the plugin in every project of an environment.
 """
 
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mcptrio.testing.servers import open_served as open_served
 
 _HOMES = {
-    # Where a test runs
+    # Revisions, transports and clock of a test
     "Case": "mcptrio.testing.cases",
     "HANDSHAKE": "mcptrio.testing.cases",
     "MODERN": "mcptrio.testing.cases",
@@ -55,13 +55,13 @@ _HOMES = {
     "Served": "mcptrio.testing.servers",
     "ServerSpec": "mcptrio.testing.server_spec",
     "open_served": "mcptrio.testing.servers",
-    # What the client answers
+    # Scripted answers
     "AnsweredQuestion": "mcptrio.testing.scripts",
     "FormAnswer": "mcptrio.testing.scripts",
     "QuestionKind": "mcptrio.testing.scripts",
     "SampleAnswer": "mcptrio.testing.scripts",
     "Script": "mcptrio.testing.scripts",
-    # What goes wrong on the way
+    # Faults
     "Fault": "mcptrio.testing.faults",
     "FaultyChannel": "mcptrio.testing.faulty_channel",
     "Which": "mcptrio.testing.faults",
@@ -71,13 +71,13 @@ _HOMES = {
     "duplicate": "mcptrio.testing.faults",
     "garble": "mcptrio.testing.faults",
     "sometimes": "mcptrio.testing.faults",
-    # What is left, and what went over the wire
+    # Leaks and recordings
     "Holdings": "mcptrio.testing.leaks",
     "Recording": "mcptrio.testing.recording",
     "adopt_orphans": "mcptrio.testing.leaks",
     "nothing_left": "mcptrio.testing.leaks",
 }
-"""Every public name, and the module that has it."""
+"""Every public name and the module that defines it."""
 
 __all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
 

@@ -1,7 +1,7 @@
-"""Where a test runs: in which revision, over which transport, on which clock, with or without parking.
+"""The ways to run a test: protocol revision, transport, clock, and with or without replay.
 
-Read from the ``mcp`` markers of a test when it is collected.
-The one rule: a combination that cannot work is refused before anything runs, with the words that would mend it.
+The pytest plugin derives them from the ``mcp`` markers of a test during collection. An impossible combination is an
+error then, with a suggestion how to fix it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from mcptrio.protocol.revisions.revision import Inputs
 __all__ = ["HANDSHAKE", "MODERN", "REVISIONS", "TRANSPORTS", "Case", "Transport", "cases_of"]
 
 Transport: TypeAlias = Literal["memory", "stdio", "http"]
-"""What a test case runs over."""
+"""The transport between client and server in a test."""
 
 TRANSPORTS: Final[tuple[Transport, ...]] = get_args(Transport)
-"""``memory``: channels of this process. ``stdio``: a child process. ``http``: a socket on 127.0.0.1."""
+"""All transports: ``memory`` is a pair of channels in this process, ``stdio`` a child process, ``http`` a socket on
+127.0.0.1."""
 REVISIONS: Final = tuple(_REVISIONS)
-"""From the oldest to the newest."""
+"""All supported revisions, oldest first."""
 HANDSHAKE: Final = HANDSHAKE_VERSIONS
-"""The revisions with ``initialize``, in which a server asks its client by a request of its own."""
+"""The revisions with ``initialize``, in which the server sends requests to the client."""
 MODERN: Final = MODERN_VERSIONS
-"""The revisions in which a server asks inside a result, and its handler may be replayed."""
+"""The revisions in which the server asks for input inside a result, so that its handler may be replayed."""
 
 _IN_MEMORY: Final = ("memory",)
 _WORDS: Final = ("revisions", "transports", "replay", "autojump")
@@ -36,13 +37,13 @@ _WORDS: Final = ("revisions", "transports", "replay", "autojump")
 
 @frozen(kw_only=True)
 class Case:
-    """One way in which a test is run; the fixture ``mcp_case``.
+    """One way to run a test; the value of the fixture ``mcp_case``.
 
     Args:
-        revision: what the client speaks.
-        transport: how it is connected.
-        replay: whether the server parks nothing, so that every question is followed by a replay of the handler.
-        autojump: whether the clock jumps to the next deadline as soon as nothing else can happen.
+        revision: The protocol revision of the client.
+        transport: The transport between client and server.
+        replay: The server suspends no handlers, so it replays a handler after each question.
+        autojump: The clock jumps to the next deadline when every task waits.
     """
 
     revision: str = LATEST.version
@@ -55,21 +56,21 @@ class Case:
 
 
 def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures: Sequence[str] = ()) -> list[Case]:
-    """The ways in which a test is run.
+    """Return the ways to run a test.
 
     Args:
-        markers: the keywords of its ``mcp`` markers, the closest first; for each word the closest counts.
-        everywhere: whether what no marker says means every revision and transport; otherwise the newest, in memory.
-        fixtures: the names of the fixtures it uses.
+        markers: The keywords of its ``mcp`` markers, closest first. For each keyword the closest marker counts.
+        everywhere: Without a marker, use all revisions and transports; otherwise the newest revision in memory.
+        fixtures: The names of the fixtures that the test uses.
 
     Raises:
-        ConfigError: a marker has another word or value, or they do not go together.
+        ConfigError: A marker has an unknown keyword or value, or the combination is impossible.
     """
     wanted = _Wanted.of(markers, everywhere=everywhere)
     jumps = wanted.autojump or "autojump_clock" in fixtures
     cases = list(wanted.cases())
     if jumps:
-        # A clock that jumps while a socket or a process is at work runs past every deadline.
+        # Trio cannot see a busy socket or process: the clock would jump past every deadline while they work.
         _only_in_memory(cases, "autojump_clock" if "autojump_clock" in fixtures else "autojump")
     if "mcp_wire" in fixtures:
         _only_in_memory(cases, "mcp_wire")
@@ -94,6 +95,7 @@ class _Wanted:
             for word, value in marker.items():
                 if word not in _WORDS:
                     raise ConfigError(f"mcp: expected one of {', '.join(_WORDS)}, got {word!r}")
+                # The closest marker comes first.
                 said.setdefault(word, value)
         replay, autojump = said.get("replay", False), said.get("autojump", False)
         if replay not in (True, False, "both"):
@@ -111,6 +113,7 @@ class _Wanted:
         )
 
     def cases(self) -> Iterator[Case]:
+        # Handshake revisions ask through requests of the server; their handlers are never replayed.
         replayed = [version for version in self.revisions if _REVISIONS[version].inputs is Inputs.ROUND_TRIPS]
         if self.replay and not replayed:
             raise ConfigError(

@@ -1,8 +1,6 @@
 """The server of a test over stdio: ``python -m mcptrio.testing.child FILE``.
 
-Started by :mod:`mcptrio.testing.servers`; FILE is a parcel of :mod:`mcptrio.testing.server_spec`.
-The one rule: the parcel is opened when standard output is guarded already, since plugins may print while they are
-imported.
+:mod:`mcptrio.testing.servers` starts it with a file of :mod:`mcptrio.testing.server_spec`.
 """
 
 from __future__ import annotations
@@ -19,8 +17,9 @@ __all__ = ["main"]
 
 
 def main(file: Path) -> None:
-    """Serve standard input and output with what is in the file."""
+    """Serve standard input and output with the server that the file describes."""
 
+    # Called after standard output is guarded: a plugin that prints during its import must not corrupt the protocol.
     def make() -> Server:
         return open_spec(file).make()
 

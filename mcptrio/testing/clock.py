@@ -1,10 +1,8 @@
-"""A clock for tests in memory, on which nobody waits.
+"""A test clock that jumps to the next deadline when every task waits.
 
-Used by the pytest plugin for tests marked ``mcp(autojump=True)``; the fixture ``autojump_clock`` of pytest-trio is the
-same clock.
-The one rule: it jumps when nothing else can happen. Tasks are seen by Trio itself; a thread is not, so whoever serves
-tools that run in threads says so with :func:`waiting_for_threads`. Sockets and processes are not seen at all: in memory
-only.
+The pytest plugin uses it for tests marked ``mcp(autojump=True)``. It is the same clock as pytest-trio's
+``autojump_clock``. Trio knows when all tasks wait, but not about threads, which :func:`waiting_for_threads` adds, nor
+about sockets and processes: use it for tests in memory only.
 
 Source: trio.testing.MockClock, "autojump_threshold".
 """
@@ -21,8 +19,8 @@ import trio.testing
 __all__ = ["run_jumping", "waiting_for_threads"]
 
 THREAD_TIMEOUT: Final = 1.0
-"""Real seconds without any other event for which the clock stands still while a thread is at work. Not for ever: the
-thread may itself wait for a task that sleeps."""
+"""Real seconds without any event for which the clock waits for a running thread. Bounded, because the thread may itself
+wait for a task that sleeps."""
 
 
 def run_jumping(
@@ -31,17 +29,17 @@ def run_jumping(
     clock: trio.abc.Clock | None = None,
     instruments: Sequence[trio.abc.Instrument] = (),
 ) -> Any:
-    """``trio.run`` with a clock that jumps to the next deadline as soon as every task waits.
+    """Run like ``trio.run``, with a clock that jumps to the next deadline when every task waits.
 
     Args:
-        clock: another one, which the test has asked for.
+        clock: The clock to use; by default a new one that jumps.
     """
     clock = clock or trio.testing.MockClock(autojump_threshold=0)
     return trio.run(function, clock=clock, instruments=instruments)
 
 
 class Borrowed(Protocol):
-    """A limiter, or several."""
+    """One or several capacity limiters."""
 
     @property
     def borrowed_tokens(self) -> int: ...
@@ -49,10 +47,10 @@ class Borrowed(Protocol):
 
 @contextmanager
 def waiting_for_threads(*limiters: Borrowed) -> Iterator[None]:
-    """Inside, a clock that jumps gives threads :data:`THREAD_TIMEOUT` seconds; nothing happens on a real clock.
+    """Make a jumping clock wait up to :data:`THREAD_TIMEOUT` seconds for running threads. Does nothing on a real clock.
 
     Args:
-        limiters: of the threads, beside Trio's own.
+        limiters: The limiters of the threads, in addition to Trio's default one.
     """
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, trio.testing.MockClock):
@@ -68,15 +66,16 @@ def waiting_for_threads(*limiters: Borrowed) -> Iterator[None]:
 
 
 class _Watch(trio.abc.Instrument):
-    """Looks after each step of a task, since only a step starts a thread or takes in its result."""
+    """Adapts the clock's threshold after each step of a task."""
 
     def __init__(self, clock: trio.testing.MockClock, limiters: Sequence[Borrowed]) -> None:
         self._clock = clock
         self._limiters = limiters
+        # The threshold to restore when no thread runs any more; None while none runs.
         self._kept: float | None = None
-        """The threshold to go back to, while a thread is at work."""
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        # Threads start, and their results are received, only in a step of a task, so this is often enough.
         is_working = any(limiter.borrowed_tokens for limiter in self._limiters)
         if is_working and self._kept is None:
             self._kept = self._clock.autojump_threshold

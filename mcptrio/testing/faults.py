@@ -1,8 +1,7 @@
-"""What can go wrong with a message on its way, as values.
+"""Faults of a connection, as values for :class:`mcptrio.testing.FaultyChannel`.
 
-Handed to a :class:`mcptrio.testing.FaultyChannel`, mostly through the fixture ``mcp_connect``.
-The one rule: nothing is left to chance. A fault meets messages by number, by method or by a test's own judgement; one
-that comes by chance has a seed, so the same messages meet the same faults each time.
+Tests usually pass them to the fixture ``mcp_connect``. Faults are reproducible: they select messages by number, method
+or function, and random ones take a seed.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from mcptrio.protocol.messages import Message
 __all__ = ["Fault", "Which", "cut", "delay", "drop", "duplicate", "garble", "sometimes"]
 
 Which: TypeAlias = "int | str | Callable[[Message], bool] | None"
-"""The messages a fault meets: the one with this number, counted from 1 in its direction; those of this method and the
-answers to it, with ``*`` as a wildcard; those for which a function says so; ``None``: all of them."""
+"""The messages that a fault affects: the message with this number, counted from 1 in its direction; messages of this
+method and the answers to them, with ``*`` as a wildcard; messages for which a function returns True; ``None`` for
+all."""
 
 
 @frozen(kw_only=True)
 class Fault:
-    """One thing that goes wrong. Made by :func:`drop`, :func:`delay`, :func:`duplicate`, :func:`garble`, :func:`cut`.
+    """A fault of a connection. Made by :func:`drop`, :func:`delay`, :func:`duplicate`, :func:`garble`, :func:`cut`.
 
-    A value: a channel counts for itself.
+    It has no state, so several channels can use the same fault; each counts its own messages.
     """
 
     kind: Literal["drop", "delay", "duplicate", "garble", "cut"]
@@ -39,39 +39,54 @@ class Fault:
 
 
 def drop(which: Which = None) -> Fault:
-    """The message is lost."""
+    """Return a fault that loses messages."""
     return Fault(kind="drop", which=_checked(which))
 
 
 def delay(seconds: float, which: Which = None) -> Fault:
-    """The message takes so long, and what is behind it waits.
+    """Return a fault that delays messages, and all messages behind them.
 
-    ``delay(0.1)`` for all that arrives is a slow reader, ``delay(math.inf)`` one that reads no more.
+    ``delay(0.1)`` for everything that is received simulates a slow reader, ``delay(math.inf)`` one that has stopped
+    reading.
+
+    Args:
+        seconds: The delay of each message, at least 0.
+        which: The messages to delay.
     """
+    # "not >=" rejects NaN as well.
     if not seconds >= 0:
         raise ValueError(f"expected seconds, got {seconds!r}")
     return Fault(kind="delay", which=_checked(which), seconds=seconds)
 
 
 def duplicate(which: Which = None, *, times: int = 2) -> Fault:
-    """The message comes so many times."""
+    """Return a fault that delivers messages several times.
+
+    Args:
+        which: The messages to repeat.
+        times: How often each one is delivered, at least 1.
+    """
     if times < 1:
         raise ValueError(f"times: expected at least 1, got {times!r}")
     return Fault(kind="duplicate", which=_checked(which), times=times)
 
 
 def garble(which: Which = None) -> Fault:
-    """Half of the message's bytes are something else. Only for what arrives: wrap the other end for what is sent."""
+    """Return a fault that overwrites half the bytes of a message.
+
+    It affects received messages only; to garble a sent message, wrap the receiving end.
+    """
     return Fault(kind="garble", which=_checked(which))
 
 
 def cut(after: int | None = None, *, after_bytes: int | None = None, clean: bool = False) -> Fault:
-    """The channel ends, in both directions.
+    """Return a fault that closes the channel in both directions.
 
     Args:
-        after: messages that get through before.
-        after_bytes: bytes that do; the message in which the last of them lies is lost.
-        clean: whether who receives sees an end, as of a peer that has closed; otherwise a connection that broke.
+        after: Number of messages to deliver before.
+        after_bytes: Number of bytes to deliver before. The message that contains the last of them is lost, unless it
+            ends there.
+        clean: The receiver sees a regular end, as if the peer had closed the channel; otherwise a broken connection.
     """
     if (after is None) == (after_bytes is None):
         raise ValueError("cut: expected one of after and after_bytes")
@@ -81,12 +96,13 @@ def cut(after: int | None = None, *, after_bytes: int | None = None, clean: bool
 
 
 def sometimes(chance: float, *, seed: int) -> Callable[[Message], bool]:
-    """Messages by chance, and for one seed always the same ones: ``drop(sometimes(0.1, seed=7))``.
+    """Return a random selection of messages, the same for the same seed: ``drop(sometimes(0.1, seed=7))``.
 
-    Make one for each channel: it draws anew for each message it sees.
+    Create one for each channel, because it draws a random number for each message.
 
     Args:
-        chance: from 0 to 1.
+        chance: Probability from 0 to 1.
+        seed: Seed of the random numbers.
     """
     if not 0 <= chance <= 1:
         raise ValueError(f"chance: expected a number from 0 to 1, got {chance!r}")

@@ -1,8 +1,7 @@
-"""A channel on which things go wrong, as often and as late as a test says.
+"""A message channel with faults, for tests.
 
-Wraps any channel of messages, on either end. What arrives passes one list of faults, what is sent another one.
-The one rule: messages keep their order, as on a pipe. Behind one that is delayed the others wait, and so does whoever
-sends them.
+It wraps either end of any message channel. Messages keep their order, as on a pipe: a delayed message delays those
+behind it and their sender.
 """
 
 from __future__ import annotations
@@ -34,20 +33,21 @@ from mcptrio.testing.faults import Fault, Which
 __all__ = ["FaultyChannel"]
 
 _CLOSE_TIMEOUT: Final = 1.0
-"""Seconds for closing the channel below when it is cut."""
+"""Seconds to close the wrapped channel when a fault cuts it."""
 _MAX_REQUESTS: Final = 10_000
-"""Requests without an answer, whose methods are known."""
+"""Unanswered requests whose methods are remembered."""
 
 
 class FaultyChannel:
-    """A :class:`mcptrio.abc.MessageChannel` over another one.
+    """A :class:`mcptrio.abc.MessageChannel` that applies faults to another channel.
 
     Args:
-        received: the faults that what arrives meets, in this order.
-        sent: those of what is sent.
+        channel: The channel to wrap.
+        received: Faults of received messages, applied in this order.
+        sent: Faults of sent messages.
 
     Raises:
-        ValueError: ``sent`` has a fault that only what arrives can meet.
+        ValueError: ``sent`` contains :func:`garble`, which affects received messages only.
     """
 
     def __init__(self, channel: MessageChannel, *, received: Sequence[Fault] = (), sent: Sequence[Fault] = ()) -> None:
@@ -57,19 +57,19 @@ class FaultyChannel:
         self._channel = channel
         self._received = _Way(tuple(received))
         self._sent = _Way(tuple(sent))
+        # Messages that were received in one batch and are not delivered yet.
         self._arrived: deque[Incoming] = deque()
-        """What the channel below has given in one go and has not been passed on."""
         self._head: _Passed | None = None
         self._head_due = 0.0
         self._end: Fault | None = self._received.cut_at_once() or self._sent.cut_at_once()
+        # Encloses the wait in receive(), which must end when the channel is cut.
         self._waiting = trio.CancelScope()
-        """Around whoever is in ``receive``, who must not go on waiting when the channel is cut."""
 
     async def receive(self) -> list[Incoming]:
-        """See :class:`mcptrio.abc.MessageChannel`.
+        """Receive messages; see :class:`mcptrio.abc.MessageChannel`.
 
         Raises:
-            trio.EndOfChannel, ConnectionClosed: as the channel below, or by a fault.
+            trio.EndOfChannel, ConnectionClosed: As the wrapped channel, or because of a fault.
         """
         while True:
             await trio.lowlevel.checkpoint()
@@ -87,10 +87,10 @@ class FaultyChannel:
                     self._arrived.extend(await self._channel.receive())
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """See :class:`mcptrio.abc.MessageChannel`.
+        """Send messages; see :class:`mcptrio.abc.MessageChannel`.
 
         Raises:
-            ConnectionClosed: as the channel below, or by a fault.
+            ConnectionClosed: As the wrapped channel, or because of a fault.
         """
         await trio.lowlevel.checkpoint()
         if self._end is not None:
@@ -101,6 +101,7 @@ class FaultyChannel:
         for message in messages:
             self._received.learn(message)
             passed = self._sent.meet(message)
+            # Messages before the delayed one are sent first.
             if passed.seconds:
                 await self._send_below(going)
                 going = []
@@ -108,7 +109,7 @@ class FaultyChannel:
             going += passed.items
             end = passed.end
             if end is not None:
-                # The rest goes into a pipe with nobody at its other end; that is no error yet.
+                # The rest is lost without an error, as on a pipe whose reader has just closed it.
                 break
         await self._send_below(going)
         if end is not None:
@@ -116,14 +117,14 @@ class FaultyChannel:
             await self._close_below()
 
     async def aclose(self) -> None:
-        """Close the channel below."""
+        """Close the wrapped channel."""
         await self._channel.aclose()
 
     # Private
 
     def _pass_on(self) -> list[Incoming]:
-        """Whatever is due."""
         ready: list[Incoming] = []
+        # Delivers every message that is due; a delayed one holds back those behind it.
         while self._end is None and (self._head is not None or self._arrived):
             if self._head is None:
                 message = self._arrived.popleft()
@@ -158,7 +159,7 @@ class FaultyChannel:
 
 @frozen(kw_only=True)
 class _Passed:
-    """What became of one message."""
+    """The effect of the faults on one message."""
 
     items: list[Any]
     seconds: float = 0.0
@@ -172,14 +173,14 @@ class _Way:
     faults: tuple[Fault, ...]
     _messages: int = 0
     _bytes: int = 0
+    # Methods of the requests in the other direction, whose answers pass here; when full, the oldest is removed.
     _asked: dict[RequestId, str] = field(factory=dict)
-    """Requests that went the other way, whose answers pass here. Of very many the oldest are forgotten."""
 
     def cut_at_once(self) -> Fault | None:
         return next((fault for fault in self.faults if 0 in (fault.after, fault.after_bytes)), None)
 
     def learn(self, item: Incoming | Sequence[Message]) -> None:
-        """Note what has gone the other way."""
+        """Remember the requests of a message that went the other way."""
         for message in _messages_of(item):
             if isinstance(message, Request):
                 self._asked[message.id] = message.method
@@ -189,6 +190,7 @@ class _Way:
     def meet(self, item: Incoming | Sequence[Message]) -> _Passed:
         self._messages += 1
         if any(fault.after_bytes is not None for fault in self.faults):
+            # Counts the line feed of the stdio framing.
             self._bytes += len(_bytes_of(item)) + 1
         items: list[Any] = [item]
         seconds = 0.0

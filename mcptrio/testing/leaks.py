@@ -1,10 +1,7 @@
-"""Nothing is left when a test ends: no thread, no process, no descriptor, no socket.
+"""Detects threads, processes, descriptors and sockets that a test leaves behind.
 
-Used through the fixture ``mcp_nothing_left``, or ``with nothing_left():``.
-The one rule: what was there before may stay, what came meanwhile must be gone. Tasks need no look: ``trio.run`` does
-not return while one lives, and a session-scoped fixture's process is there before its first test begins.
-
-Processes and descriptors are read from /proc, so elsewhere than on Linux only threads are seen.
+Tests use the fixture ``mcp_nothing_left`` or ``with nothing_left():``. Tasks need no check, because ``trio.run`` waits
+for them. Processes and descriptors are read from /proc; on other systems than Linux only threads are checked.
 
 Source: proc(5); prctl(2), PR_SET_CHILD_SUBREAPER.
 """
@@ -27,20 +24,27 @@ from attrs import frozen
 __all__ = ["Holdings", "adopt_orphans", "nothing_left"]
 
 END_TIMEOUT: Final = 2.0
-"""Seconds for a process that was killed, or a thread that was told to stop, to be gone."""
+"""Seconds for a killed process or a stopped thread to disappear."""
 
+# Trio keeps idle worker threads for ten seconds. A busy worker has the name of its function, so an abandoned one is
+# found.
 _IDLE_THREADS: Final = ("Trio thread ",)
-"""Trio keeps idle workers for ten seconds. A working one is named after its function, so an abandoned one shows."""
 
+# Opened once by libraries (hypothesis, uvloop, Node's cache) and kept until the process ends.
 _OPENED_BY_RUNTIME: Final = ("/dev/null", "/dev/urandom", "/dev/random", "anon_inode:inotify")
-"""Opened once by a library (hypothesis, uvloop, Node's cache) and kept for the process."""
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 @frozen(kw_only=True)
 class Holdings:
-    """What the process holds at one moment."""
+    """The threads, processes and descriptors of this process at one moment.
+
+    Attributes:
+        threads: Names of threads by id.
+        processes: Commands of child processes by process id.
+        descriptors: Targets of descriptors by number.
+    """
 
     threads: dict[int, str]
     processes: dict[int, str]
@@ -48,7 +52,7 @@ class Holdings:
 
     @classmethod
     def now(cls) -> Holdings:
-        """What it holds now. Reads /proc where there is one, in a millisecond or two."""
+        """Return the current state. Takes one or two milliseconds to read /proc."""
         return cls(
             threads={
                 thread.ident or 0: thread.name
@@ -60,24 +64,24 @@ class Holdings:
         )
 
     def since(self, before: Holdings) -> list[str]:
-        """What has come since, one line each."""
+        """Return what is new compared with ``before``, one line each."""
         return [
             *(f"thread {name}" for id, name in self.threads.items() if id not in before.threads),
             *(f"process {id} {command}" for id, command in self.processes.items() if id not in before.processes),
-            # A number is reused as soon as it is free; it is the same one only if it leads to the same thing.
+            # A free number is reused at once, so descriptors are compared by their targets as well.
             *(f"descriptor {id} {to}" for id, to in self.descriptors.items() if before.descriptors.get(id) != to),
         ]
 
 
 @contextmanager
 def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
-    """What comes inside is gone at the end.
+    """Verify that everything started or opened inside the context has ended when it is left.
 
     Args:
-        grace: seconds after the end in which it may still go.
+        grace: Seconds after the end that threads and processes have to finish.
 
     Raises:
-        AssertionError: something is left; what.
+        AssertionError: Something is left; the message lists it.
     """
     before = Holdings.now()
     yield
@@ -85,7 +89,7 @@ def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
         return
     deadline = time.monotonic() + grace
     while True:
-        # Garbage in a cycle is no leak to report here; if it held a socket, its ResourceWarning tells.
+        # Objects in a reference cycle are not leaks; if one held a socket, its ResourceWarning reports it.
         gc.collect()
         left = Holdings.now().since(before)
         if not left:
@@ -96,30 +100,29 @@ def nothing_left(*, grace: float = END_TIMEOUT) -> Iterator[None]:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of its descendants' orphans, so that they are seen and not handed to init.
+    """Make this process the parent of orphaned descendants, so that :func:`nothing_left` sees them.
 
-    Call it once, in the project's conftest.py. Only Linux can; elsewhere nothing happens.
+    Call it once, in the project's conftest.py. Works on Linux; does nothing elsewhere.
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
+            # Otherwise orphans are handed to init and are no longer children of the test.
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _children() -> dict[int, str]:
-    """Living children by id, with the command.
-
-    One that has ended does not count: an adopted orphan has nobody else to wait for it, and a child that nobody waited
-    for has a Popen object whose ResourceWarning tells.
-    """
+    # Processes that have ended do not count: nothing waits for an adopted orphan, and a Popen object whose child was
+    # never waited for emits a ResourceWarning.
     if sys.platform != "linux":
         return {}
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        return {}  # there are none: the common case
+        # The common case: no children, so /proc need not be searched.
+        return {}
     children: dict[int, str] = {}
     for directory in _possible_children():
-        with suppress(FileNotFoundError, ProcessLookupError):  # it is gone
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
             state, parent = (directory / "stat").read_text().rpartition(")")[2].split()[:2]
             if int(parent) == os.getpid() and state != "Z":
                 command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -128,9 +131,12 @@ def _children() -> dict[int, str]:
 
 
 def _possible_children() -> list[Path]:
-    """The directories of our children, or of all processes if the kernel does not list children."""
+    """Return the /proc directories of this process's children, or of all processes if the kernel does not list
+    children.
+    """
     try:
-        # A thread that ends meanwhile hands its children to another one, which may have been read already.
+        # All lists are read first: a thread that ends hands its children to another one, perhaps one that was already
+        # read.
         lists = [(task / "children").read_bytes() for task in Path("/proc/self/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
         return list(Path("/proc").glob("[0-9]*"))

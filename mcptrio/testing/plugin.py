@@ -1,11 +1,11 @@
-"""The pytest plugin: the fixtures ``mcp_…``, the marker ``mcp``, the option ``--mcp-update-snapshots``.
+"""The pytest plugin: fixtures ``mcp_…``, the marker ``mcp``, the option ``--mcp-update-snapshots``.
 
-Loaded by pytest in every project of an environment, through the entry point ``pytest11``.
-The one rule: a project that uses none of it pays for nothing but this module, so it imports pytest and the standard
-library; everything else comes when a fixture is used, by way of the names of :mod:`mcptrio.testing`.
+pytest loads it in every project of an environment, through the entry point ``pytest11``. Besides pytest and
+the standard library it imports only small modules; the rest is imported on first use through :mod:`mcptrio.testing`, so
+that other projects do not pay for it.
 
-What a test does not say is looked up by name in its class and its module: ``mcp_plugins = [my_plugin]`` at the top of a
-file. Where it depends on something, or belongs into a conftest.py, a fixture of the same name takes its place.
+Fixtures read their values by name from the test's class or module, for example ``mcp_plugins = [my_plugin]`` at the top
+of a file. A fixture of the same name, in the file or in conftest.py, replaces them.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ __all__ = [
     "pytest_terminal_summary",
 ]
 
+# Fixtures that run inside trio.run.
 _ASYNC = frozenset({"mcp_any_client", "mcp_client", "mcp_connect", "mcp_server"})
-"""Fixtures that run inside ``trio.run``."""
 
 _rewritten = pytest.StashKey[list[str]]()
 
 
-# What a server and a client are made of
+# Parts of the server and the client
 
 
 @pytest.fixture
@@ -69,34 +69,34 @@ def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
 
 @pytest.fixture
 def mcp_config(request: pytest.FixtureRequest) -> Mapping[str, Mapping[str, Any]]:
-    """Their configuration: tables by plugin name, as below ``[plugins]`` of ``mcptrio.toml``."""
+    """Settings of the plugins by plugin name, as in ``[plugins]`` of ``mcptrio.toml``."""
     config: Mapping[str, Mapping[str, Any]] = _declared(request, "mcp_config", {})
     return config
 
 
 @pytest.fixture
 def mcp_server_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """What else ``mcptrio.Server`` takes: ``{"settings": ServerSettings(page_size=5)}``."""
+    """Further arguments of ``mcptrio.Server``: ``{"settings": ServerSettings(page_size=5)}``."""
     options: Mapping[str, Any] = _declared(request, "mcp_server_options", {})
     return options
 
 
 @pytest.fixture
 def mcp_client_options(request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """What else ``mcptrio.connect`` takes: ``{"log_level": "debug"}``."""
+    """Further arguments of ``mcptrio.connect``: ``{"log_level": "debug"}``."""
     options: Mapping[str, Any] = _declared(request, "mcp_client_options", {})
     return options
 
 
 @pytest.fixture
 def mcp_handlers(request: pytest.FixtureRequest, _mcp_script: Script | None) -> Handlers | None:
-    """What the client does for the server: the answers of ``mcp_script`` where a test uses it; otherwise nothing."""
+    """The client's handlers: the answers of ``mcp_script`` if the test uses it; otherwise none."""
     return _mcp_script.handlers() if _mcp_script is not None else _declared(request, "mcp_handlers", None)
 
 
 @pytest.fixture
 def mcp_script() -> Script:
-    """The answers of the user and of the model; the test fails where the server does not go by them."""
+    """Scripted answers of the user and the model. The test fails if the server deviates from the script."""
     return testing.Script()
 
 
@@ -105,12 +105,12 @@ def _mcp_script(request: pytest.FixtureRequest) -> Script | None:
     return request.getfixturevalue("mcp_script") if "mcp_script" in request.fixturenames else None
 
 
-# Where a test runs
+# The server and its clients
 
 
 @pytest.fixture
 def mcp_case(request: pytest.FixtureRequest) -> Case:
-    """The revision and the transport of this run, and whether handlers are replayed."""
+    """Revision and transport of this run, and whether handlers are replayed."""
     [case] = _cases(request.node, request.fixturenames)
     return case
 
@@ -131,13 +131,13 @@ async def _mcp_served(
         fault = error
     else:
         return
-    # The author's own frames, if there are any: those of mcptrio say nothing to them.
+    # Shows only frames of the plugin's author; those of mcptrio do not help there.
     pytest.fail("\n".join(filter(None, (str(fault), details_of(fault)))), pytrace=False)
 
 
 @pytest.fixture
 def mcp_server(_mcp_served: Served) -> Server | None:
-    """The server, open; not over stdio, where it is another process."""
+    """The open server; ``None`` over stdio, where it runs in another process."""
     return _mcp_served.server
 
 
@@ -148,7 +148,7 @@ async def mcp_connect(
     mcp_client_options: Mapping[str, Any],
     _mcp_script: Script | None,
 ) -> AsyncIterator[Connect]:
-    """Clients of the server: ``async with mcp_connect() as client:``."""
+    """Connects clients to the server: ``async with mcp_connect() as client:``."""
 
     def connect(
         *,
@@ -171,24 +171,24 @@ async def mcp_connect(
 
 @pytest.fixture
 async def mcp_client(mcp_connect: Connect) -> AsyncIterator[Client]:
-    """A client of the server: in memory and in the newest revision, where no marker says otherwise."""
+    """A client of the server; in memory and in the newest revision, unless a marker says otherwise."""
     async with mcp_connect() as client:
         yield client
 
 
 @pytest.fixture
 async def mcp_any_client(mcp_connect: Connect) -> AsyncIterator[Client]:
-    """A client of the server, once in each revision over each transport, where no marker says otherwise."""
+    """A client of the server, in each revision over each transport, unless a marker says otherwise."""
     async with mcp_connect() as client:
         yield client
 
 
-# What is checked beside
+# Recordings and leaks
 
 
 @pytest.fixture
 def mcp_wire(request: pytest.FixtureRequest) -> Iterator[Recording]:
-    """What goes over the wire, to be compared with a file: ``mcp_wire.assert_wire("ask.txt")``."""
+    """A recording of the messages, to compare with a file: ``mcp_wire.assert_wire("ask.txt")``."""
     config = request.config
     recording = testing.Recording(folder=request.path.parent, update=bool(config.getoption("--mcp-update-snapshots")))
     yield recording
@@ -202,7 +202,7 @@ def _mcp_wire(request: pytest.FixtureRequest) -> Recording | None:
 
 @pytest.fixture
 def mcp_nothing_left() -> Iterator[None]:
-    """The test fails if it leaves a thread, a process, a descriptor or a socket behind."""
+    """Fails the test if it leaves a thread, process, descriptor or socket behind."""
     problem = ""
     try:
         with testing.nothing_left():
@@ -213,7 +213,7 @@ def mcp_nothing_left() -> Iterator[None]:
         pytest.fail(problem, pytrace=False)
 
 
-# What pytest calls
+# Hooks
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -242,7 +242,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have pytest-trio run the tests that need it, on the clock they want, whatever ``trio_mode`` says."""
+    """Mark the tests that need Trio for pytest-trio, with the clock they ask for, whatever ``trio_mode`` is."""
     for item in items:
         if not isinstance(item, pytest.Function) or _ASYNC.isdisjoint(item.fixturenames):
             continue
@@ -257,7 +257,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Fail a test whose script was not followed, and show only that; show other failures without a nursery's group."""
+    """Fail a test whose script was not followed; unwrap exception groups of other failures."""
     script: Any = pyfuncitem.funcargs.get("mcp_script")
     passed: Any = None
     failed: BaseExceptionGroup[BaseException] | None = None
@@ -269,7 +269,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         if _ASYNC.isdisjoint(pyfuncitem.fixturenames):
             raise failed
         raise_single(failed)
-    # A question that is not in the script has ended the test; all else comes of that.
+    # A deviation from the script has ended the test; all other exceptions follow from it.
     if script is not None:
         problem = ""
         try:
@@ -292,7 +292,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _declared(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
-    """What the test's class or module says under a name."""
+    """Return the value of a name in the test's class or module."""
     for place in (request.cls, getattr(request, "module", None)):
         if hasattr(place, name):
             return getattr(place, name)
@@ -300,7 +300,7 @@ def _declared(request: pytest.FixtureRequest, name: str, default: Any) -> Any:
 
 
 def _check_async(metafunc: pytest.Metafunc) -> None:
-    """Whether Trio can run a test that needs it."""
+    """Fail a test that uses async fixtures in a way that Trio cannot run."""
     used = _ASYNC.intersection(metafunc.fixturenames)
     if not used:
         return
@@ -312,7 +312,7 @@ def _check_async(metafunc: pytest.Metafunc) -> None:
         problem = "pytest-asyncio takes all async fixtures in its mode auto; set asyncio_mode = strict"
         pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
     if hasattr(metafunc.function, "hypothesis"):
-        # pytest-trio would set its fixtures up again for each example, and let the test run on the old ones.
+        # pytest-trio would set up the fixtures again for each example, while the test still uses the old ones.
         problem = "Hypothesis runs a test many times on one client; open a server inside the test, with open_served"
         pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
     if not inspect.iscoroutinefunction(metafunc.function):
@@ -321,7 +321,6 @@ def _check_async(metafunc: pytest.Metafunc) -> None:
 
 
 def _asyncio_mode(config: pytest.Config) -> str:
-    """The mode of pytest-asyncio, which is loaded."""
     return str(config.getoption("asyncio_mode", None) or config.getini("asyncio_mode"))
 
 

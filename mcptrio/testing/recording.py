@@ -1,9 +1,7 @@
-"""What went over the wire of a session, in both directions, for a page of documentation or a test.
+"""Records the messages of a session in both directions, for documentation or for comparison in a test.
 
-Made by the fixture ``mcp_wire``, or by hand around any channel of a client.
-The one rule: what is kept is what the client sent and what it received, as the codec reads it, in that order.
-
-The text it becomes is made by :mod:`mcptrio.testing.wire_text`.
+The fixture ``mcp_wire`` creates a Recording; it can also wrap any channel of a client. Messages are recorded decoded,
+in the order in which the client sent and received them. :mod:`mcptrio.testing.wire_text` formats them.
 """
 
 from __future__ import annotations
@@ -24,48 +22,49 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Recording:
-    """The messages of one client, or of several, one after the other.
+    """The recorded messages of one or more clients.
 
     Args:
-        folder: what the paths of snapshots start from.
-        update: whether a snapshot is written instead of compared (``--mcp-update-snapshots``).
+        folder: The folder that paths of snapshots are relative to.
+        update: Write snapshots instead of comparing them (``--mcp-update-snapshots``).
     """
 
     def __init__(self, *, folder: Path | None = None, update: bool = False) -> None:
         self.messages: list[Recorded] = []
         self.rewritten: list[Path] = []
-        """Snapshots that were not there, or said something else."""
+        """Snapshots that were missing or different and have been written."""
         self._folder = folder or Path()
         self._update = update
         self._connections = 0
 
     def of(self, channel: MessageChannel) -> MessageChannel:
-        """A channel to use in the place of a client's own; what goes over it is kept."""
+        """Return a channel that records what passes over ``channel``."""
         self._connections += 1
         return RecordingChannel(channel, self, self._connections)
 
     def text(self, replace: Mapping[str, str] = _NOTHING) -> str:
-        """The messages for a reader: ``-->`` to the server, ``<--`` to the client.
+        """Return the messages as text: ``-->`` marks messages to the server, ``<--`` messages to the client.
 
-        Ids, tokens, cursors, sealed state, our own version, dates with a time and UUIDs have names instead.
+        Ids, tokens, cursors, sealed state, mcptrio's version, timestamps and UUIDs are replaced by names.
 
         Args:
-            replace: texts that differ as well, and what to write in their place: ``{str(tmp_path): "<folder>"}``.
+            replace: Further texts to replace, and their replacements: ``{str(tmp_path): "<folder>"}``.
         """
         return as_text(self.messages, replace)
 
     def json(self, replace: Mapping[str, str] = _NOTHING) -> str:
-        """The same as a JSON array of ``{"from": ..., "message": ...}``."""
+        """Return the messages as a JSON array of ``{"from": ..., "message": ...}``. See :meth:`text`."""
         return as_json(self.messages, replace)
 
     def assert_wire(self, path: str | Path, *, replace: Mapping[str, str] = _NOTHING) -> None:
-        """Compare what has gone over the wire so far with a file, or write it there.
+        """Compare the messages so far with a file, or write the file.
 
         Args:
-            path: ``*.json`` holds JSON, any other name text.
+            path: A file with JSON (``*.json``) or text (any other name).
+            replace: Further texts to replace, and their replacements.
 
         Raises:
-            AssertionError: the file says something else, or is not there.
+            AssertionError: The file is missing or different.
         """
         file = self._folder / path
         found = self.json(replace) if file.suffix == ".json" else self.text(replace)
@@ -85,7 +84,7 @@ class Recording:
 
 
 class RecordingChannel:
-    """A :class:`mcptrio.abc.MessageChannel` that notes what passes. Made by :meth:`Recording.of`."""
+    """A :class:`mcptrio.abc.MessageChannel` that records what passes. Made by :meth:`Recording.of`."""
 
     def __init__(self, channel: MessageChannel, recording: Recording, connection: int) -> None:
         self.name = channel.name
@@ -103,7 +102,7 @@ class RecordingChannel:
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
         """See :class:`mcptrio.abc.MessageChannel`."""
-        # Before it is sent: its answer may be here before this task goes on.
+        # Recorded before sending: the answer may arrive before this task continues.
         self._recording.messages += (
             Recorded(sender="client", message=each, connection=self._connection) for each in messages
         )

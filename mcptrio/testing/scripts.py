@@ -1,11 +1,7 @@
-"""A client's answers, written down before the server asks.
+"""Scripted answers of a client, written before the server asks.
 
-Used by tests, mostly through the fixture ``mcp_script``; what it yields are :class:`Handlers`, so it fits any client.
-The one rule: each line answers one question, the first one it fits; whatever does not go by the script fails the test,
-with what was asked, what is left, and what was asked before.
-
-Questions of one round are asked at the same time and in no order. So lines of different kinds have no order among each
-other, and ``about`` tells questions of one kind apart.
+Tests use a Script mostly through the fixture ``mcp_script``; :meth:`Script.handlers` fits any client. Each line answers
+one question: the first question that it fits. Any deviation fails the test with a list of the questions so far.
 """
 
 from __future__ import annotations
@@ -32,29 +28,29 @@ from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageRe
 __all__ = ["AnsweredQuestion", "FormAnswer", "QuestionKind", "SampleAnswer", "Script"]
 
 QuestionKind: TypeAlias = Literal["form", "url", "sampling", "roots"]
-"""What a server asks."""
+"""The kinds of questions that a server asks."""
 
 _KINDS: Final[tuple[QuestionKind, ...]] = get_args(QuestionKind)
 _MAX_SHOWN_CHARS: Final = 120
-"""Characters of a question or an answer in a failure."""
+"""Characters of a question or answer in a failure message."""
 
 FormAnswer: TypeAlias = Mapping[str, Any] | Callable[[Form], Any]
-"""The values of a form by name, or what makes an answer of the form."""
+"""Values of a form by name, or a function that makes an answer from the form."""
 SampleAnswer: TypeAlias = str | CreateMessageResult | Callable[[CreateMessageParams], CreateMessageResult | str]
-"""What the model says, or a function that says it."""
+"""The model's answer, or a function that returns it."""
 
 
 @frozen(kw_only=True)
 class AnsweredQuestion:
-    """A question of the server, and what it was answered."""
+    """A question of the server and its answer."""
 
     kind: QuestionKind
     message: str
-    """Of the form or the URL; of a conversation its last text; empty for roots."""
+    """The message of the form or URL; the last text of a conversation; empty for roots."""
     question: Form | OpenURL | CreateMessageParams | None
-    """``None`` for roots."""
+    """The question as a handler receives it; ``None`` for roots."""
     answer: Any
-    """An ElicitResult, a message or its text, the folders; or the error it was answered with."""
+    """An ElicitResult, a message or its text, the folders; or the exception that was raised."""
 
     def __str__(self) -> str:
         return f"{_named(self.kind, self.message, self.question)} -> {_answered(self.answer)}"
@@ -62,8 +58,8 @@ class AnsweredQuestion:
 
 @frozen(kw_only=True)
 class _Line:
+    # The call that added the line, for failure messages.
     text: str
-    """As it was written, for a failure."""
     kinds: tuple[QuestionKind, ...]
     about: str | None
     after: float
@@ -74,72 +70,73 @@ class _Line:
 
 
 class Script:
-    """What the user, and the model, of a client will say: ``Script().elicit({"rows": 3}).decline().sample("Hello")``.
+    """The answers of a client's user and model: ``Script().elicit({"rows": 3}).decline().sample("Hello")``.
 
-    Each line takes two words more. ``about``: only for a question whose message contains this. ``after``: seconds that
-    are taken for the answer.
+    Lines of different kinds have no order among each other, because the questions of one round are asked concurrently.
+    Each method takes two more arguments: ``about`` restricts the line to questions whose message contains this text,
+    ``after`` delays the answer by that many seconds.
     """
 
     def __init__(self) -> None:
         self.asked: list[AnsweredQuestion] = []
-        """What was asked so far and went by the script, in the order of the questions."""
+        """The questions that the script has answered so far, in order."""
         self._lines: list[_Line] = []
         self._problems: list[tuple[str, BaseException | None]] = []
         self._went_wrong: trio.Event | None = None
 
-    # Writing
+    # Lines
 
     def elicit(self, values: FormAnswer | None = None, *, about: str | None = None, after: float = 0.0) -> Script:
-        """A form is accepted with these values and its defaults.
+        """Accept a form with these values and its defaults.
 
         Args:
-            values: by name; or a function of the form, which returns them, or ``form.decline()`` and the like.
+            values: Values by name; or a function of the form that returns values, ``form.decline()`` or the like.
         """
         shown = _shown(values) if values is not None else ""
         return self._add("elicit", shown, ("form",), partial(_fill_in, values), about, after)
 
     def open_url(self, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The user agrees to open a URL. Nothing is opened."""
+        """Agree to open a URL. Nothing is opened."""
         return self._add("open_url", "", ("url",), OpenURL.accept, about, after)
 
     def decline(self, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The user says no to a form or a URL."""
+        """Refuse a form or a URL."""
         return self._add("decline", "", ("form", "url"), _decline, about, after)
 
     def cancel(self, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The user leaves a form or a URL without saying."""
+        """Close a form or a URL without a decision."""
         return self._add("cancel", "", ("form", "url"), _cancel, about, after)
 
     def sample(self, said: SampleAnswer, *, about: str | None = None, after: float = 0.0) -> Script:
-        """The model says this.
+        """Answer as the model.
 
         Args:
-            said: a text, a whole message, or a function of the conversation that returns one of them.
+            said: A text, a whole message, or a function of the conversation that returns one of them.
         """
         return self._add("sample", _shown(said), ("sampling",), partial(_say, said), about, after)
 
     def roots(self, *folders: str | Path | Root, after: float = 0.0) -> Script:
-        """The client names these folders: paths, ``file://`` URIs or roots."""
+        """List these folders: paths, ``file://`` URIs or roots."""
         return self._add("roots", ", ".join(map(_shown, folders)), ("roots",), lambda _: folders, None, after)
 
     def fail(self, error: MCPError, *, about: str | None = None, after: float = 0.0) -> Script:
-        """A question of any kind is answered with an error."""
+        """Answer a question of any kind with an error."""
 
         def raise_it(_: object) -> Any:
             raise error
 
         return self._add("fail", _shown(error), _KINDS, raise_it, about, after)
 
-    # Acting
+    # Use
 
     def handlers(self, *kinds: QuestionKind) -> Handlers:
-        """What a client is connected with: ``connect(server, handlers=script.handlers())``.
+        """Return handlers for a client: ``connect(server, handlers=script.handlers())``.
 
         Args:
-            kinds: the only questions that the client declares; by default all.
+            kinds: The only kinds of questions that the client declares; by default all.
 
         Raises:
-            ValueError: there is no such kind.
+            ValueError: A kind is unknown.
         """
         for kind in kinds:
             if kind not in _KINDS:
@@ -156,18 +153,19 @@ class Script:
 
     @property
     def problems(self) -> list[str]:
-        """What the server asked that is not in the script, and answers that did not fit what it asked."""
+        """Questions that were not in the script, and answers that were invalid for their question."""
         return [problem for problem, _ in self._problems]
 
     @property
     def left(self) -> list[str]:
-        """The lines nobody has asked for so far, as they were written."""
+        """The unused lines, as they were written."""
         return [line.text for line in self._lines]
 
     def check(self) -> None:
-        """
+        """Verify that the script was followed.
+
         Raises:
-            AssertionError: there are problems, or lines are left.
+            AssertionError: There are problems or unused lines.
         """
         if self._problems:
             raise AssertionError("\n".join(self.problems)) from self._problems[0][1]
@@ -178,12 +176,12 @@ class Script:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[Script]:
-        """Ends what is inside as soon as the server asks what is not in the script.
+        """End the block as soon as the server asks a question that is not in the script.
 
-        Without it such a question is answered with an error, and :meth:`check` tells afterwards.
+        Without this, the server receives an error for such a question, and only :meth:`check` reports it.
 
         Raises:
-            AssertionError: with what was asked.
+            AssertionError: The script was not followed; the message contains the question.
         """
         self._went_wrong = trio.Event()
         try:
@@ -232,12 +230,14 @@ class Script:
             said = f"the server asked what is not in the script: {named}"
             await self._give_up(f"{said}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
             raise AssertionError(said)
+        # Each line is used once.
         self._lines.remove(line)
         outcome = run_guarded_sync(line.answer, question)
         if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPError):
             problem = f"the script's {line.text} does not answer the server's {named}: {outcome.error}"
             await self._give_up(problem, outcome.error)
             raise outcome.error
+        # An MCPError is an answer too: fail() scripts it.
         answer = outcome.error if isinstance(outcome, Failure) else outcome.value
         self.asked.append(AnsweredQuestion(kind=kind, message=message, question=question, answer=answer))
         await trio.sleep(line.after)
@@ -246,7 +246,7 @@ class Script:
         return answer
 
     async def _give_up(self, problem: str, error: BaseException | None = None) -> None:
-        """Note a problem; where somebody watches, wait for the end that this is."""
+        # Under watched() the question is never answered: that block ends the test.
         self._problems.append((problem, error))
         if self._went_wrong is not None:
             self._went_wrong.set()
@@ -275,7 +275,7 @@ def _last_text(params: CreateMessageParams) -> str:
     return texts[-1] if texts else ""
 
 
-# For failures
+# Failure messages
 
 
 def _named(kind: QuestionKind, message: str, question: Any) -> str:

@@ -1,8 +1,8 @@
-"""What a server is made of, and how it gets into a child process.
+"""The description of a server under test, and its transfer to a child process.
 
-Made by the fixtures from what a test says; opened by :mod:`mcptrio.testing.child`.
-The one rule: modules, classes and functions travel by name, everything else as a copy; what cannot travel is refused in
-the test's own process, by name.
+The fixtures create a ServerSpec from a test's declarations; :mod:`mcptrio.testing.child` opens it. Modules, classes and
+functions are transferred by name, other objects as copies. An object that cannot be pickled is an error in the test's
+own process.
 
 Source: the Python library, pickle, "Persistence of External Objects".
 """
@@ -32,12 +32,13 @@ __all__ = ["ServerSpec", "open_spec", "pickle_spec"]
 
 @frozen(kw_only=True)
 class ServerSpec:
-    """
+    """The parts of a server under test.
+
     Args:
-        plugins: modules and objects; the names of installed plugins; paths of files.
-        config: tables by plugin name.
-        options: what else :class:`mcptrio.Server` takes, and ``strict``: whether a plugin that fails is an error; by
-            default it is.
+        plugins: Modules and objects; names of installed plugins; paths of files.
+        config: Plugin settings by plugin name.
+        options: Further arguments of :class:`mcptrio.Server`. In addition ``strict``, True by default: a plugin that
+            fails is an error.
     """
 
     plugins: Sequence[Any] = ()
@@ -45,11 +46,12 @@ class ServerSpec:
     options: Mapping[str, Any] = field(factory=dict)
 
     def make(self) -> Server:
-        """
+        """Create the server.
+
         Raises:
-            PluginError: a plugin fails, where the server is strict.
-            ConfigError: a plugin is not installed or cannot be one, a file is not there, or the configuration is for
-                none of them.
+            PluginError: A plugin failed, and the server is strict.
+            ConfigError: A plugin is not installed or not valid, a file does not exist, or the configuration names an
+                unknown plugin.
         """
         options = dict(self.options)
         manager = PluginManager(strict=options.pop("strict", True))
@@ -60,6 +62,7 @@ class ServerSpec:
                 if not each.is_file():
                     raise ConfigError(f"mcp_plugins: no such file: {each}")
                 manager.load_file(each)
+            # A string is the name of an installed plugin; a Path is a file.
             elif not isinstance(each, str):
                 try:
                     manager.register(each)
@@ -75,14 +78,15 @@ class ServerSpec:
 
 @contextmanager
 def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
-    """The parts in a file, which lasts as long as the context.
+    """Write a spec to a file that exists inside the context.
 
     Raises:
-        ConfigError: a part cannot be taken to another process.
+        ConfigError: A part cannot be transferred to another process.
     """
     buffer = io.BytesIO()
     packer = _Packer(buffer)
     named = {"mcp_plugins": parts.plugins, "mcp_config": parts.config, "mcp_server_options": parts.options}
+    # One dump for each part, so that the error names the fixture to change.
     for name, part in named.items():
         try:
             packer.dump(part)
@@ -98,8 +102,9 @@ def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
 
 
 def open_spec(file: Path) -> ServerSpec:
-    """The parts in a file that :func:`pickle_spec` has written. Imports what they need, from where it was."""
+    """Read a spec that :func:`pickle_spec` has written; import the modules that it names."""
     path, files, data = pickle.loads(file.read_bytes())
+    # The child imports from where the test process did: pytest adds folders of its own.
     sys.path[:] = path
     unpacker = _Unpacker(io.BytesIO(data), files)
     return ServerSpec(plugins=unpacker.load(), config=unpacker.load(), options=unpacker.load())
@@ -108,8 +113,8 @@ def open_spec(file: Path) -> ServerSpec:
 class _Packer(pickle.Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
+        # Module name to file. Test modules often cannot be imported by name.
         self.files: dict[str, str] = {}
-        """The files of modules by name: those of tests often cannot be imported by it."""
 
     def persistent_id(self, obj: Any) -> str | None:
         if not isinstance(obj, ModuleType):
@@ -121,6 +126,7 @@ class _Packer(pickle.Pickler):
         module = getattr(obj, "__module__", None)
         if isinstance(module, str):
             self._note(module)
+        # Only notes the module; pickle does the rest.
         return NotImplemented
 
     def _note(self, name: str) -> None:
@@ -148,6 +154,7 @@ class _Unpacker(pickle.Unpickler):
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             missing = error.name or ""
+            # The module itself was found but fails to import another one.
             if name != missing and not name.startswith(missing + "."):
                 raise
         return _load(name, self._files[name])
@@ -157,6 +164,7 @@ def _load(name: str, file: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ImportError(f"expected a Python file, got {file}", name=name)
+    # Registered before it runs, as the import system does, so that its classes can be pickled.
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -1,8 +1,7 @@
-"""A server under test, running, and clients of it: in memory, as a child process, behind a socket.
+"""Runs a server under test and connects clients to it: in memory, as a child process, or over HTTP.
 
-Opened by the fixtures; :func:`open_served` is for tests without them.
-The one rule: everything real. The server is the public one, whole; over stdio it is another process, over HTTP it
-listens on a port of 127.0.0.1, and the client is ``mcptrio.connect``.
+The fixtures use it; tests without fixtures call :func:`open_served`. Nothing is mocked: the server is the public class,
+over stdio it runs in another process, over HTTP it listens on a port of 127.0.0.1, and clients use ``mcptrio.connect``.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ from mcptrio.transports.memory import memory_channel_pair
 __all__ = ["Connect", "Served", "open_served"]
 
 _EXTRA_TIMEOUT: Final = 2.0
-"""Seconds for the HTTP server to end, after those it takes by itself."""
+"""Seconds for the HTTP server to stop, in addition to its own timeouts."""
 
 
 class Connect(Protocol):
-    """Makes a client of the server under test: the type of the fixture ``mcp_connect``."""
+    """The type of the fixture ``mcp_connect``: connects a client to the server under test."""
 
     def __call__(
         self,
@@ -58,9 +57,9 @@ class Served:
     def __init__(self, case: Case, target: Target, server: Server | None, recording: Recording | None) -> None:
         self.case = case
         self.target = target
-        """What ``mcptrio.connect`` takes: over stdio each connection starts a server of its own."""
+        """The target for ``mcptrio.connect``. Over stdio, each connection starts a separate server process."""
         self.server = server
-        """``None`` over stdio."""
+        """The server; ``None`` over stdio."""
         self._recording = recording
 
     @asynccontextmanager
@@ -73,16 +72,18 @@ class Served:
         to_client: Sequence[Fault] = (),
         options: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[Client]:
-        """A client, for as long as the context lasts.
+        """Connect a client inside the context.
 
         Args:
-            revision: by default that of the case.
-            to_server, to_client: what goes wrong on the way; only in memory.
-            options: what else ``mcptrio.connect`` takes.
+            handlers: Answer the server's questions.
+            revision: The protocol revision; by default that of the case.
+            to_server: Faults of messages to the server; only in memory.
+            to_client: Faults of messages to the client; only in memory.
+            options: Further arguments of ``mcptrio.connect``.
 
         Raises:
-            ConfigError: there can be no faults over this transport.
-            MCPTrioError: as ``mcptrio.connect``.
+            ConfigError: Faults or a recording were requested over a transport other than memory.
+            MCPTrioError: As in ``mcptrio.connect``.
         """
         more: dict[str, Any] = {"handlers": handlers, "revision": revision or self.case.revision, **(options or {})}
         is_wrapped = to_server or to_client or self._recording is not None
@@ -95,6 +96,7 @@ class Served:
         ours, theirs = memory_channel_pair()
         channel = FaultyChannel(ours, received=to_client)
         async with open_hidden_nursery() as nursery:
+            # Each end has its own wrapper, because garbling is possible only for messages that arrive.
             nursery.start_soon(self.target.supervisor.serve, FaultyChannel(theirs, received=to_server))
             recorded = channel if self._recording is None else self._recording.of(channel)
             async with connect(recorded, **{"name": self.target.info.name, **more}) as client:
@@ -105,24 +107,26 @@ class Served:
 async def open_served(
     parts: ServerSpec, case: Case | None = None, *, recording: Recording | None = None
 ) -> AsyncIterator[Served]:
-    """Run a server over the transport of a case, for as long as the context lasts.
+    """Run a server over the transport of a case, inside the context.
 
     Args:
-        case: by default the newest revision, in memory.
-        recording: keeps what goes over the wire; only in memory.
+        parts: The description of the server.
+        case: Revision and transport; by default the newest revision in memory.
+        recording: Records the messages of the clients; only in memory.
 
     Raises:
-        PluginError: a plugin fails, where the server is strict.
-        ConfigError: the parts make no server, or cannot be taken to another process.
+        PluginError: A plugin failed, and the server is strict.
+        ConfigError: The description is invalid, or cannot be transferred to another process.
     """
     case = case or Case()
     if case.replay:
         settings: ServerSettings = parts.options.get("settings") or ServerSettings()
+        # A server that may suspend no handler replays each one with the client's answers.
         settings = evolve(settings, limits=evolve(settings.limits, parked=0))
         parts = evolve(parts, options={**parts.options, "settings": settings})
     if case.transport == "stdio":
         with pickle_spec(parts) as file:
-            # What a test has put into the environment is there in memory, so it has to be there in the child.
+            # A test may set environment variables (monkeypatch); the child must see them as a server in memory does.
             command = Command(args=(sys.executable, "-m", "mcptrio.testing.child", str(file)), inherit_env=True)
             yield Served(case, command, None, None)
         return
@@ -138,7 +142,7 @@ async def open_served(
 
 @asynccontextmanager
 async def _listening(server: Server) -> AsyncIterator[str]:
-    """The server's URL; at the end it stops as on a signal."""
+    """Serve on a free port and yield the URL. At the end the server stops as on a signal."""
     shutdown, stopped = trio.Event(), trio.Event()
 
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:

@@ -1,8 +1,7 @@
-"""Messages as a text that is the same each time: for reading, and for comparing with a file.
+"""Formats recorded messages as text or JSON that is the same in each run.
 
-Used by :mod:`mcptrio.testing.recording`.
-The one rule: what differs from run to run has a name instead, the same name wherever the same value stands; all else
-is as it was sent.
+:mod:`mcptrio.testing.recording` uses it for reading and comparison. Values that differ from run to run are replaced by
+names, equal values by equal names; everything else is unchanged.
 
 Source: JSON-RPC 2.0 section 7 (the arrows).
 """
@@ -26,23 +25,25 @@ __all__ = ["Recorded", "Sender", "as_json", "as_text"]
 Sender: TypeAlias = Literal["client", "server"]
 
 _WIDTH: Final = 88
-"""Columns of JSON, where it can be broken."""
+"""Columns of formatted JSON, where it can be broken."""
 _ARROWS: Final[dict[Sender, str]] = {"client": "-->", "server": "<--"}
+# A date with a time; a date alone may be a protocol revision.
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
-"""A date with a time; a date alone may be a revision."""
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
+# The random id of a failure in the message of an InternalError.
 _FAILURE: Final = re.compile(r"\bsee id [0-9a-f]{8}\b")
-"""The id of a failure, which is random."""
+# The key of a question without an explicit one: a digest.
 _QUESTION: Final = re.compile(r"[0-9a-f]{24}(#\d+)?")
-"""The key of a question whose author gave it none: a digest."""
 
 
 @frozen(kw_only=True)
 class Recorded:
-    """A message, or a batch of them, on its way.
+    """A message or batch, and its direction.
 
     Args:
-        connection: counted from 1.
+        sender: The side that sent it.
+        message: The message or batch.
+        connection: Number of the connection, from 1.
     """
 
     sender: Sender
@@ -51,16 +52,16 @@ class Recorded:
 
 
 def as_text(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
-    """One paragraph a message, ``-->`` to the server and ``<--`` to the client: its method, then the rest as JSON.
+    """Return one paragraph per message: the arrow, the method, then params or result as JSON.
 
     Args:
-        replace: texts, and what to write in their place.
+        replace: Texts to replace, and their replacements.
     """
     return "\n".join(_paragraphs(_stable(recorded, replace)))
 
 
 def as_json(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
-    """A JSON array with one object a message: ``from``, ``message``, and ``connection`` where there were several."""
+    """Return a JSON array of objects with ``from``, ``message``, and ``connection`` if there are several."""
     objects: list[dict[str, Any]] = []
     for sender, connection, value in _stable(recorded, replace):
         objects.append({"from": sender, **({"connection": connection} if connection else {}), "message": value})
@@ -68,7 +69,7 @@ def as_json(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> str:
 
 
 _Stable: TypeAlias = tuple[Sender, int, Any]
-"""Who sent it, over which connection (0 where there was only one), and the message as JSON values."""
+"""Sender, connection (0 if there is only one), and the message as JSON values."""
 
 
 def _stable(recorded: Iterable[Recorded], replace: Mapping[str, str]) -> list[_Stable]:
@@ -93,7 +94,7 @@ def _as_value(message: Incoming | Sequence[Message]) -> Any:
     return json.loads(encode(message))
 
 
-# Names for what differs
+# Names for values that differ
 
 
 @define
@@ -103,10 +104,10 @@ class _Names:
     _counts: dict[str, int] = field(factory=dict)
 
     def apply(self, value: Any, sender: Sender, connection: int) -> Any:
-        """The message with names in it."""
         if isinstance(value, list):
             return [self.apply(each, sender, connection) for each in value]
         other: Sender = "server" if sender == "client" else "client"
+        # A response has the id of the other side's request.
         if "id" in value:
             value["id"] = self._request(sender if "method" in value else other, connection, value["id"])
         for member in ("params", "result"):
@@ -118,7 +119,6 @@ class _Names:
         return self._texts(value)
 
     def _name(self, part: dict[str, Any], sender: Sender, connection: int) -> None:
-        """Params or a result."""
         for member, kind in _OPAQUE.items():
             self._put(part, member, kind)
         if "requestId" in part:
@@ -136,6 +136,7 @@ class _Names:
                 meta[SUBSCRIPTION_ID] = self._request("client", connection, meta[SUBSCRIPTION_ID])
         for holder, member in ((part, "clientInfo"), (part, "serverInfo"), (meta, CLIENT_INFO), (meta, SERVER_INFO)):
             info = holder.get(member) if isinstance(holder, dict) else None
+            # Only mcptrio's own version changes with each release; a server under test has a fixed one.
             if isinstance(info, dict) and info.get("name") == "mcptrio" and info.get("version") == __version__:
                 info["version"] = "<version>"
 
@@ -144,7 +145,7 @@ class _Names:
             holder[member] = self._named(kind, str(holder[member]))
 
     def _request(self, sender: Sender, connection: int, id: Any) -> str:
-        # Some peers send the number they were given back as a text.
+        # Some peers return a numeric id as a string.
         return self._named("request" if sender == "client" else "server request", f"{connection} {id}")
 
     def _question(self, key: str) -> str:
@@ -170,6 +171,7 @@ class _Names:
         return _UUID.sub(lambda found: self._named("uuid", found[0].lower()), value)
 
 
+# Members of params and results with opaque values, and the names for those.
 _OPAQUE: Final = {
     "cursor": "cursor",
     "nextCursor": "cursor",
@@ -177,10 +179,9 @@ _OPAQUE: Final = {
     "progressToken": "progress token",
     "elicitationId": "elicitation",
 }
-"""Members of params and results, and what their values are called."""
 
 
-# The text
+# Text format
 
 
 def _paragraphs(messages: Iterable[_Stable]) -> Iterator[str]:
@@ -194,7 +195,7 @@ def _paragraphs(messages: Iterable[_Stable]) -> Iterator[str]:
 
 
 def _describe(value: dict[str, Any], methods: dict[tuple[int, str], str], connection: int) -> tuple[str, str]:
-    """The title of one message, and its body."""
+    """Return the title and the body of one message."""
     id = value.get("id", "")
     if "method" in value:
         if id:
@@ -215,7 +216,7 @@ def _body(value: Any) -> str:
 
 
 def _pretty(value: Any, indent: str = "", label: str = "") -> str:
-    """JSON in which whatever fits into a line is on one; behind the label of a member, where it is one."""
+    """Format JSON with everything that fits into a line on one line."""
     line = label + json.dumps(value, ensure_ascii=False)
     if len(indent) + len(line) <= _WIDTH or not isinstance(value, dict | list) or not value:
         return line
