@@ -64,7 +64,7 @@ def test_bad_token_ends_the_start(folder: Path, scopes: tuple[str, ...]) -> None
     done = run("serve", "--stdio", cwd=folder, MCPTRIO_TOKEN=secret)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "MCPTRIO_TOKEN: invalid access token" in done.stderr
+    assert "mcptrio: MCPTRIO_TOKEN: " in done.stderr
     assert secret not in done.stderr
 
 
