@@ -1,7 +1,6 @@
 """The client: one method for each feature of an MCP server.
 
-:func:`mcptrio.connect` creates a Client; any task may use it inside its ``async with`` block. A failed call raises in
-that call and does not affect others.
+Any task may use it inside the block of :func:`mcptrio.connect`. A failed call raises and does not affect other calls.
 
 Source: MCP 2026-07-28, server/ and basic/; the same sections of the four handshake revisions.
 """
@@ -131,9 +130,8 @@ class Client:
         return server.instructions if server is not None else None
 
     async def until_connected(self, timeout: float) -> None:
-        """Wait until the client is connected, for at most ``timeout`` seconds.
-
-        Requests wait for a connection as well, but up to ``timeouts.connect``.
+        """Wait until the client is connected, for at most ``timeout`` seconds; requests wait up to
+        ``timeouts.connect``.
 
         Raises:
             ConnectionClosed: No connection within ``timeout`` seconds, or the client has ended.
@@ -229,13 +227,7 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> ReadResourceResult:
-        """Read a resource, from the cache while its entry is fresh.
-
-        Args:
-            timeout: Seconds to wait for an answer since the request or its last progress report; by default
-                ``timeouts.idle``.
-            progress: Called with each progress report.
-            meta: Members of the request's ``_meta``; sent unchanged.
+        """Read a resource, from the cache while its entry is fresh. The options are those of :meth:`call_tool`.
 
         Raises:
             MCPError: The resource does not exist or cannot be read.
@@ -267,13 +259,7 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> GetPromptResult:
-        """Return the messages of a prompt, filled in with ``arguments``.
-
-        Args:
-            timeout: Seconds to wait for an answer since the request or its last progress report; by default
-                ``timeouts.idle``.
-            progress: Called with each progress report.
-            meta: Members of the request's ``_meta``; sent unchanged.
+        """Return the messages of a prompt, filled in with ``arguments``. The options are those of :meth:`call_tool`.
 
         Raises:
             MCPError: The prompt does not exist, or an argument is missing.
@@ -297,7 +283,6 @@ class Client:
         """Return suggestions for an argument of a prompt or a variable of a resource template.
 
         Args:
-            of: What to complete: ``"prompt"`` or ``"resource"``.
             name: Name of the prompt, or the URI template.
             argument: Name of the argument or variable.
             value: Text that the user has typed so far.
@@ -354,9 +339,7 @@ class Client:
 
         Args:
             uris: Resources whose contents to watch.
-            tools: Watch the list of tools.
-            prompts: Watch the list of prompts.
-            resources: Watch the list of resources.
+            tools, prompts, resources: Watch this list.
 
         Raises:
             MCPError: The server reports none of these changes.
@@ -380,19 +363,12 @@ class Client:
         timeout: float | None = None,
         progress: OnProgress | None = None,
     ) -> Any:
-        """Send a request with parameters in wire form.
-
-        Args:
-            timeout: Seconds to wait for an answer since the request or its last progress report; by default
-                ``timeouts.idle``.
-            progress: Called with each progress report.
+        """Send a request with parameters in wire form. The options are those of :meth:`call_tool`.
 
         Returns:
-            The method's result as an object; for a method outside the specification, the result in wire form. An
-            ``InputRequiredResult`` is returned unchanged; the handlers are not called.
+            The result; in wire form for a method outside the specification. An ``InputRequiredResult`` is not answered.
         """
         send = partial(self._requests.send, method, dict(params or {}), timeout=timeout, progress=progress)
-        # A tool call may need its arguments repeated in Mcp-Param-* headers.
         if method != "tools/call":
             return await send()
         seconds = self._timeouts.idle if timeout is None else timeout
@@ -432,7 +408,6 @@ class Client:
         )
 
     def _settled(self) -> None:
-        # A new session may belong to an upgraded server, or see other lists.
         self._cache.clear()
         self._tools.forget()
 
@@ -442,7 +417,6 @@ class Client:
         self, method: str, cls: Callable[..., Any], meta: Mapping[str, Any] | None, cursor: str | None
     ) -> Any:
         params = {"cursor": cursor} if cursor is not None else {}
-        # Every page is a cache entry of its own.
         kept = self._cache.get(method, params)
         if kept is not None:
             return kept

@@ -104,8 +104,7 @@ class Negotiator:
         except RequestFailed as failed:
             return failed.status not in _DOUBTFUL_STATUSES
         except MCPTrioError:
-            # A failure that persists is raised by the next request.
-            pass
+            pass  # a failure that persists is raised by the next request
         return True
 
     async def _discover(self, nursery: trio.Nursery, pinned: str | None, revision: Revision) -> RemoteServer:
@@ -143,11 +142,7 @@ class Negotiator:
         probe.answered.set()
 
     async def _shake_hands(self, revision: Revision, *, exactly: bool, probe: _Probe | None = None) -> RemoteServer:
-        """Negotiate with ``initialize``.
-
-        Args:
-            probe: A ``server/discover`` that may still be answered. A server that starts slowly answers it first.
-        """
+        """Negotiate with ``initialize``; ``probe`` is a question that a slowly starting server may still answer."""
         sent = self._connection.initialize(revision)
         answer: Response | ErrorResponse | RequestFailed | None = None
         async with open_hidden_nursery() as nursery:

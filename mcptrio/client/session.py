@@ -229,10 +229,7 @@ class ClientSession:
         return self._connection.result(sent, answer)
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> bool:
-        """Send a notification; return False if the revision does not have it.
-
-        Notifications outside the specification are always sent.
-        """
+        """Send a notification; return False if the specification has it, but not in this revision."""
         revision = self.revision
         message = self._connection.notification(method, params, revision=revision)
         is_ours = any(each.method(method, Side.SERVER) is not None for each in REVISIONS.values())
@@ -279,8 +276,7 @@ class ClientSession:
                 scope.cancel()
                 return
             except SessionLost:
-                # The link reports it to the supervisor, which renews the session.
-                pass
+                pass  # the link reports it to the supervisor, which renews the session
             except (MCPTrioError, OSError) as error:
                 _log.warning("%s: a ping failed: %s", self.link.name, error)
             self._last_received = trio.current_time()
@@ -332,13 +328,7 @@ class ClientSession:
             _log.warning("%s: %s", self.link.name, self._violation)
 
     async def _raise_refusal(self, failed: RequestFailed, sent: RequestSent, within: float | None = None) -> NoReturn:
-        """Raise the error of a request that an HTTP server refused.
-
-        Raises:
-            SessionLost: The server no longer speaks the negotiated revision.
-            MCPError: The body of the response contains a JSON-RPC error.
-            RequestFailed: It does not.
-        """
+        """Raise the error of a request that an HTTP server refused; SessionLost if its revision has changed."""
         await self._negotiator.check(sent.revision, failed, within=within)
         if failed.reply is None:
             raise failed

@@ -12,16 +12,14 @@ state         the link and the session                    ``current()``
 ============  ==========================================  ====================================================
 CONNECTING    the link is being opened or negotiated      waits
 READY         requests are sent, pings check the server   returns the session
-RENEWING      the link stays, a new session is            waits; raises the error if an attempt fails
-              negotiated on it
+RENEWING      the link stays, a new session is negotiated waits; raises the error if an attempt fails
 DISCONNECTED  no link, for a pause that doubles           waits
 CLOSED        no link, and no further attempt             raises ConnectionClosed with the reason
 ============  ==========================================  ====================================================
 
 - Leaving the ``async with connect(...)`` block leads from every state to CLOSED.
 - Each transition to READY starts a new generation. The client clears its cache first.
-- After a link has closed, the session is still set until this task notices; ``current()`` therefore also checks the
-  link.
+- A session stays set until this task notices that its link has closed, so ``current()`` checks the link as well.
 - Only the link reports that a session is lost, so requests that fail together cause a single renewal.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
@@ -111,14 +109,10 @@ class ClientSupervisor:
         self.generation = 0
         # Replaced whenever the session is set or removed, an attempt fails, or the supervisor ends.
         self._turn = _Turn()
-        # The reason why no session will follow, once the state is CLOSED.
         self._ended: str | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
-        """Connect and stay connected until cancelled, or until the server is lost for good.
-
-        Reports ``None`` to ``task_status`` after the first connection, or the exception if it fails.
-        """
+        """Stay connected until cancelled. Reports ``None`` to ``task_status`` once connected, or the exception."""
         try:
             await self._keep(task_status)
         finally:
@@ -188,17 +182,12 @@ class ClientSupervisor:
 
     @property
     def is_over(self) -> bool:
-        """True if no session will follow."""
         return self._ended is not None
 
     # Private
 
     async def _connected(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
-        """Open a link and serve it until it closes; return the reason.
-
-        Raises:
-            MCPTrioError: No session could be negotiated.
-        """
+        """Open a link and serve it until it closes; return the reason. Raises if no session could be negotiated."""
         ways = list(self._openers)
         for opener in ways:
             try:
@@ -212,8 +201,7 @@ class ClientSupervisor:
                     try:
                         return await self._try_opener(opener, LATEST_HANDSHAKE.version, waiting)
                     except ConnectionClosed:
-                        # A channel cannot be opened twice, so the second error says nothing; the first one has the
-                        # cause.
+                        # A channel cannot be opened twice; only the first error has the cause.
                         raise error from None
             except RequestFailed as failed:
                 # 401 and 403 are about credentials, which another transport to the same server does not change.
@@ -229,13 +217,11 @@ class ClientSupervisor:
         session = self._make_session()
         is_settled = False
         try:
-            # Both nurseries unwrap exception groups: the inner one those of this body, the outer one those of the link,
-            # whose own nursery wraps what it raises.
+            # Two nurseries unwrap exception groups: those of this body, and those of the link's own nursery.
             async with open_hidden_nursery(), opener(session.receive) as link, open_hidden_nursery() as nursery:
                 with session.attached(link, nursery):
                     await self._negotiate(session, known)
-                    # Try this transport first next time. The others stay, because the server may change its transport
-                    # later.
+                    # Try this one first next time; the others stay, since the server may change its transport.
                     self._openers.sort(key=lambda each: each is not opener)
                     is_settled = True
                     self._set(session)
@@ -270,11 +256,7 @@ class ClientSupervisor:
             self._set(session)
 
     async def _watch_session(self, session: ClientSession) -> str | None:
-        """Ping the server until the link closes or the session is lost.
-
-        Returns:
-            Why the link closed, or that a ping went unanswered; ``None`` if only the session is lost.
-        """
+        """Ping the server until the link closes; return the reason, or ``None`` if only the session is lost."""
         reason: str | None = None
         async with trio.open_nursery() as nursery:
             if self._ping_interval:
@@ -298,8 +280,7 @@ class ClientSupervisor:
                 is_known = self._known is not None
                 self._doubt(error)
                 if is_known and getattr(error, "status", None) in (400, 404, 405):
-                    # Retry at once with the discovery: the server may have been upgraded and no longer speak the known
-                    # version.
+                    # At once: the server may have been upgraded and no longer speak the known version.
                     continue
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 pause = backoff.draw()
@@ -340,5 +321,4 @@ class ClientSupervisor:
 
     @staticmethod
     def _is_usable(session: ClientSession | None) -> TypeGuard[ClientSession]:
-        # Between the end of a link and its notice in this task, the session is still set.
         return session is not None and not session.link.closed
