@@ -1,1 +1,1 @@
-"""What is kept between requests: sessions, events, messages between replicas."""
+"""Storage of sessions, events, bus messages and tokens: in memory, in files, in SQLite, in the system keyring."""

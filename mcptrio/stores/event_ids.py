@@ -1,7 +1,6 @@
-"""The ids of stored events: a stream and a position in it, ``p3fA_x/17``.
+"""The ids of stored events: a stream and a position, for example ``p3fA_x/17``.
 
-Written and read by the event stores. Clients send them back as ``Last-Event-ID``, so what is read may be anything.
-The one rule: each event has one id, in one spelling.
+The event stores create and parse them. Clients return them as ``Last-Event-ID``, so any text may arrive.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from typing import Final
 
 __all__ = ["event_id", "read_event_id"]
 
+# Digits of a position: more than any stream needs, and still a 64-bit number.
 _DIGITS: Final = 18
-"""Of a position; more than any stream will have, and what still is a 64-bit number."""
 
 
 def event_id(stream: str, position: int) -> str:
@@ -19,9 +18,10 @@ def event_id(stream: str, position: int) -> str:
 
 
 def read_event_id(id: str) -> tuple[str, int] | None:
-    """Stream and position; ``None`` for what no event is called."""
+    """Return the stream and position of an id, or ``None`` if it is not an event id."""
     stream, slash, digits = id.rpartition("/")
     if not slash or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS:
         return None
     position = int(digits)
+    # "07" is not an id: each event has exactly one spelling.
     return (stream, position) if str(position) == digits else None

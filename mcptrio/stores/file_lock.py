@@ -1,7 +1,7 @@
 """A lock that processes share through a file.
 
-The token stores hold it while they change a file or renew a login, so that two processes do not do it at the same time.
-A SQLite store holds it for as long as it is open. ``host install`` holds that of the folder in which it writes.
+The token stores hold it while they change a file or renew a login. A SQLite store holds one while it is open. ``host
+install`` locks the folder in which it writes.
 
 Source: POSIX ``flock``.
 """
@@ -28,27 +28,28 @@ else:
 __all__ = ["NO_LINK", "lock_file", "try_lock"]
 
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-"""Flags for :func:`os.open`: follow no symbolic link, and keep the descriptor from child processes."""
+"""Flags for :func:`os.open`: do not follow a symbolic link, do not pass the descriptor to child processes."""
+# Errors that mean that another process holds the lock. Windows reports EACCES.
 _HELD: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES})
-"""Errors that mean that another process holds the lock. Windows reports the last one."""
+# Seconds between two attempts.
 _POLL: Final = 0.02
 
 
 @asynccontextmanager
 async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] | None = None) -> AsyncIterator[None]:
-    """Hold the lock of a file. The system releases it when the process ends, however that happens.
-
-    The file is made with mode 0600 if it is missing, and never removed: a process could otherwise hold the lock of a
-    removed file beside the owner of a new one.
+    """Hold the lock of a file, which is created with mode 0600 if necessary. The system releases it when the process
+    ends.
 
     Args:
-        timeout: seconds to wait for another process.
-        check: called with the open descriptor; what it raises refuses the file.
+        path: The lock file.
+        timeout: Seconds to wait for another process.
+        check: Called with the open descriptor; raises to reject the file.
 
     Raises:
-        StoreFailed: another process has held the lock for all that time.
-        OSError: the file cannot be opened or locked.
+        StoreFailed: Another process held the lock until the timeout.
+        OSError: The file cannot be opened or locked.
     """
+    # The file is never removed: one process could hold the lock of the removed file while another locks a new one.
     descriptor = await trio.to_thread.run_sync(os.open, path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600)
     try:
         if check is not None:
@@ -60,7 +61,8 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
             raise StoreFailed(f"{path}: another process has held the lock for {timeout:g} seconds")
         yield
     finally:
-        os.close(descriptor)  # which releases the lock
+        # Closing the descriptor releases the lock.
+        os.close(descriptor)
 
 
 def try_lock(descriptor: int) -> bool:
@@ -70,7 +72,7 @@ def try_lock(descriptor: int) -> bool:
         False if another process holds the lock.
 
     Raises:
-        OSError: the lock cannot be taken for another reason: the file system has no locks, say.
+        OSError: The lock failed for another reason, for example because the file system has no locks.
     """
     try:
         if sys.platform == "win32":

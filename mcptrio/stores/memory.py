@@ -1,9 +1,7 @@
-"""The stores of one process: sessions, events and messages that live as long as the process does.
+"""Session store, event store and bus in memory.
 
-Used where no other store is configured, and by every test. Behind the ports of :mod:`mcptrio.abc`, so that nothing
-above knows which store it has.
-The one rule: everything is bounded; what is dropped first is the oldest, and only new sessions are refused.
-Memory never waits: apart from the bus and ``listen``, no method is a checkpoint.
+They are the defaults, and most tests use them. They implement the interfaces in :mod:`mcptrio.abc` and last as long as
+the process. Only the bus and ``listen`` contain checkpoints.
 """
 
 from __future__ import annotations
@@ -24,29 +22,31 @@ from mcptrio.stores.subscription import Subscription
 
 __all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore"]
 
+# Bytes that an event costs in addition to its data: the objects and the id, rounded up.
 _EVENT_COST: Final = 160
-"""Bytes that an event costs besides its data: the objects and the id, rounded up."""
 
 
 class MemorySessionStore:
-    """Session records in a dict, the one that was idle longest in front.
+    """Session records in a dict, ordered by last use.
 
     Args:
-        idle_timeout: seconds without use after which a session has expired.
-        most: sessions kept; one more is refused, so that a flood of new sessions costs nobody their running one.
+        idle_timeout: Seconds without use after which a session expires.
+        most: The number of sessions. When full of unexpired ones, a new session is refused, so a flood of new sessions
+            does not end running ones.
     """
 
     def __init__(self, *, idle_timeout: float = 1800.0, most: int = 100_000) -> None:
         self._idle = idle_timeout
         self._most = most
         self._sessions: OrderedDict[str, tuple[float, SessionRecord]] = OrderedDict()
+        # Expired sessions that made room for new ones; the next expire() returns them too.
         self._dropped: list[str] = []
-        """Expired sessions that have made room for new ones; expire() has yet to name them."""
 
     async def save(self, record: SessionRecord) -> None:
-        """
+        """Store a record.
+
         Raises:
-            Overloaded: a new session, and the store is full of ones that have not expired.
+            Overloaded: The session is new, and the store is full of unexpired ones.
         """
         if record.id not in self._sessions and len(self._sessions) >= self._most:
             self._dropped += self._drop_expired(most=1)
@@ -87,12 +87,12 @@ class MemorySessionStore:
 
 @define(eq=False)
 class _Stream:
+    # Streams are numbered in the order in which they began.
     number: int
-    """In the order in which streams began."""
     touched: float
     events: deque[StoredEvent] = field(factory=deque)
+    # The position of the next event. Positions are never reused, even when events are dropped.
     next: int = 0
-    """The position of the event to come; positions are never used twice, even when events are dropped."""
     complete: bool = False
     will: bytes = b""
 
@@ -103,23 +103,23 @@ class _Stream:
 
 @define(eq=False)
 class _Session:
+    # Ordered by last event, the oldest first.
     streams: OrderedDict[str, _Stream] = field(factory=OrderedDict)
-    """The one that was quiet longest in front."""
     size: int = 0
 
 
 class MemoryEventStore:
-    """Events of resumable streams. Past each bound the oldest events go: those of a complete stream first, if there is
-    one, and of several streams those of the one that was quiet longest.
+    """The events of resumable streams.
 
-    A cursor stays good while nothing after it was dropped, so a quiet stream can be resumed however old its last
-    event is.
+    When a limit is exceeded, the oldest events are dropped: first those of complete streams, then those of the stream
+    with the oldest last event. A stream can be resumed as long as no event after the client's last one was dropped,
+    however old that one is.
 
     Args:
-        stream_events: events kept for one stream.
-        session_bytes: bytes kept for one session.
-        total_bytes: bytes kept for all; the session that was quiet longest pays.
-        event_timeout: seconds without a new event after which the events of a stream are dropped.
+        stream_events: Events of one stream.
+        session_bytes: Bytes of one session.
+        total_bytes: Bytes of all sessions; events of the least recently active session are dropped first.
+        event_timeout: Seconds without a new event after which the events of a stream are dropped.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class MemoryEventStore:
         self._age = event_timeout
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._size = 0
+        # Streams so far.
         self._began = 0
-        """Streams so far."""
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
@@ -164,7 +164,8 @@ class MemoryEventStore:
         while kept.size > self._session_bytes and self._drop_oldest(kept, event):
             pass
         self._drop_of_others(event)
-        # Each append looks at the quietest streams of its own and of the quietest session: age needs no task.
+        # Expiry needs no task: each append checks the oldest streams of its own session and of the least recently
+        # active one.
         self._drop_aged(kept, now - self._age)
         self._drop_aged(next(iter(self._sessions.values())), now - self._age)
         return event
@@ -211,23 +212,24 @@ class MemoryEventStore:
         return kept.streams.get(stream) if kept else None
 
     def _drop_of_others(self, newest: StoredEvent) -> None:
-        """Keep the bound on all; the session that was quiet longest pays."""
+        """Enforce the total limit, starting with the least recently active session."""
         spared = 0
         while self._size > self._total_bytes and spared < len(self._sessions):
             id, quiet = next(iter(self._sessions.items()))
             if self._drop_oldest(quiet, newest):
                 continue
             if quiet.streams:
-                # Nothing but the cursors of streams that go on, which must not begin anew at their first position.
+                # The session has only the positions of open streams left. They stay: a stream must not reuse its first
+                # positions.
                 self._sessions.move_to_end(id)
                 spared += 1
             else:
                 del self._sessions[id]
 
     def _drop_oldest(self, session: _Session, newest: StoredEvent) -> bool:
-        """Whether there was an event to drop besides the one just appended.
+        """Drop the oldest event of a session, but not ``newest``. Return whether there was one.
 
-        An incomplete stream keeps its cursor, a complete one goes with its last event.
+        An open stream keeps its position; a complete stream is removed with its last event.
         """
         name, victim = "", None
         for candidate, line in session.streams.items():
@@ -265,7 +267,7 @@ class MemoryBus:
     """Topics within one process.
 
     Args:
-        queue: messages waiting for one reader; when it is full the oldest is lost.
+        queue: Messages that wait for one subscriber. When full, the oldest is dropped.
     """
 
     def __init__(self, *, queue: int = 1000) -> None:
@@ -295,5 +297,5 @@ def _cost(event: StoredEvent) -> int:
 
 
 def _drop(events: deque[StoredEvent], count: int) -> int:
-    """Drop so many of the oldest. The bytes that are free now."""
+    """Drop the oldest events and return the bytes freed."""
     return sum([_cost(events.popleft()) for _ in range(count)])

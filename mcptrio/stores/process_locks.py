@@ -1,10 +1,7 @@
-"""Which processes use a file together: each holds a lock, which the system takes away when it ends, however it ends.
+"""Lock files that show which processes use a store.
 
-Used by the SQLite stores, to know whose streams nobody will go on writing. A lock says more than a process id, which
-means nothing in another container and is soon somebody else's, and says it at once, where a heartbeat has to be missed
-first.
-The one rule: a lock file belongs to one opening of the store; whoever gets the lock of another one knows that it is
-gone, and removes the file.
+The SQLite stores use them to find streams whose writer has ended. Each opening of the store holds the lock of its own
+file, which the system releases when the process ends for any reason.
 """
 
 from __future__ import annotations
@@ -20,22 +17,24 @@ from typing import Final
 from mcptrio.errors import StoreFailed
 from mcptrio.stores.file_lock import try_lock
 
+# A lock is more reliable than a process id, which has no meaning in another container and is soon reused, and faster
+# than a heartbeat, which has to be missed first.
 __all__ = ["ProcessRegistry"]
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
+# Attempts at making a lock file; one fails only if another process takes the new file for an abandoned one.
 _ATTEMPTS: Final = 10
-"""Names to try; each fails only if another process takes the new file for one that was left behind."""
 _UNLINKS_OPEN_FILES: Final = sys.platform != "win32"
 
 
 class ProcessRegistry:
-    """This opening of a file among others. Every method may wait for the disk.
+    """This opening of a store, and the others that exist. Every method may block on the disk.
 
     Args:
-        path: of the file that is used together; the lock files stand beside it.
+        path: The shared file; the lock files are in its folder.
 
     Raises:
-        StoreFailed: no lock file can be made there.
+        StoreFailed: No lock file can be made there.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +42,7 @@ class ProcessRegistry:
         self.id, self._descriptor = self._enter()
 
     def is_alive(self, id: str) -> bool:
-        """Whether that opening still is one. Removes its lock file if not."""
+        """Return whether the process of an opening still runs. Removes its lock file if it does not."""
         if id == self.id:
             return True
         if not _NAME.fullmatch(id):
@@ -54,25 +53,26 @@ class ProcessRegistry:
         except FileNotFoundError:
             return False
         except OSError:
-            # Too many open files, for example, says nothing about the other process.
+            # An error such as too many open files tells nothing about the other process.
             return True
         try:
             try:
                 gone = try_lock(descriptor)
             except OSError:
-                return True  # as above
+                # As above: the error tells nothing about the other process.
+                return True
             if gone and _UNLINKS_OPEN_FILES:
-                # Under the lock: its maker, which comes for the lock next, then sees that the file has no name.
+                # Under the lock: the process that made it locks it next, and then sees that the file has no name.
                 _remove(path)
         finally:
             os.close(descriptor)
         if gone and not _UNLINKS_OPEN_FILES:
-            # Windows keeps a file that its maker has open.
+            # Windows cannot remove an open file.
             _remove(path)
         return not gone
 
     def sweep(self) -> None:
-        """Remove the lock files of those that are gone."""
+        """Remove the lock files of processes that have ended."""
         prefix = f"{self._path.name}-"
         for path in self._path.parent.glob(f"{_escaped(prefix)}*.lock"):
             self.is_alive(path.name.removeprefix(prefix).removesuffix(".lock"))
@@ -90,7 +90,7 @@ class ProcessRegistry:
                 descriptor = os.open(self._lock_file(id), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             except OSError as error:
                 raise StoreFailed(f"{self._lock_file(id)}: cannot be made: {error.strerror}") from error
-            # Between being made and being locked, the file of a living process looks like one that was left behind.
+            # Until it is locked, the new file looks abandoned, and another process may remove it.
             is_entered = False
             try:
                 is_entered = try_lock(descriptor) and os.fstat(descriptor).st_nlink > 0
@@ -109,7 +109,7 @@ class ProcessRegistry:
 
 
 def _remove(path: Path) -> None:
-    """Remove a lock file that has no use any more. One that cannot be removed does no harm."""
+    # A lock file that cannot be removed does no harm.
     with suppress(OSError):
         path.unlink()
 

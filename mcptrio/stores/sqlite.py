@@ -1,9 +1,7 @@
-"""The stores in one SQLite file: sessions and undelivered events outlive the process, a kill included.
+"""Session and event stores in one SQLite file; sessions and undelivered events survive the process, even a kill.
 
-Opened by :mod:`mcptrio.serve.http_options` for the store ``sqlite:PATH``, and by embedders. Several processes of one
-machine may share the file.
-The one rule: opening puts things in order. The streams of processes that are gone end by their wills, and nothing is
-older than the clock can say.
+:mod:`mcptrio.serve.http_options` opens them for the store ``sqlite:PATH``, and embedding programs do. Several processes
+of one machine may share the file.
 """
 
 from __future__ import annotations
@@ -26,25 +24,26 @@ from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteBounds", "SQLiteStores", "open_sqlite_stores"]
 
+# Seconds that sessions and events are kept at least after a restart, so clients can reconnect, however long the restart
+# took and whatever time the clock shows.
 _RESTART_GRACE_SECONDS: Final = 60.0
-"""Seconds that whatever is kept has left after a restart, however long that took or whatever the clock says: clients
-come back."""
 
 
 @frozen(kw_only=True)
 class SQLiteBounds:
-    """What is kept. Past each bound on events the oldest go, past those on sessions a new one is refused.
+    """The limits of the stores. Above a limit on events the oldest are dropped; above a limit on sessions a new one is
+    refused.
 
     Args:
-        idle_timeout: seconds without use after which a session has expired.
-        sessions: kept at the same time.
-        record_bytes: of all session records together.
-        stream_events: events kept for one stream.
-        session_bytes: bytes of events kept for one session.
-        total_bytes: bytes of events kept for all; the session that was quiet longest pays.
-        event_timeout: seconds without a new event after which the events of a stream are dropped.
-        file_bytes: what the file may grow to; then nothing more can be stored, as on a full disk.
-        busy_timeout: seconds to wait for another process that writes.
+        idle_timeout: Seconds without use after which a session expires.
+        sessions: The number of sessions.
+        record_bytes: Bytes of all session records.
+        stream_events: Events of one stream.
+        session_bytes: Bytes of the events of one session.
+        total_bytes: Bytes of all events; those of the least recently active session are dropped first.
+        event_timeout: Seconds without a new event after which the events of a stream are dropped.
+        file_bytes: The size at which the file is full; then writes fail, as on a full disk.
+        busy_timeout: Seconds to wait for another process that writes.
     """
 
     idle_timeout: float = 1800.0
@@ -60,7 +59,7 @@ class SQLiteBounds:
 
 @frozen(kw_only=True)
 class SQLiteStores:
-    """What :func:`open_sqlite_stores` gives."""
+    """The two stores of an open file."""
 
     sessions: SessionStore
     events: EventStore
@@ -70,13 +69,16 @@ class SQLiteStores:
 async def open_sqlite_stores(
     path: str | Path, bounds: SQLiteBounds | None = None, *, clock: WallClock | None = None
 ) -> AsyncIterator[SQLiteStores]:
-    """The stores in a file, which is made if it is not there. To be left when nobody uses them any more.
+    """Open the stores in a file, which is created if it is missing. Leave the context when the stores are no longer in
+    use.
 
     Args:
-        clock: for tests of ages.
+        path: The file.
+        bounds: The limits.
+        clock: A clock for tests.
 
     Raises:
-        StoreFailed: the file cannot be opened, is no store of ours, or was made by a newer version.
+        StoreFailed: The file cannot be opened, is not a store of mcptrio, or was made by a newer version.
     """
     opening = _Opening(path, bounds or SQLiteBounds(), clock or WallClock())
     async with open_database(
@@ -90,7 +92,7 @@ async def open_sqlite_stores(
 
 
 class _Opening:
-    """One opening of the file, from its beginning to its end, which block and run in a thread."""
+    """One opening of the file. ``begin`` and ``end`` block and run in threads."""
 
     sessions: SQLiteSessionStore
     events: SQLiteEventStore
@@ -102,9 +104,10 @@ class _Opening:
         self._clock = clock
 
     def begin(self, database: Database) -> None:
-        """
+        """Register this process, and complete the streams of processes that have ended.
+
         Raises:
-            StoreFailed: the file cannot be written.
+            StoreFailed: The file cannot be written.
         """
         self.processes = ProcessRegistry(self.path)
         begun = False
@@ -122,9 +125,10 @@ class _Opening:
         await self.events.check_processes()
 
     def end(self, database: Database) -> None:
-        """
+        """Store what was collected, and complete the streams of this process.
+
         Raises:
-            StoreFailed: the file cannot be written; the next opening does what was to be done.
+            StoreFailed: The file cannot be written; the next opening does the rest.
         """
         try:
             database.write_now(self.sessions.note)
@@ -160,9 +164,10 @@ class _Opening:
             pass
 
     def _enter(self, connection: sqlite3.Connection) -> list[str]:
-        """Be one of the writers. Returns those that are gone."""
+        """Register this process as a writer; return the writers that have ended."""
         writers = [id for (id,) in connection.execute("SELECT id FROM writers")]
         gone = [id for id in writers if not self.processes.is_alive(id)]
+        # Other processes use the file, so use their epoch; alone, set a new one.
         if len(gone) < len(writers):
             self._clock.join(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
         else:
@@ -172,7 +177,9 @@ class _Opening:
         return gone
 
     def _bound_ages(self, connection: sqlite3.Connection) -> None:
-        """The clock may have been set meanwhile: nothing is from the future, and nothing goes in the first minute."""
+        """Limit stored times to the possible range."""
+        # The wall clock may have been set since the last use: no time is in the future, and nothing expires in the
+        # first minute.
         now, bounds = self._clock.now(), self.bounds
         for table, column, lives in (
             ("sessions", "used", bounds.idle_timeout),

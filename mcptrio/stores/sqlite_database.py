@@ -1,11 +1,6 @@
-"""A SQLite database under Trio: one writer that commits what waits together, and readers that do not wait for it.
+"""A SQLite database under Trio: one writer that commits waiting writes together, and concurrent readers.
 
-Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`; the stores hand it functions of a connection.
-The one rule: whoever waits for a write is told of its own success or failure. One that fails is undone alone; the
-others of its transaction are done again without it.
-
-Who writes waits while :data:`WAITING` others do. A write that is cancelled before its turn is not done; in its turn it
-is done, and nobody is told.
+:func:`mcptrio.stores.sqlite.open_sqlite_stores` opens it; the stores pass it functions that take a connection.
 
 Source: sqlite.org/wal.html, "Concurrency"; sqlite.org/threadsafe.html.
 """
@@ -35,16 +30,17 @@ __all__ = ["Database", "open_database"]
 T = TypeVar("T")
 
 Work: TypeAlias = "Callable[[sqlite3.Connection], T]"
-"""Runs in a thread, possibly twice (what it did the first time is undone); touches nothing but the connection."""
+"""A function that runs in a thread and uses nothing but the connection. If a batch fails, it runs again after a
+rollback."""
 
 WAITING: Final = 1000
-"""Writes that may wait for their turn; more wait to wait."""
+"""Writes in the queue; further writers wait for room."""
+# Writes in one transaction.
 _MAX_BATCHED_WRITES: Final = 256
-"""Writes in one transaction."""
+# Read connections, and threads that use them.
 _READERS: Final = 4
-"""Connections that read, and threads that do so at the same time."""
+# Seconds for the last write and for closing; after that a hanging disk is left to the system.
 _CLOSE_TIMEOUT: Final = 10.0
-"""Seconds for the last write, and for closing. A disk that hangs is left to itself then."""
 
 _log = logging.getLogger("mcptrio.stores")
 
@@ -56,7 +52,7 @@ class _Waiting(Generic[T]):
 
 
 class Database:
-    """Made by :func:`open_database`."""
+    """A database with one writer and several readers. Made by :func:`open_database`."""
 
     def __init__(self, path: Path, writer: sqlite3.Connection, readers: list[sqlite3.Connection]) -> None:
         self.path = path
@@ -70,12 +66,16 @@ class Database:
         self._closed = False
 
     async def write(self, work: Work[T]) -> T:
-        """Do it in a transaction, and return when that is committed.
+        """Run ``work`` in a transaction and return its result once that is committed.
+
+        A write that is cancelled while it waits in the queue is not done; after that it is done without a result. If
+        one write of a batch fails, only that write is rolled back.
 
         Raises:
-            StoreFailed: it was not done.
+            StoreFailed: The write failed, or the store is closed.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
+        # Backpressure: callers wait here while the disk is slower than they are.
         while len(self._waiting) >= WAITING and not self._closed:
             await self._room.park()
         if self._closed:
@@ -86,15 +86,15 @@ class Database:
         return await waiting.waiter.wait()
 
     async def read(self, work: Work[T]) -> T:
-        """Do it on a snapshot of what is committed.
+        """Run ``work`` on a snapshot of the committed data. Does not wait for writers.
 
         Raises:
-            StoreFailed: the file cannot be read.
+            StoreFailed: The file cannot be read.
         """
         return await trio.to_thread.run_sync(self._read, work, limiter=self._reading)
 
     async def run(self) -> None:
-        """The writer. Runs until cancelled, and finishes the transaction it is in."""
+        """Run the writer until cancelled. The current transaction is completed first."""
         batch: list[_Waiting[Any]] = []
         try:
             while True:
@@ -102,7 +102,7 @@ class Database:
                     await self._arrived.park()
                 batch = self._take()
                 works = [each.work for each in batch]
-                # Without waiting for the disk nothing is known of the transaction, so this is not abandoned.
+                # Not abandoned on cancellation: until the thread returns, the outcome of the transaction is unknown.
                 done = await trio.to_thread.run_sync(_commit, self._writer, self.path, works, limiter=self._writing)
                 for each, result in zip(batch, done, strict=True):
                     each.waiter.settle(result)
@@ -115,12 +115,12 @@ class Database:
             self._waiting.clear()
 
     def write_now(self, work: Work[T]) -> T:
-        """The same as :meth:`write` for who is in a thread, while no writer runs."""
+        """Run ``work`` like :meth:`write`, from a thread, while the writer does not run."""
         result: T = _commit(self._writer, self.path, [work])[0].unwrap()
         return result
 
     def close(self) -> None:
-        """Blocks. The last one to close a file leaves no log beside it."""
+        """Close all connections; blocks. The last process to close the file leaves no write-ahead log."""
         for connection in (*self._readers, self._writer):
             connection.close()
 
@@ -128,6 +128,7 @@ class Database:
         batch: list[_Waiting[Any]] = []
         while self._waiting and len(batch) < _MAX_BATCHED_WRITES:
             each = self._waiting.popleft()
+            # The caller was cancelled while its write was in the queue.
             if not each.waiter.is_over:
                 batch.append(each)
         if len(self._waiting) < WAITING:
@@ -135,10 +136,10 @@ class Database:
         return batch
 
     def _read(self, work: Work[T]) -> T:
-        # There is one for everybody whom the limiter lets in, and list.pop is atomic.
+        # The limiter admits as many threads as there are connections, and list.pop is atomic.
         connection = self._readers.pop()
         try:
-            # Several statements see the same moment.
+            # In one transaction, several statements see the same state.
             connection.execute("BEGIN")
             try:
                 return work(connection)
@@ -159,17 +160,19 @@ async def open_database(
     watch: Callable[[Database], Awaitable[None]],
     end: Callable[[Database], None],
 ) -> AsyncIterator[Database]:
-    """The database, whose writer runs meanwhile. What the body raises comes out as it was raised.
+    """Open a database and run its writer during the body. Exceptions of the body are raised unchanged.
 
     Args:
-        begin: called in a thread once it is open.
-        watch: runs until cancelled. Raises nothing.
-        end: called in a thread before it is closed. What it raises is logged.
+        path: The file.
+        bounds: Limits of the file.
+        begin: Called in a thread after the file is opened.
+        watch: Runs during the body until cancelled. Must not raise.
+        end: Called in a thread before the file is closed. Its StoreFailed is logged.
 
     Raises:
-        StoreFailed: it cannot be opened.
+        StoreFailed: The file cannot be opened.
     """
-    # Whatever other threads are doing.
+    # A separate limiter, so opening and closing never wait for threads of other parts of the program.
     alone = trio.CapacityLimiter(1)
     database = await trio.to_thread.run_sync(partial(_open, path, bounds, begin), limiter=alone)
     try:
@@ -178,6 +181,7 @@ async def open_database(
             nursery.start_soon(watch, database)
             yield database
     finally:
+        # Shielded: the last write has to happen even if the server is cancelled.
         with trio.move_on_after(_CLOSE_TIMEOUT, shield=True) as patience:
             await trio.to_thread.run_sync(_close, database, end, abandon_on_cancel=True, limiter=alone)
         if patience.cancelled_caught:
@@ -217,11 +221,12 @@ def _close(database: Database, end: Callable[[Database], None]) -> None:
 def _commit(
     connection: sqlite3.Connection, path: Path, works: Sequence[Work[Any]]
 ) -> list[outcome.Value[Any] | outcome.Error]:
-    """Do all of it in one transaction, or, where one part fails, each part in one of its own."""
+    """Run all works in one transaction; if one fails, run each in a transaction of its own."""
     together = outcome.capture(_transact, connection, works)
     if isinstance(together, outcome.Value):
         return [outcome.Value(value) for value in together.value]
     error = together.error
+    # Another process holds the lock: each separate attempt would wait for the whole timeout again.
     if len(works) == 1 or _is_busy(error):
         return [outcome.Error(_spoken(path, error)) for _ in works]
     return [_commit(connection, path, [work])[0] for work in works]
@@ -229,7 +234,9 @@ def _commit(
 
 def _transact(connection: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[Any]:
     if connection.in_transaction:
-        connection.execute("ROLLBACK")  # the one before could not even be undone
+        # A failed rollback of an earlier transaction has left it open.
+        connection.execute("ROLLBACK")
+    # Takes the write lock at once: a transaction that starts with a read cannot wait for it (SQLITE_BUSY_SNAPSHOT).
     connection.execute("BEGIN IMMEDIATE")
     committed = False
     try:
@@ -238,7 +245,7 @@ def _transact(connection: sqlite3.Connection, works: Sequence[Work[Any]]) -> lis
         committed = True
         return results
     finally:
-        # Some errors have undone all of it already.
+        # Some errors roll back the transaction themselves, for example SQLITE_FULL.
         if not committed and connection.in_transaction:
             connection.execute("ROLLBACK")
 
@@ -248,7 +255,7 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _spoken(path: Path, error: BaseException) -> BaseException:
-    """What whoever waits is told; each gets an exception of its own, since each raises it."""
+    """Return the exception for one caller. Each gets its own, because each raises it."""
     if isinstance(error, sqlite3.Error):
         failed = store_failed(path, error)
         failed.__cause__ = error

@@ -1,8 +1,7 @@
-"""Events of resumable streams in a SQLite file.
+"""An event store in a SQLite file, with the contract and limits of :class:`mcptrio.stores.memory.MemoryEventStore`.
 
-The same contract and the same bounds as :class:`mcptrio.stores.memory.MemoryEventStore`; and the streams of processes
-that are gone end here, by their wills.
-The one rule: an event, the position it takes, the sums and whatever is dropped for it are one transaction.
+It also completes the streams of processes that have ended, with the event that each stream left for this case (its
+will).
 """
 
 from __future__ import annotations
@@ -26,21 +25,23 @@ from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteEventStore", "drop_events"]
 
+# Bytes that an event costs in addition to its data, as in memory; in the file it is less.
 _EVENT_COST: Final = 160
-"""Bytes that an event costs besides its data, as in memory; in the file it is less."""
+# Events that one read returns.
 _PAGE_EVENTS: Final = 256
+# Bytes that one read returns, but always at least one event.
 _PAGE_BYTES: Final = 4 * 1024 * 1024
-"""What is read at once; one event is, however large."""
+# Streams that each append checks for expiry.
 _AGED: Final = 4
-"""Streams that each append looks at for their age."""
+# Streams that are completed in one transaction.
 _SETTLED: Final = 200
-"""Wills in one transaction."""
+# Streams to complete once the store can write again; further ones wait for the end of this process.
 _OWED: Final = 10_000
-"""Streams given up while the store could not write; more wait for the end of this process."""
+# Seconds between two polls for events of other processes.
 _POLL_INTERVAL: Final = 0.25
-"""Seconds between two looks at what other processes have stored."""
+# Seconds between two checks for other processes.
 _PROCESS_CHECK_INTERVAL: Final = 2.0
-"""Seconds between two looks at whether there are others, and whether they still live."""
+# Streams in the result of one poll.
 _NEWS: Final = 10_000
 
 _log = logging.getLogger("mcptrio.stores")
@@ -58,7 +59,7 @@ class _Append:
 
 @define
 class _Line:
-    """A row of the streams."""
+    """A row of the table streams."""
 
     key: int
     first: int
@@ -69,14 +70,16 @@ class _Line:
 
 
 class SQLiteEventStore:
-    """Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
+    """Events of resumable streams. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        presence: says which writers still live.
-        stream_events: events kept for one stream.
-        session_bytes: bytes kept for one session.
-        total_bytes: bytes kept for all; the session that was quiet longest pays.
-        event_timeout: seconds without a new event after which the events of a stream are dropped.
+        database: The database.
+        clock: The clock for ages.
+        processes: Tells which writers still run.
+        stream_events: Events of one stream.
+        session_bytes: Bytes of one session.
+        total_bytes: Bytes of all sessions; events of the least recently active session are dropped first.
+        event_timeout: Seconds without a new event after which the events of a stream are dropped.
     """
 
     def __init__(
@@ -97,13 +100,13 @@ class SQLiteEventStore:
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
         self._age = event_timeout
+        # Streams to complete as soon as the store can write.
         self._owed: dict[tuple[str, str], None] = {}
-        """Streams to settle as soon as it can be done."""
         self._looking = trio.CapacityLimiter(1)
+        # True while no other process is known to have the file open; then polling is skipped.
         self._alone = True
-        """Whether no other process has the file open, as far as is known."""
+        # The newest event that this process has polled or stored.
         self._seen = 0
-        """The newest event that is known here, or was stored here."""
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
@@ -155,7 +158,8 @@ class SQLiteEventStore:
         await self._database.write(partial(drop_events, session=session))
 
     async def check_processes(self) -> None:
-        """End the streams of writers that are gone, and those that could not be ended before. Runs until cancelled."""
+        """Complete the streams of processes that have ended, and those whose completion failed before. Runs until
+        cancelled."""
         while True:
             try:
                 await self._check_processes_once()
@@ -164,7 +168,7 @@ class SQLiteEventStore:
             await trio.sleep(_PROCESS_CHECK_INTERVAL)
 
     async def _check_processes_once(self) -> None:
-        # In this order: who is not there yet has stored nothing of what is there.
+        # Newest event first: a process that is not among the writers read next has stored none of the events up to it.
         newest = await self._database.read(_newest)
         writers = await self._database.read(_writers)
         gone = await trio.to_thread.run_sync(self._gone, writers, limiter=self._looking)
@@ -185,7 +189,11 @@ class SQLiteEventStore:
         return [id for id in writers if not self._processes.is_alive(id)]
 
     def settle_writer(self, connection: sqlite3.Connection, *, writer: str, now: float) -> bool:
-        """End streams of a writer that is gone, and forget it with the last one. Whether there may be more."""
+        """Complete streams of a writer that has ended, and delete the writer with its last stream.
+
+        Returns:
+            True if there may be more streams.
+        """
         rows = connection.execute(
             "SELECT session, name FROM streams WHERE writer = ? AND NOT complete LIMIT ?", (writer, _SETTLED)
         ).fetchall()
@@ -203,7 +211,7 @@ class SQLiteEventStore:
             self._append(connection, wanted=last)
 
     def _append(self, connection: sqlite3.Connection, *, wanted: _Append) -> int:
-        """The position of the last event."""
+        """Append events; return the position of the last. Positions, sums and deletions are part of one transaction."""
         session, now, count = wanted.session, wanted.now, len(wanted.data)
         size = sum(map(len, wanted.data)) + count * _EVENT_COST
         line = _line(connection, session, wanted.stream)
@@ -250,7 +258,7 @@ class SQLiteEventStore:
         return following - 1
 
     def _drop_aged(self, connection: sqlite3.Connection, now: float) -> None:
-        """Each append looks at the streams that were quiet longest: age needs no task."""
+        """Drop the events of expired streams. Each append checks a few, so expiry needs no task."""
         rows = connection.execute(
             "SELECT key, session, next, complete FROM streams WHERE next > first AND touched <= ?"
             " ORDER BY touched LIMIT ?",
@@ -273,10 +281,10 @@ def _line(connection: sqlite3.Connection, session: str, stream: str) -> _Line | 
 def _page(
     connection: sqlite3.Connection, *, session: str, stream: str, position: int, known: bool
 ) -> tuple[list[StoredEvent], bool] | None:
-    """The events from a position, as many as are read at once, and whether they are the last.
+    """Return one page of events from a position, and whether it ends the stream; ``None`` if the stream is unknown.
 
     Args:
-        known: whether it has to be one that the stream has come to, and of which nothing is missing.
+        known: True to return ``None`` too if the stream has not reached the position, or events after it were dropped.
     """
     line = _line(connection, session, stream)
     if line is None or (known and not line.first <= position <= line.next):
@@ -306,16 +314,14 @@ def _completed_after(connection: sqlite3.Connection, *, session: str, stream: st
 
 
 def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
-    """Drop events of the session until so many bytes are free, but not the newest event. Returns the bytes freed.
-
-    One large event can take the place of thousands of small ones, so they are not dropped one by one: every other
-    writer waits meanwhile.
-    """
+    """Drop the oldest events of a session, except ``newest``, until ``excess`` bytes are free. Return the bytes
+    freed."""
     rows = connection.execute(
         "SELECT key, position, length(data) FROM streams CROSS JOIN events ON stream = key"
         " WHERE session = ? AND next > first ORDER BY complete DESC, touched, key, position",
         (session,),
     )
+    # In bulk: one large event can replace thousands of small ones, and all writers wait meanwhile.
     freed, before = 0, {}
     for key, position, size in rows:
         if (key, position) != newest:
@@ -329,7 +335,8 @@ def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int
 
 
 def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
-    """The same of the session that was quiet longest; of this one only where no other has any."""
+    """Drop events of the least recently active other session, or of this one if no other has any. Return the bytes
+    freed."""
     row = connection.execute(
         "SELECT session FROM kept WHERE bytes > 0 AND session != ? ORDER BY touched LIMIT 1", (session,)
     ).fetchone()
@@ -337,7 +344,7 @@ def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[
 
 
 def _drop_before(connection: sqlite3.Connection, session: str, key: int, position: int) -> int:
-    """Drop the events of a stream before a position. Returns the bytes freed."""
+    """Drop the events of a stream before a position. Return the bytes freed."""
     freed = int(
         connection.execute(
             "SELECT coalesce(sum(length(data) + ?), 0) FROM events WHERE stream = ? AND position < ?",
@@ -349,7 +356,7 @@ def _drop_before(connection: sqlite3.Connection, session: str, key: int, positio
 
 
 def _drop_up_to(connection: sqlite3.Connection, session: str, before: Mapping[int, int], freed: int) -> None:
-    """Drop the events of each stream before its position. A complete stream goes with its last event."""
+    """Drop the events of each stream before its position. Complete streams without events are removed."""
     rows = [(key, position) for key, position in before.items()]
     connection.executemany("DELETE FROM events WHERE stream = ? AND position < ?", rows)
     connection.executemany("UPDATE streams SET first = ?2 WHERE key = ?1", rows)
@@ -365,7 +372,7 @@ def _drop_up_to(connection: sqlite3.Connection, session: str, before: Mapping[in
 
 
 def drop_events(connection: sqlite3.Connection, session: str) -> None:
-    """Drop what is kept of a session's events."""
+    """Delete all events of a session."""
     connection.execute("DELETE FROM events WHERE stream IN (SELECT key FROM streams WHERE session = ?)", (session,))
     connection.execute("DELETE FROM streams WHERE session = ?", (session,))
     row = connection.execute("DELETE FROM kept WHERE session = ? RETURNING bytes", (session,)).fetchone()

@@ -1,13 +1,6 @@
-"""The file of the SQLite stores: opened, checked, and what goes wrong with it in plain words.
+"""The file of the SQLite stores: creation, checks and readable errors.
 
-Everything here blocks, and runs in a thread; see :mod:`mcptrio.stores.sqlite_database`.
-The one rule: a file that is not ours, or was made by a newer version, is left as it is.
-
-Durability: write-ahead log with ``synchronous=NORMAL``. What was committed survives the end of the process, a kill
-included, since it is with the operating system by then. A power cut may take the last moments back, as a whole and in
-order. That harms nobody: a stream is continued by nobody but its writer, which is gone after a power cut, so no
-position of a stream is given to two events; and a session that was lost is begun anew. ``FULL`` would make each commit
-wait for the disk, and keep nothing of use.
+All functions block and run in threads; see :mod:`mcptrio.stores.sqlite_database`.
 
 Source: sqlite.org/pragma.html, /wal.html, /rescode.html, /howtocorrupt.html.
 """
@@ -28,25 +21,28 @@ from mcptrio.errors import StoreFailed
 
 __all__ = ["FileBounds", "open_file", "run_pragma", "store_failed"]
 
+# The application id in the file header: "mcpt".
 _APPLICATION: Final = 0x6D637074
-"""The application id in the header of our files: ``mcpt``."""
+# The version of the schema, stored as user_version.
 _SCHEMA: Final = 1
+# SQLite's default page size in bytes; max_page_count counts pages.
 _PAGE: Final = 4096
+# Bytes to which the write-ahead log is truncated after it was larger.
 _LOG_BYTES: Final = 16 * 1024 * 1024
-"""To which the write-ahead log is cut back after it was larger."""
 
 _TABLES: Final = (
     """CREATE TABLE meta (
         name TEXT PRIMARY KEY,
         value
     ) WITHOUT ROWID""",
-    # Sums over the other tables, kept with them in one transaction: sessions, session_bytes, event_bytes.
+    # Sums over the other tables, updated in the same transaction: sessions, session_bytes, event_bytes. Counting on
+    # each append would take time in proportion to the table.
     """CREATE TABLE sums (
         name TEXT PRIMARY KEY,
         value INTEGER NOT NULL
     ) WITHOUT ROWID""",
     "INSERT INTO sums VALUES ('sessions', 0), ('session_bytes', 0), ('event_bytes', 0)",
-    # The openings of this file that have not been closed; see presence.
+    # The openings of this file that have not been closed; see process_locks.
     "CREATE TABLE writers (id TEXT PRIMARY KEY) WITHOUT ROWID",
     """CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
@@ -54,14 +50,14 @@ _TABLES: Final = (
         used REAL NOT NULL
     )""",
     "CREATE INDEX sessions_by_use ON sessions (used)",
-    # What is kept of the events of a session.
+    # The size and last use of each session's events.
     """CREATE TABLE kept (
         session TEXT PRIMARY KEY,
         bytes INTEGER NOT NULL,
         touched REAL NOT NULL
     ) WITHOUT ROWID""",
     "CREATE INDEX kept_by_touch ON kept (touched) WHERE bytes > 0",
-    # The events of a stream are those from first to before next.
+    # A stream's events are those at the positions from first up to, excluding, next.
     """CREATE TABLE streams (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
         session TEXT NOT NULL,
@@ -77,7 +73,7 @@ _TABLES: Final = (
     "CREATE INDEX streams_by_age ON streams (touched) WHERE next > first",
     "CREATE INDEX streams_to_drop ON streams (session, complete DESC, touched, key) WHERE next > first",
     "CREATE INDEX streams_by_writer ON streams (writer) WHERE NOT complete",
-    # Ids rise for ever: by them other processes find what is new.
+    # AUTOINCREMENT never reuses an id, so other processes find new events by it.
     """CREATE TABLE events (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         stream INTEGER NOT NULL,
@@ -92,10 +88,11 @@ _log = logging.getLogger("mcptrio.stores")
 
 @frozen(kw_only=True)
 class FileBounds:
-    """
+    """Limits of the file.
+
     Args:
-        bytes: what the file may grow to; then it is full, as a disk is.
-        busy_timeout: seconds to wait for another process that writes.
+        bytes: The size at which the file is full; then writes fail, as on a full disk.
+        busy_timeout: Seconds to wait for another process that writes.
     """
 
     bytes: int
@@ -103,10 +100,10 @@ class FileBounds:
 
 
 def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
-    """A connection to our file, which is made if there is none, for nobody but its owner.
+    """Return a connection to the file, which is created for its owner only if it is missing.
 
     Raises:
-        StoreFailed: it cannot be opened, is none of ours, or was made by a newer version.
+        StoreFailed: The file cannot be opened, is not a store of mcptrio, or was made by a newer version.
     """
     try:
         _make(path)
@@ -126,7 +123,8 @@ def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
 
 
 def run_pragma(connection: sqlite3.Connection, statement: str, seconds: float) -> object:
-    """The statement's value. Two that change the journal mode at the same time are refused without waiting."""
+    """Return the value of a statement, repeating it for up to ``seconds`` while the file is busy."""
+    # SQLite does not apply its busy timeout when two connections change the journal mode at the same time.
     patience = time.monotonic() + seconds
     while True:
         try:
@@ -138,7 +136,7 @@ def run_pragma(connection: sqlite3.Connection, statement: str, seconds: float) -
 
 
 def store_failed(path: Path, error: Exception) -> StoreFailed:
-    """What went wrong with the file, in plain words."""
+    """Return the error with a readable message."""
     if isinstance(error, StoreFailed):
         return error
     if isinstance(error, OSError):
@@ -151,7 +149,7 @@ def store_failed(path: Path, error: Exception) -> StoreFailed:
 
 
 _PROBLEMS: Final = (
-    ("SQLITE_FULL", "the disk is full, or the file as large as it may become"),
+    ("SQLITE_FULL", "the disk is full, or the file has reached its size limit"),
     ("SQLITE_BUSY", "another process keeps it locked"),
     ("SQLITE_LOCKED", "it is locked"),
     ("SQLITE_READONLY", "it cannot be written; expected a file, in a folder, that this user may write"),
@@ -164,22 +162,22 @@ _PROBLEMS: Final = (
 
 
 def _make(path: Path) -> None:
-    """Make the file, as SQLite makes its own with the rights of this one.
-
-    A file that is there is never opened but by SQLite: closing it would take away the locks of this process.
-    """
+    """Create the file with mode 0600. SQLite creates its other files with the same mode."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
+        # Never open an existing file here: closing it would release the locks that SQLite holds in this process
+        # (sqlite.org/howtocorrupt.html section 2.2).
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise StoreFailed(f"{path}: expected a file, got something else") from None
         if os.name == "posix" and found.st_mode & 0o077:
             mode = stat.S_IMODE(found.st_mode)
-            _log.warning("%s: others may open it (mode %o), and it holds what users sent and got", path, mode)
+            _log.warning("%s: other users may open it (mode %o); it contains what users sent and received", path, mode)
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> None:
+    # A file from another source must not call functions from its schema.
     connection.execute("PRAGMA trusted_schema=OFF")
     connection.execute("BEGIN")
     _check(connection, path)
@@ -187,6 +185,10 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
     mode = run_pragma(connection, "PRAGMA journal_mode=WAL", bounds.busy_timeout)
     if mode != "wal":
         raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
+    # Commits survive the end of the process, even a kill, because the data are with the operating system. A power cut
+    # may undo the last moments, as a whole and in order. That is acceptable: only its writer continues a stream, and
+    # the writer has ended too, so no position is used twice; lost sessions are opened again by their clients. FULL
+    # would make each commit wait for the disk and preserve nothing that is needed.
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
     connection.execute(f"PRAGMA max_page_count={max(1, bounds.bytes // _PAGE)}")
@@ -201,10 +203,11 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the schema; 0 for an empty file. In a transaction, since another process may be making it.
+    """Return the schema version, 0 for an empty file. Runs in a transaction, because another process may be creating
+    the tables.
 
     Raises:
-        StoreFailed: somebody else's file, or of a newer version.
+        StoreFailed: The file belongs to another program, or was made by a newer version.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -212,7 +215,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
     if empty and application == schema == 0:
         return 0
     if application != _APPLICATION:
-        raise StoreFailed(f"{path}: expected a store of mcptrio or a new file, got somebody else's database")
+        raise StoreFailed(f"{path}: expected a store of mcptrio or a new file, got the database of another program")
     if schema > _SCHEMA:
-        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: a newer mcptrio has made it")
+        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: made by a newer mcptrio")
     return schema

@@ -1,9 +1,7 @@
-"""Handshake sessions in a SQLite file.
+"""A session store in a SQLite file, with the contract of :class:`mcptrio.stores.memory.MemorySessionStore`.
 
-The same contract as :class:`mcptrio.stores.memory.MemorySessionStore`. Of the principal it keeps who that is and what
-was granted, not the claims: each request brings its own.
-The one rule: a request that only uses a session writes nothing. That it was used is noted here, and stored when it
-makes a difference of a thirtieth of the time after which a session expires.
+A request that only uses a session does not write to the file: last uses are collected in memory and stored from time to
+time.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteSessionStore"]
 
+# The last use of a session is stored with a resolution of the idle timeout divided by this.
 _RESOLUTION: Final = 30
-"""A session's last use is known to this part of the idle time."""
+# Uses that are collected before they are stored; expire() stores them too.
 _NOTED: Final = 1000
-"""Uses that are noted before they are stored; :meth:`SQLiteSessionStore.expire` stores them too."""
+# Sessions that expire in one transaction.
 _SWEPT: Final = 500
-"""Sessions that expire in one transaction."""
+# Expired sessions that are removed, with their events, to make room for a new one.
 _ROOM: Final = 10
-"""Expired sessions that are dropped, with their events, to make room for a new one."""
 
 T = TypeVar("T")
 
@@ -38,13 +36,15 @@ _log = logging.getLogger("mcptrio.stores")
 
 
 class SQLiteSessionStore:
-    """Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
+    """Handshake sessions. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        idle_timeout: seconds without use after which a session has expired.
-        most: sessions kept; one more is refused.
-        total_bytes: of all records; past it a new session is refused.
-        forget: drops the events of a session. Called in the transaction in which an expired session makes room.
+        database: The database.
+        clock: The clock for last uses.
+        idle_timeout: Seconds without use after which a session expires.
+        most: The number of sessions; a further one is refused.
+        total_bytes: Bytes of all records; when exceeded, a new session is refused.
+        forget: Deletes the events of a session. Called in the transaction in which an expired session makes room.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class SQLiteSessionStore:
         self._most = most
         self._total_bytes = total_bytes
         self._forget = forget
+        # Last uses that are not stored yet.
         self._noted: dict[str, float] = {}
-        """When a session was used; not stored yet."""
 
     async def save(self, record: SessionRecord) -> None:
         data = orjson.dumps(_plain(record))
@@ -85,7 +85,7 @@ class SQLiteSessionStore:
                 try:
                     await self._write_noted(_nothing)
                 except StoreFailed as error:
-                    # The record is there; the notes are kept, and stored later.
+                    # The record was found, so the request continues; the uses are stored later.
                     _log.error("%s", error)
         return _record(data, f"{self._database.path}: session {id[:6]}…")
 
@@ -99,15 +99,15 @@ class SQLiteSessionStore:
         return await self._write_noted(partial(self._expire, now=self._clock.now(), most=_SWEPT))
 
     def note(self, connection: sqlite3.Connection) -> None:
-        """Store what was noted. In a thread, when nobody else uses the store."""
+        """Store the collected uses. Called in a thread while the store is not in use."""
         _note(connection, self._noted)
         self._noted = {}
 
     async def _write_noted(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Store what was noted, and do the work in the same transaction. What cannot be stored stays noted.
+        """Store the collected uses and run ``work`` in the same transaction. After a failure the uses stay collected.
 
         Raises:
-            StoreFailed: it could not be stored.
+            StoreFailed: The write failed.
         """
         noted, self._noted = self._noted, {}
 
@@ -121,7 +121,7 @@ class SQLiteSessionStore:
             written = True
         finally:
             if not written:
-                # Those that were noted meanwhile are newer.
+                # Uses collected in the meantime are newer.
                 self._noted = {**noted, **self._noted}
         return result
 
@@ -156,7 +156,6 @@ class SQLiteSessionStore:
 
 
 def _note(connection: sqlite3.Connection, noted: Mapping[str, float]) -> None:
-    """Write when sessions were used."""
     rows = [(used, id) for id, used in noted.items()]
     connection.executemany("UPDATE sessions SET used = max(used, ?) WHERE id = ?", rows)
 
@@ -191,6 +190,7 @@ def _plain(record: SessionRecord) -> dict[str, Any]:
     return {
         "id": record.id,
         "revision": record.revision,
+        # Without claims: each request brings its own token.
         "principal": principal
         and {
             "subject": principal.subject,
@@ -207,9 +207,10 @@ def _plain(record: SessionRecord) -> dict[str, Any]:
 
 
 def _record(data: bytes, where: str) -> SessionRecord:
-    """
+    """Return the record in stored data.
+
     Raises:
-        StoreFailed: it is no record.
+        StoreFailed: The data are malformed.
     """
     try:
         plain = orjson.loads(data)

@@ -1,7 +1,6 @@
-"""One reader of one topic of a bus, whatever carries the messages.
+"""One subscription to a topic of a bus, independent of the transport.
 
-Made by the buses for :meth:`mcptrio.abc.Bus.subscribe`.
-The one rule: a slow reader loses the oldest, and holds up nobody.
+The buses create it for :meth:`mcptrio.abc.Bus.subscribe`.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ __all__ = ["Subscription"]
 
 
 class Subscription:
-    """
+    """The messages that wait for one subscriber.
+
     Args:
-        queue: messages that may wait.
+        queue: Messages that may wait. When full, the oldest is dropped, so a slow subscriber does not delay publishers.
     """
 
     def __init__(self, queue: int) -> None:

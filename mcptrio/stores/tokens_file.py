@@ -1,12 +1,6 @@
-"""What a client was granted, in a file that nobody else can read.
+"""A token store in a file that only its owner can read.
 
-Several processes may share it: a lock beside it makes each change a change of what the others have written.
-The one rule: the file is replaced and never changed in place, so whoever reads it, without the lock too, sees all of
-one state; and it is refused, before anything is read from it or written to it, where others than its owner might read
-or replace it.
-
-Modes and owners are looked at where there are any. On Windows the file is as private as the folder it is in, which in
-the profile of a user is theirs alone.
+Several processes may share it: a lock file serializes their changes.
 
 Source: POSIX ``rename``, ``flock``; RFC 9700 section 4.14 (protection of refresh tokens).
 """
@@ -33,10 +27,11 @@ __all__ = ["FileTokenStore"]
 
 T = TypeVar("T")
 
+# Largest file in bytes; a few hundred servers need 1 MiB.
 _BYTES: Final = 4 * 1024 * 1024
-"""Of the file; a few hundred servers have 1 MiB."""
+# Seconds to wait for another process that renews a login, which takes one request.
 _RENEWAL: Final = 60.0
-"""Seconds to wait for another process that renews a login, which takes one request."""
+# All permissions of group and others.
 _OTHERS: Final = 0o077
 
 
@@ -44,9 +39,9 @@ class FileTokenStore:
     """A :class:`mcptrio.abc.TokenStore` in one file.
 
     Args:
-        path: of the file; ``~`` is the home folder. Its folder is made with mode 0700 if it is missing, the file with
-            mode 0600. A file ``<name>.lock`` stands beside it.
-        lock_timeout: seconds for which another process may have it; whoever does writes one file.
+        path: The file; ``~`` is the home folder. The folder is created with mode 0700 and the file with mode 0600. Lock
+            files are created in the same folder.
+        lock_timeout: Seconds to wait for another process that changes the file.
     """
 
     def __init__(self, path: Path | str, *, lock_timeout: float = 10.0) -> None:
@@ -54,17 +49,19 @@ class FileTokenStore:
         self._lock_timeout = lock_timeout
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
-        """
+        """Return the value of a key, or ``None``.
+
         Raises:
-            StoreFailed: others can read the file, or it is none of ours.
+            StoreFailed: Other users can access the file, or it is malformed.
         """
         found = (await self._in_thread(self._read)).get(key)
         return found if isinstance(found, dict) else None
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None:
-        """
+        """Store a value.
+
         Raises:
-            StoreFailed: as :meth:`load`; or it cannot be written, or would become larger than 4 MiB.
+            StoreFailed: As for :meth:`load`; or the file cannot be written, or would be larger than 4 MiB.
         """
         copy = dict(value)
 
@@ -75,21 +72,23 @@ class FileTokenStore:
         await self._change(put)
 
     async def delete(self, key: str) -> bool:
-        """
+        """Delete a key; return whether it existed.
+
         Raises:
-            StoreFailed: as :meth:`save`.
+            StoreFailed: As for :meth:`save`.
         """
         return await self._change(lambda kept: kept.pop(key, None) is not None)
 
     async def keys(self) -> Sequence[str]:
-        """
+        """Return all keys.
+
         Raises:
-            StoreFailed: as :meth:`load`.
+            StoreFailed: As for :meth:`load`.
         """
         return tuple(await self._in_thread(self._read))
 
     async def _change(self, change: Callable[[dict[str, Any]], bool]) -> bool:
-        """Read, change and replace, while nobody else does. Whether anything was changed."""
+        """Read, change and replace the file under the lock. Return whether ``change`` changed anything."""
 
         def rewrite() -> bool:
             kept = self._read()
@@ -111,9 +110,10 @@ class FileTokenStore:
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """
+        """Hold the lock of a key against other processes.
+
         Raises:
-            StoreFailed: another process has held the lock for a minute, or the folder is open to others.
+            StoreFailed: Another process held the lock for a minute, or other users can access the folder.
         """
         digest = sha256(key.encode()).hexdigest()[:16]
         async with self._locked(f".{digest}.lock", _RENEWAL):
@@ -158,7 +158,7 @@ class FileTokenStore:
         try:
             kept = orjson.loads(data)
         except orjson.JSONDecodeError as error:
-            # Not its text: it may be a token.
+            # Without the text around the error, which may be a token.
             raise StoreFailed(f"{self.path}:{error.lineno}: expected JSON, got something else") from None
         if not isinstance(kept, dict):
             raise StoreFailed(f"{self.path}: expected a JSON object, got {type(kept).__name__}")
@@ -167,7 +167,11 @@ class FileTokenStore:
     def _replace(self, kept: Mapping[str, Any]) -> None:
         data = orjson.dumps(kept, option=orjson.OPT_INDENT_2)
         if len(data) > _BYTES:
-            raise StoreFailed(f"{self.path}: there is no room for more than {_BYTES} bytes of credentials")
+            raise StoreFailed(
+                f"{self.path}: expected at most {_BYTES} bytes of credentials; log out of servers you no longer use"
+            )
+        # Replaced, never changed in place: readers without the lock see one complete state, and a crash leaves the old
+        # one.
         beside = self.path.with_name(f"{self.path.name}.{secrets.token_hex(8)}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o600)
         try:
@@ -177,24 +181,27 @@ class FileTokenStore:
                 os.fsync(descriptor)
             os.replace(beside, self.path)
         finally:
-            beside.unlink(missing_ok=True)  # where it has not become the file
+            # Still there only if the replacement failed.
+            beside.unlink(missing_ok=True)
 
 
 def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], bool]) -> None:
-    """
+    """Check the type, owner and mode of a file or folder before it is used.
+
     Raises:
-        StoreFailed: it is something else, somebody else's, or open to others.
+        StoreFailed: It has another type, belongs to another user, or is accessible to others.
     """
     is_folder = is_kind is stat.S_ISDIR
     if not is_kind(found.st_mode):
         raise StoreFailed(f"{path}: expected a {'folder' if is_folder else 'regular file'}, got something else")
+    # Windows has no modes; a folder in the user's profile is private by default.
     if sys.platform == "win32":
         return
     if found.st_uid != os.geteuid():
-        raise StoreFailed(f"{path}: expected to be its owner, who is user {found.st_uid}")
+        raise StoreFailed(f"{path}: expected a file or folder of your own, got one of user {found.st_uid}")
     if found.st_mode & _OTHERS:
         mode = "700" if is_folder else "600"
         raise StoreFailed(
-            f"{path}: expected nobody else to have access, got mode {stat.S_IMODE(found.st_mode):o}: "
-            f"it is used after chmod {mode}; others may have read what is in it"
+            f"{path}: expected access for its owner only, got mode {stat.S_IMODE(found.st_mode):o}: "
+            f"run chmod {mode}; other users may have read its contents"
         )

@@ -1,11 +1,6 @@
-"""What a client was granted, in the keyring of the system: Keychain, Credential Manager, Secret Service, KWallet.
+"""A token store in the system's keyring: Keychain, Credential Manager, Secret Service or KWallet.
 
-Needs the extra ``keyring``, whose library is loaded when the store is first used.
-The one rule: a value counts once its head is written. It is written in parts, since Windows takes no more than 1280
-characters at once, and the head, which names the parts, last.
-
-A keyring cannot be asked what is in it, so there is an entry with a list of all keys. Two processes that save different
-keys for the first time at the same moment may leave one of them out of the list; it is found by its key all the same.
+Needs the extra ``keyring``; its library is imported when the store is first used.
 """
 
 from __future__ import annotations
@@ -32,14 +27,16 @@ __all__ = ["KeyringTokenStore"]
 
 T = TypeVar("T")
 
+# Characters of one part of a value: Windows stores at most 1280 per entry.
 _PART: Final = 1000
-"""Characters."""
+# Parts of one value.
 _PARTS: Final = 200
-"""Of one value."""
+# Seconds to wait for another process that renews a login.
 _RENEWAL: Final = 60.0
-"""Seconds to wait for another process that renews a login."""
+# Keys in the list.
 _KEYS: Final = 1000
-"""In the list."""
+# The entry with the list of keys: a keyring cannot list its entries. Two processes that save new keys at the same
+# moment may leave one out of the list; it can still be loaded by its key.
 _LIST: Final = "keys"
 
 
@@ -47,9 +44,9 @@ class KeyringTokenStore:
     """A :class:`mcptrio.abc.TokenStore` in the system's keyring.
 
     Args:
-        service: what the entries are filed under.
-        locks: a folder of the user's own for the files by which processes take turns in renewing a login; by default
-            ``mcptrio-locks-USER`` among the temporary files of the system.
+        service: The service name of the entries.
+        locks: A private folder for the lock files of processes that renew a login; by default ``mcptrio-locks-USER`` in
+            the system's folder for temporary files.
     """
 
     def __init__(self, *, service: str = "mcptrio", locks: Path | str | None = None) -> None:
@@ -59,9 +56,10 @@ class KeyringTokenStore:
 
     @asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:
-        """
+        """Hold the lock of a key against other processes.
+
         Raises:
-            StoreFailed: another process has held the lock for a minute, or the folder for it cannot be used.
+            StoreFailed: Another process held the lock for a minute, or the folder for lock files cannot be used.
         """
         digest = sha256(f"{self._service} {key}".encode()).hexdigest()[:16]
         async with AsyncExitStack() as stack:
@@ -77,23 +75,25 @@ class KeyringTokenStore:
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self._folder.lstat()
-        # Among the temporary files, another user may have made a folder of this name before.
+        # In a shared folder for temporary files, another user may have created a folder of this name.
         if sys.platform != "win32" and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
             raise StoreFailed(f"{self._folder}: expected a folder of your own, got user {found.st_uid}'s")
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
-        """
+        """Return the value of a key, or ``None``.
+
         Raises:
-            StoreFailed: there is no keyring, or it is locked.
-            ConfigError: the extra is not installed.
+            StoreFailed: The system has no keyring, or it is locked.
+            ConfigError: The extra is not installed.
         """
         found = await self._in_thread(lambda ring: ring.get(f"key:{key}"))
         return found if isinstance(found, dict) else None
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None:
-        """
+        """Store a value.
+
         Raises:
-            StoreFailed, ConfigError: as :meth:`load`; or it is larger than 200,000 characters.
+            StoreFailed, ConfigError: As for :meth:`load`; or the value is larger than 200,000 characters.
         """
         copy = dict(value)
 
@@ -105,9 +105,10 @@ class KeyringTokenStore:
         await self._in_thread(put)
 
     async def delete(self, key: str) -> bool:
-        """
+        """Delete a key; return whether it existed.
+
         Raises:
-            StoreFailed, ConfigError: as :meth:`load`.
+            StoreFailed, ConfigError: As for :meth:`load`.
         """
 
         def drop(ring: _Ring) -> bool:
@@ -118,21 +119,22 @@ class KeyringTokenStore:
         return await self._in_thread(drop)
 
     async def keys(self) -> Sequence[str]:
-        """
+        """Return all keys.
+
         Raises:
-            StoreFailed, ConfigError: as :meth:`load`.
+            StoreFailed, ConfigError: As for :meth:`load`.
         """
         return tuple(await self._in_thread(lambda ring: ring.listed()))
 
     async def _in_thread(self, work: Callable[[_Ring], T]) -> T:
-        # One after the other. A keyring may ask the person for a password, for as long as they take; who does not wait
-        # for it leaves the thread behind.
+        # One call at a time. A keyring may ask the user for a password and wait as long as they take; a cancelled
+        # caller abandons the thread.
         async with self._lock:
             return await trio.to_thread.run_sync(lambda: work(_Ring(self._service)), abandon_on_cancel=True)
 
 
 class _Ring:
-    """JSON values in a keyring, in parts. Blocks."""
+    """JSON values in a keyring, split into parts. All methods block."""
 
     def __init__(self, service: str) -> None:
         try:
@@ -144,7 +146,7 @@ class _Ring:
             raise ConfigError("the system's keyring needs: pip install 'mcptrio[keyring]'") from error
         self._ring = keyring.get_keyring()
         if isinstance(self._ring, keyring.backends.fail.Keyring | keyring.backends.null.Keyring):
-            raise StoreFailed("expected a keyring of the system, got none; a file can keep tokens too")
+            raise StoreFailed("expected a system keyring, got none; keep the tokens in a file instead")
         self._service = service
         self._error = KeyringError
 
@@ -159,7 +161,8 @@ class _Ring:
         try:
             return None if None in texts else orjson.loads("".join(texts))
         except orjson.JSONDecodeError:
-            return None  # overwritten in between, or meddled with: as good as none
+            # Another process replaced the parts in between, or changed them; treat the value as missing.
+            return None
 
     def put(self, name: str, value: Any) -> None:
         text = orjson.dumps(value).decode()
@@ -167,6 +170,7 @@ class _Ring:
         if len(parts) > _PARTS:
             raise StoreFailed(f"expected a value of at most {_PART * _PARTS} characters, got {len(text)}")
         before, mark = self._read(name), secrets.token_hex(4)
+        # The parts first, under a new mark, then the head that names them: a reader sees the old value or the new one.
         for number, part in enumerate(parts):
             self._call(self._ring.set_password, f"{name}#{mark}.{number}", part)
         head = orjson.dumps({"mark": mark, "parts": len(parts)}).decode()

@@ -1,7 +1,4 @@
-"""What a client was granted, kept for as long as the process lives.
-
-The one rule: what is kept and what is given out are copies, so nobody changes a credential by accident.
-"""
+"""A token store in memory, for the lifetime of the process."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ __all__ = ["MemoryTokenStore"]
 
 
 class MemoryTokenStore:
-    """A :class:`mcptrio.abc.TokenStore` that writes nothing down.
+    """A :class:`mcptrio.abc.TokenStore` that keeps tokens in memory.
 
     Args:
-        most: keys that are kept; the one that was used longest ago is forgotten, and its tokens have to be got anew.
+        most: The number of keys. When full, the least recently used one is evicted, and its user has to log in again.
     """
 
     def __init__(self, *, most: int = 1000) -> None:
@@ -39,6 +36,7 @@ class MemoryTokenStore:
         if key not in self._kept:
             return None
         self._kept.move_to_end(key)
+        # Copies in and out, so a caller that changes its value does not change the stored credentials.
         return deepcopy(self._kept[key])
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None:

@@ -1,8 +1,7 @@
-"""Seconds on an axis that outlives the process, for ages that are stored.
+"""A clock for stored ages that survives a restart and ignores changes of the wall clock.
 
-Used by the SQLite stores. Within a process, and among processes that use a file at the same time, the axis runs as the
-system's steady clock does, so setting the wall clock changes no age. Only whoever opens the file alone places it anew.
-The one rule: :meth:`WallClock.now` never runs backwards.
+The SQLite stores use it. Processes that use a file at the same time share one epoch and advance with the system's
+monotonic clock; only a process that opens the file alone sets the epoch from the wall clock.
 
 Source: PEP 418, "time.monotonic()" (system-wide).
 """
@@ -19,24 +18,25 @@ __all__ = ["WallClock"]
 
 @define
 class WallClock:
-    """
+    """Seconds since 1970, approximately, that never run backwards while a process uses them.
+
     Args:
-        wall: seconds since 1970; what it says may be wrong, and change.
-        steady: seconds since some moment, the same moment for all processes of this machine.
+        wall: Returns seconds since 1970; may be wrong or be set.
+        steady: Returns monotonic seconds that are the same for all processes of this machine.
+        epoch: The time at which ``steady`` is 0.
     """
 
     wall: Callable[[], float] = time.time
     steady: Callable[[], float] = time.monotonic
     epoch: float = 0.0
-    """What the axis says when ``steady`` says 0."""
 
     def place(self) -> float:
-        """Begin the axis at the wall clock's time. Returns the epoch, for :meth:`join`."""
+        """Set the epoch from the wall clock and return it, for :meth:`join` in other processes."""
         self.epoch = self.wall() - self.steady()
         return self.epoch
 
     def join(self, epoch: float) -> None:
-        """Go on with an axis that others are using."""
+        """Use the epoch of other processes."""
         self.epoch = epoch
 
     def now(self) -> float:

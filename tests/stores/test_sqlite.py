@@ -100,7 +100,7 @@ async def test_file_that_others_may_read_is_complained_of(file: Path, caplog: py
     async with open_sqlite_stores(file):
         pass
 
-    assert "others may open it (mode 644)" in caplog.text
+    assert "other users may open it (mode 644)" in caplog.text
 
 
 def ended(stream: str, stores: SQLiteStores) -> Callable[[], Awaitable[bool]]:
@@ -298,7 +298,7 @@ async def full(file: Path) -> AsyncIterator[tuple[SQLiteStores, int]]:
                 appended += 1
             except StoreFailed as error:
                 problem = str(error)
-        assert "the disk is full, or the file as large as it may become (SQLITE_FULL)" in problem
+        assert "the disk is full, or the file has reached its size limit (SQLITE_FULL)" in problem
         yield stores, appended
 
 
@@ -345,9 +345,9 @@ async def test_file_that_is_no_database_is_refused_and_left_alone(file: Path, co
 @pytest.mark.parametrize(
     ("statements", "problem"),
     [
-        (("CREATE TABLE recipes (name)",), "got somebody else's database"),
-        (("PRAGMA user_version=3",), "got somebody else's database"),
-        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=2"), "got 2: a newer mcptrio has made it"),
+        (("CREATE TABLE recipes (name)",), "got the database of another program"),
+        (("PRAGMA user_version=3",), "got the database of another program"),
+        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=2"), "got 2: made by a newer mcptrio"),
     ],
     ids=["another's", "another's empty one", "newer"],
 )

@@ -179,10 +179,10 @@ async def test_file_and_folder_are_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file_mode", "folder_mode", "told"),
     [
-        (0o640, 0o700, "tokens.json: expected nobody else to have access, got mode 640"),
+        (0o640, 0o700, "tokens.json: expected access for its owner only, got mode 640"),
         (0o604, 0o700, "got mode 604"),
         (0o620, 0o700, "got mode 620"),
-        (0o600, 0o750, "private: expected nobody else to have access, got mode 750"),
+        (0o600, 0o750, "private: expected access for its owner only, got mode 750"),
         (0o600, 0o707, "got mode 707"),
     ],
 )

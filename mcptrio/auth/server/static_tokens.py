@@ -186,7 +186,6 @@ class StaticTokens:
         self._tokens: Mapping[str, StaticToken] | None = None
         # Names by hash of entries that this process has seen and that were removed, for the log.
         self._revoked: dict[str, str] = {}
-        """Hash to name of those that were in the file since this process began, for the log."""
         self._seen: tuple[int, ...] | None = None
         self._look_at = float("-inf")
         self._looking = trio.Lock()
