@@ -165,8 +165,8 @@ def test_transport_of_a_plugin(folder: Path) -> None:
         (["--transport=stream"], 2, "expected an address: --listen, or stream.listen"),
         (["--stdio", "--listen=unix:x"], 2, "--listen does not go with stdio"),
         (["--transport=pigeon", "--listen=0"], 2, "--listen does not go with pigeon"),
-        (["--listen=unix:own.py"], 1, r"cannot listen on unix:own.py: there is something that is no socket"),
-        (["--listen=fd:0"], 1, r"cannot listen on fd:0: descriptor 0 is no socket"),
+        (["--listen=unix:own.py"], 1, r"cannot listen on unix:own.py: the path exists and is not a socket"),
+        (["--listen=fd:0"], 1, r"cannot listen on fd:0: descriptor 0 is not a socket"),
     ],
     ids=["unknown", "strict", "nowhere", "stdio", "own", "file", "descriptor"],
 )

@@ -1,1 +1,3 @@
-"""Bytes to messages and back, over each kind of pipe. Strangers to the engine: they meet in :mod:`mcptrio.abc`."""
+"""Message channels over pipes, sockets, streams and memory, and child processes. They implement the interfaces of
+:mod:`mcptrio.abc`.
+"""

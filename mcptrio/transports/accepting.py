@@ -1,7 +1,8 @@
-"""Accepting connections from a listening socket, for as long as the socket exists.
+"""Accepts connections from a listening socket and survives the errors of ``accept``.
 
-The HTTP engines and the server of streams use it. An error of ``accept`` is logged and never ends the server: Linux
-reports network errors of the new connection there, a firewall rule can cause EPERM, and descriptors can run out.
+The HTTP engines and the server of streams use it. Errors are logged and never end the server: Linux reports network
+errors of the new connection in ``accept``, a firewall rule can cause EPERM, and descriptors can run out.
+
 Source: accept(2), "Error handling".
 """
 
@@ -20,8 +21,9 @@ from mcptrio.transports.sparing_log import SparingLog
 __all__ = ["Accepted", "Accepting", "StreamAccepting"]
 
 _PAUSE: Final = 0.1
-"""Seconds until the next attempt, after an error that is likely to repeat itself."""
+"""Seconds until the next attempt after an error that is likely to repeat."""
 _CAPACITY: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+# Errors of a single new connection, so the next attempt need not wait.
 _OF_THE_CONNECTION: Final = frozenset(
     getattr(errno, name)
     for name in (
@@ -30,11 +32,10 @@ _OF_THE_CONNECTION: Final = frozenset(
     )
     if hasattr(errno, name)
 )
-"""Errors of one connection attempt. The next attempt does not have to wait."""
 
 
 class Accepted(trio.abc.AsyncResource):
-    """A connected, non-blocking socket on its way to the connection that will own it."""
+    """A connected, non-blocking socket that its connection has not taken over yet."""
 
     def __init__(self, sock: socket.socket, peer: Any) -> None:
         self.sock = sock
@@ -46,13 +47,13 @@ class Accepted(trio.abc.AsyncResource):
 
 
 class Accepting(trio.abc.Listener[Accepted]):
-    """A listener for ``trio.serve_listeners`` whose :meth:`accept` raises no error of the system.
+    """A listener for ``trio.serve_listeners`` whose :meth:`accept` raises no system errors.
 
     Args:
-        sock: listens, non-blocking. Owned from now on.
-        log: receives the errors, a few lines a minute at most.
-        wait_turn: awaited before each connection is accepted.
-        make_room: called when there are no descriptors left. Returns whether it has closed a connection.
+        sock: The listening, non-blocking socket. Owned from now on.
+        log: Receives the errors, at most a few lines per minute.
+        wait_turn: Awaited before each connection is accepted.
+        make_room: Called when no descriptor is left. Returns True if it has closed a connection.
     """
 
     def __init__(
@@ -69,9 +70,10 @@ class Accepting(trio.abc.Listener[Accepted]):
         self._make_room = make_room
 
     async def accept(self) -> Accepted:
-        """
+        """Return the next connection.
+
         Raises:
-            trio.ClosedResourceError: the listener was closed.
+            trio.ClosedResourceError: The listener was closed.
         """
         while True:
             await trio.lowlevel.wait_readable(self._sock)
@@ -80,15 +82,16 @@ class Accepting(trio.abc.Listener[Accepted]):
             try:
                 sock, peer = self._sock.accept()
             except BlockingIOError:
-                continue  # another process was faster
+                continue  # another worker has accepted the connection
             except OSError as error:
                 await self._survive(error)
                 continue
             try:
                 sock.setblocking(False)
                 if sock.family in (socket.AF_INET, socket.AF_INET6):
+                    # Nagle's algorithm would delay small messages that follow each other.
                     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            except OSError:  # macOS: the client has left again
+            except OSError:  # macOS: the client has disconnected already
                 sock.close()
                 continue
             return Accepted(sock, peer)
@@ -104,6 +107,7 @@ class Accepting(trio.abc.Listener[Accepted]):
             raise trio.ClosedResourceError("the listener was closed") from error
         if error.errno in _CAPACITY and self._make_room is not None and self._make_room():
             return
+        # ECONNABORTED only means that the client disconnected first.
         if error.errno != errno.ECONNABORTED:
             self._log.write(
                 logging.WARNING, str(error.errno), "a connection could not be accepted; trying again: %s", error
@@ -113,11 +117,11 @@ class Accepting(trio.abc.Listener[Accepted]):
 
 
 class StreamAccepting(trio.abc.Listener[trio.SocketStream]):
-    """The same, giving streams.
+    """A listener that returns Trio streams.
 
     Args:
-        sock: as :class:`Accepting` has it.
-        log: as well.
+        sock: As in :class:`Accepting`.
+        log: As in :class:`Accepting`.
     """
 
     def __init__(self, sock: socket.socket, log: logging.Logger) -> None:
@@ -128,7 +132,7 @@ class StreamAccepting(trio.abc.Listener[trio.SocketStream]):
             accepted = await self._accepting.accept()
             try:
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted.sock))
-            except OSError:  # the client has left again
+            except OSError:  # the client has disconnected already
                 accepted.sock.close()
 
     async def aclose(self) -> None:

@@ -1,9 +1,8 @@
-"""A message channel over a Trio channel of whatever carries JSON: texts, bytes, JSON values.
+"""A message channel over any Trio channel that carries JSON: strings, bytes or JSON values.
 
-For transports of one's own: a web socket, a message queue, a serial link, another program's bus. Whoever can send and
-receive one value at a time has a transport by this.
-The one rule: what comes in is read as strictly as from any wire, whatever form it has, and shares nothing with what was
-sent.
+It makes a transport of a web socket, a message queue, a serial link or another program's bus, provided that it sends
+and receives one value at a time. Received values are validated as strictly as bytes from a network, and share no
+objects with the sender.
 
 Source: MCP 2026-07-28, basic/transports, "Custom Transports".
 """
@@ -36,16 +35,17 @@ def adapt_channel(
     limits: MessageLimits = DEFAULT,
     write_timeout: float = 30.0,
 ) -> MessageChannel:
-    """A channel of messages, to be served with ``running.serve(...)`` or connected to with ``connect(...)``.
+    """Return a message channel for ``running.serve(...)`` or ``connect(...)``.
 
     Args:
-        channel: sends and receives one message, or one batch of them, at a time: ``EndOfChannel`` at the end,
-            ``BrokenResourceError`` where it broke. It is owned from now on. Received may be any form, whatever is sent.
-        form: of a message: its JSON as a text or as bytes; ``json``: the dict that the JSON stands for, or a list for
-            a batch.
-        name: for logs and the tree.
-        limits: of one message.
-        write_timeout: seconds that sending one message may take; then the peer counts as gone.
+        channel: Sends and receives one message or batch at a time. Raises ``EndOfChannel`` at the end and
+            ``BrokenResourceError`` if it breaks. The message channel owns it. It may receive any form, whatever
+            ``form`` is.
+        form: What to send: ``"text"`` for JSON as a string, ``"bytes"`` for JSON as bytes, ``"json"`` for a dict, or a
+            list for a batch.
+        name: Name for logs and status displays.
+        limits: Limits of one message.
+        write_timeout: Seconds for sending one message; then the peer is considered disconnected.
     """
     if form not in _MAKERS:
         raise ValueError(f"form: expected one of {', '.join(_MAKERS)}, got {form!r}")
@@ -55,7 +55,7 @@ def adapt_channel(
 
 
 class AdaptedChannel:
-    """Made by :func:`adapt_channel`."""
+    """A message channel over a Trio channel. Made by :func:`adapt_channel`."""
 
     def __init__(
         self,
@@ -73,12 +73,12 @@ class AdaptedChannel:
         self._write_timeout = write_timeout
 
     async def receive(self) -> list[Incoming]:
-        """What has arrived: one message, one batch, or why it is neither.
+        """Receive one message, one batch, or a Malformed item that says why it is neither.
 
         Raises:
-            trio.EndOfChannel: the peer has closed its side.
-            ConnectionClosed: the channel broke, or was closed here.
-            TypeError: what came is no text, no bytes and no JSON value; a mistake of who made the channel.
+            trio.EndOfChannel: The peer has closed its side.
+            ConnectionClosed: The channel broke, or was closed here.
+            TypeError: The channel returned a value that is not a string, bytes or JSON: a mistake of its author.
         """
         try:
             received = await self._channel.receive()
@@ -87,10 +87,10 @@ class AdaptedChannel:
         return [decode(_bytes_of(received), self._limits)]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Send them one after the other. Cancelled, the last ones are not sent.
+        """Send the messages one after the other. If cancelled, the last ones are not sent.
 
         Raises:
-            ConnectionClosed: the channel broke, was closed here, or took no message in time.
+            ConnectionClosed: The channel broke, was closed here, or did not accept a message in time.
         """
         await trio.lowlevel.checkpoint()
         for message in messages:
@@ -102,7 +102,7 @@ class AdaptedChannel:
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 raise ConnectionClosed(f"{self.name}: {_said(error)}") from error
             if not sent:
-                raise ConnectionClosed(f"{self.name}: nothing was taken for {self._write_timeout:g} seconds")
+                raise ConnectionClosed(f"{self.name}: no message was accepted for {self._write_timeout:g} seconds")
 
     async def aclose(self) -> None:
         """Close the channel."""
@@ -111,11 +111,12 @@ class AdaptedChannel:
 
 def _bytes_of(received: object) -> bytes:
     if isinstance(received, str):
-        # Half of a pair of surrogates is no character; as "?" it still is no JSON that anybody has written.
+        # A lone surrogate cannot be encoded; "?" in its place cannot make invalid JSON valid.
         return received.encode("utf-8", "replace")
     if isinstance(received, bytes | bytearray | memoryview):
         return bytes(received)
     try:
+        # A JSON value is encoded and decoded again, so that limits and checks are the same as for bytes.
         return orjson.dumps(received)
     except TypeError as error:
         kind = type(received).__name__

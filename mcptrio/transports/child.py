@@ -1,9 +1,8 @@
-"""A server started as a child process, and the message channel over its standard streams.
+"""Starts a server as a child process and provides the message channel over its standard streams.
 
-Opened by the client for a command. The process is one thing (:mod:`mcptrio.transports.child_process`), what it writes
-to standard error another (:mod:`mcptrio.transports.child_stderr`); here they become a channel.
-The one rule: when the context is left, however it is left, nothing of the process group is left either, and that takes
-no longer than :class:`ChildTimeouts` says.
+The client uses it for commands. :mod:`mcptrio.transports.child_process` manages the process,
+:mod:`mcptrio.transports.child_stderr` its standard error. When the context is left for any reason, the whole process
+group is ended within the limits of :class:`ChildTimeouts`.
 
 Source: MCP 2026-07-28, basic/transports/stdio.
 """
@@ -38,7 +37,7 @@ __all__ = ["SAFE", "SERVER_LOG", "ChildChannel", "ChildTimeouts", "open_child", 
 _log = getLogger("mcptrio.transports.child")
 
 SERVER_LOG = getLogger("mcptrio.server_stderr")
-"""Where standard error goes by default."""
+"""The default logger for lines of a server's standard error."""
 
 SAFE = (
     (
@@ -48,23 +47,23 @@ SAFE = (
     if sys.platform == "win32"
     else "HOME LANG LANGUAGE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
 ).split()
-"""What every server gets of our environment: who the user is, where programs and files are, and how to write; beside
-these each ``LC_`` variable. As in the official SDKs, and a little more of the same kind."""
+"""Environment variables that every server inherits, in addition to ``LC_*``: the user, locations of programs and files,
+and the language. A slightly larger set than in the official SDKs."""
 
 EXITING = 2.0
-"""Seconds after the end of a stream in which the exit code may still come: interpreters take their time to end."""
+"""Seconds to wait for the exit code after a stream has ended: interpreters take time to exit."""
 SETTLE = 0.2
-"""Seconds after that in which the last words may still come."""
+"""Seconds to wait for the last lines of standard error after that."""
 
 
 @frozen(kw_only=True)
 class ChildTimeouts:
-    """Seconds, none of them without bound but ``write``.
+    """Timeouts of a child process in seconds. Only ``write`` may be infinite.
 
     Args:
-        exit: for the server to end when its standard input is closed.
-        terminate: for what is left of it after SIGTERM; then comes SIGKILL.
-        write: without any progress, after which a server that does not read counts as gone.
+        exit: For the server to exit after its standard input was closed.
+        terminate: For the process group to exit after SIGTERM; then SIGKILL follows.
+        write: Without progress, after which a server that does not read is considered disconnected.
     """
 
     exit: float = field(default=2.0, validator=[gt(0), lt(inf)])
@@ -73,20 +72,20 @@ class ChildTimeouts:
 
 
 def safe_environment() -> dict[str, str]:
-    """The part of our environment that every server gets. See :data:`SAFE`."""
+    """Return the variables of this process's environment that every server inherits. See :data:`SAFE`."""
     return {
         name: value
         for name, value in os.environ.items()
-        # A value that begins so is a function of bash's; those run code.
+        # Such a value is an exported bash function, which is code.
         if (name in SAFE or name.startswith("LC_")) and not value.startswith("()")
     }
 
 
 class ChildChannel:
-    """Messages to and from a child process. Made by :func:`open_child`.
+    """A message channel to a child process. Made by :func:`open_child`.
 
     Attributes:
-        name: the name of the program, without its arguments.
+        name: Name of the program, without its arguments.
     """
 
     def __init__(
@@ -105,39 +104,40 @@ class ChildChannel:
             writes="the server's standard input",
             write_timeout=timeouts.write,
         )
+        # True once the server's standard output has ended.
         self._ended = False
-        """Whether its standard output is at its end."""
+        # The error of a failed send.
         self._unsent: str | None = None
-        """Why a send has failed."""
+        # The final reason, set when the channel is closed here.
         self._closed: str | None = None
-        """Why it is closed, once it is closed here."""
         self._closing = trio.Lock()
 
     @property
     def pid(self) -> int:
-        """The number of the process, and of its group."""
+        """Process id, and id of the process group."""
         return self._process.pid
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, or the negative number of the signal that ended it; ``None`` while it lives."""
+        """The exit code, or the negative number of the signal that ended the process; ``None`` while it runs."""
         return self._process.returncode
 
     @property
     def last_words(self) -> tuple[str, ...]:
-        """The last lines of its standard error, at most 64 of 2,000 bytes."""
+        """The last lines of standard error: at most 64, of 2,000 bytes each."""
         return self._stderr.last_words
 
     async def wait(self) -> int:
-        """Wait until the process has ended, and return its exit code."""
+        """Wait for the process to exit, and return its exit code."""
         return await self._process.wait()
 
     async def receive(self) -> list[Incoming]:
-        """Everything that has arrived, at least one item. What the server prints beside messages is Malformed.
+        """Receive everything that has arrived, at least one item. Other output of the server becomes Malformed items.
 
         Raises:
-            trio.EndOfChannel: the server has closed its standard output, or ended. :meth:`closed_reason` knows more.
-            ConnectionClosed: the channel was closed here.
+            trio.EndOfChannel: The server has closed its standard output or exited; :meth:`closed_reason` has the
+                details.
+            ConnectionClosed: The channel was closed here.
         """
         try:
             return await self._lines.receive()
@@ -148,11 +148,11 @@ class ChildChannel:
             raise ConnectionClosed(await self.closed_reason()) from error
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all of it. Cancelled after the beginning, it still finishes, for at most two seconds.
+        """Write all messages. If cancelled after the beginning, it still finishes the line, for up to two seconds.
 
         Raises:
-            ConnectionClosed: the server has ended, has closed its standard input or does not read; or the channel was
-                closed here. The message says which, and how the server ended.
+            ConnectionClosed: The server has exited, has closed its standard input or does not read; or the channel was
+                closed here. The message has the reason and the exit code.
         """
         try:
             await self._lines.send(messages)
@@ -161,13 +161,13 @@ class ChildChannel:
             raise ConnectionClosed(await self.closed_reason()) from error
 
     def send_now(self, message: Message) -> bool:
-        """See :class:`mcptrio.abc.SynchronousChannel`."""
+        """Write a message without blocking; see :class:`mcptrio.abc.SynchronousChannel`."""
         return self._lines.send_now(message)
 
     async def closed_reason(self) -> str:
-        """Why nothing more can be received or sent, on one line: how the server ended, and what it said last.
+        """Return on one line why the channel is unusable: how the server exited, and its last lines of standard error.
 
-        Waits for the exit code, up to :data:`EXITING` seconds, where a stream has ended and the process not yet.
+        If a stream has ended but the process has not, this waits up to :data:`EXITING` seconds for the exit code.
         """
         if self._closed is not None:
             return self._closed
@@ -179,12 +179,12 @@ class ChildChannel:
         return self._state()
 
     async def aclose(self) -> None:
-        """End the server: close its standard input, wait, SIGTERM, wait, SIGKILL. Nothing of it is left.
+        """End the server and its process group: close its standard input, wait, SIGTERM, wait, SIGKILL.
 
-        Whoever is in ``receive`` or ``send`` gets ConnectionClosed. Cannot be cancelled; takes as long as the timeouts
-        say, mostly milliseconds.
+        Pending calls raise ConnectionClosed. Cannot be cancelled; usually takes milliseconds, at most the timeouts.
         """
         times = self._timeouts
+        # The timeouts bound the shield; 2 * KILLED leaves room for the wait after SIGKILL.
         with trio.move_on_after(times.exit + times.terminate + 2 * KILLED + SETTLE, shield=True):
             async with self._closing:
                 if self._closed is None:
@@ -196,10 +196,11 @@ class ChildChannel:
         if code is not None:
             return with_last_words(f"the server {_ending(code)}", self.last_words)
         if self._ended:
-            return "the server closed its standard output and lives on"
+            return "the server closed its standard output but is still running"
         return self._unsent or "the server is running"
 
     async def _end(self) -> None:
+        # Recorded before the server is ended here, since that exit code would say nothing about the reason.
         in_use = not self._ended and self._unsent is None and self.returncode is None
         self._closed = "the channel was closed" if in_use else self._state()
         output = self._duplicate_output()
@@ -208,14 +209,14 @@ class ChildChannel:
             if output is not None:
                 nursery.start_soon(_drain, output)
             if not await self._process.end(exit=self._timeouts.exit, terminate=self._timeouts.terminate):
-                _log.warning("%s: process %d is still there after SIGKILL", self.name, self.pid)
+                _log.warning("%s: still running after SIGKILL: pid=%d", self.name, self.pid)
             nursery.cancel_scope.cancel()
         with trio.move_on_after(SETTLE):
             await self._stderr.ended.wait()
 
     def _duplicate_output(self) -> ByteReader | None:
-        """To read on while the server ends: one that cannot get rid of what it has to say would not end."""
         try:
+            # Read until the server has exited: it could not exit while its output blocks.
             return open_reader(os.dup(self._process.stdout))
         except OSError:
             return None
@@ -232,22 +233,23 @@ async def open_child(
     limits: MessageLimits = CLIENT_DEFAULT,
     timeouts: ChildTimeouts | None = None,
 ) -> AsyncIterator[ChildChannel]:
-    """Start a server, and end it on leaving.
+    """Start a server as a child process inside the context, and end it afterwards.
 
-    It does not get our environment, where the keys to other things may be, but :data:`SAFE` and ``env``.
+    The child inherits only the variables of :data:`SAFE`, because the environment may contain credentials.
 
     Args:
-        command: the program and its arguments. No shell is involved.
-        env: variables for the server beside, or instead of, what it inherits.
-        inherit_env: whether it inherits the whole environment.
-        cwd: where it runs; by default where we do.
-        stderr: where the lines of its standard error go, beside ``last_words``; by default into the log
-            ``mcptrio.server_stderr``, at level INFO.
-        timeouts: how long it may take to end, and to read.
+        command: The program and its arguments. No shell is involved.
+        env: Variables that are added to the inherited ones or replace them.
+        inherit_env: Inherit the whole environment.
+        cwd: Working directory; by default that of this process.
+        stderr: Where lines of standard error go, in addition to ``last_words``; by default to the logger
+            ``mcptrio.server_stderr`` at level INFO.
+        limits: Limits of one message.
+        timeouts: Timeouts for exiting and for writing.
 
     Raises:
-        ConnectionClosed: it cannot be started; the message says why.
-        ValueError: the command is empty, or a string.
+        ConnectionClosed: The process cannot be started; the message has the reason.
+        ValueError: The command is empty or a string.
     """
     if isinstance(command, str) or not command:
         raise ValueError(f"command: expected a program and its arguments, each a string, got {command!r}")
@@ -271,7 +273,7 @@ async def open_child(
     except BaseExceptionGroup as group:
         if len(group.exceptions) != 1:
             raise
-        # The task in here raises nothing of its own: what the caller's block raised goes on as it is.
+        # The reading task raises nothing, so a single exception is the caller's and is raised without the group.
         failed = group.exceptions[0]
     if failed is not None:
         try:

@@ -1,12 +1,9 @@
-"""A child process with three pipes, in a group of its own, of which nothing is left at the end.
+"""A child process with three pipes, in a process group of its own that is ended as a whole.
 
-Started by the transport that runs a server. It leads a session of its own: Ctrl-C in our terminal does not reach it,
-and whatever it starts (npx starts a shell, that starts node) can be signalled with it.
-The one rule: its number is given back to the system last of all. As long as a dead child has not been waited for, its
-number cannot become that of somebody else's group, so a signal to the group reaches nobody but ours.
-
-Left out: what has moved to another session (a daemon) is no longer in the group, and stays. Windows knows no signals to
-a group; there only the child itself is ended.
+ChildChannel uses it for servers, and plugins for commands. The child leads a new session: Ctrl-C in the terminal does
+not reach it, and processes that it starts (npx starts a shell, which starts node) receive its signals. A daemon that
+moves to another session leaves the group and is not ended. Windows has no group signals; only the child itself is ended
+there.
 
 Source: setsid(2), kill(2), waitid(2), prctl(2) "PR_SET_PDEATHSIG"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
 """
@@ -30,26 +27,27 @@ from mcptrio.errors import ConnectionClosed
 __all__ = ["KILLED", "ChildProcess", "program_name", "signal_name", "start_process"]
 
 KILLED = 5.0
-"""Seconds for a killed group to vanish; only what hangs in the kernel, or is waited for by nobody, takes longer."""
+"""Seconds for a killed group to disappear. It takes longer only if a process hangs in the kernel or is not reaped."""
 
 _CREATION_FLAGS = 0
 if sys.platform == "win32":
     _CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
 
 _POLL = 0.05
-"""Seconds between looks where nothing tells us of an end."""
+"""Longest pause in seconds between two checks if the system sends no notification."""
 _MAX_QUOTED_CHARS = 100
-"""Characters of a program's name in errors."""
+"""Characters of a program name that errors quote."""
 
 
 class ChildProcess:
-    """Made by :func:`start_process`.
+    """A running child process. Made by :func:`start_process`.
 
     Attributes:
-        pid: its number, and that of its group.
-        stdin: the descriptor of our end of its standard input; the receiver closes all three.
-        stdout: of its standard output.
-        stderr: of its standard error.
+        pid: Process id, and id of its group.
+        stdin: Descriptor of this process's end of the child's standard input. The receiver closes all three
+            descriptors.
+        stdout: Descriptor for the child's standard output.
+        stderr: Descriptor for the child's standard error.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], *, stdin: int, stdout: int, stderr: int) -> None:
@@ -65,13 +63,13 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """The exit code, or the negative number of the signal that ended it; ``None`` while it lives."""
+        """The exit code, or the negative number of the signal that ended the process; ``None`` while it runs."""
         if self._returncode is None:
             self._returncode = self._look()
         return self._returncode
 
     async def wait(self) -> int:
-        """Wait until it has ended, and return its exit code. Any number of tasks may."""
+        """Wait for the process to exit, and return its exit code. Several tasks may wait."""
         async with self._watching:
             pause = 0.001
             while (code := self.returncode) is None:
@@ -79,19 +77,22 @@ class ChildProcess:
                     await trio.sleep(pause)
                     pause = min(2 * pause, _POLL)
                 else:
+                    # end() closes the descriptor while tasks wait.
                     with suppress(trio.ClosedResourceError):
                         await trio.lowlevel.wait_readable(self._watched)
         return code
 
     async def end(self, *, exit: float, terminate: float) -> bool:
-        """Wait for its end, then ask the group to end, then kill it. Called under a shield, with its input closed.
+        """Wait for the process to exit, then send SIGTERM to its group, then SIGKILL.
+
+        Close its standard input first, and call this under a shield.
 
         Args:
-            exit: seconds in which it may end by itself.
-            terminate: seconds for what is left of the group after SIGTERM.
+            exit: Seconds in which it may exit on its own.
+            terminate: Seconds for the rest of the group after SIGTERM.
 
         Returns:
-            Whether nothing of the group is left.
+            True if no process of the group is left.
         """
         try:
             with trio.move_on_after(exit):
@@ -101,7 +102,7 @@ class ChildProcess:
                 with trio.move_on_after(terminate):
                     await self._wait_until_gone()
         finally:
-            # A second Ctrl-C comes here at once.
+            # A second Ctrl-C skips the waits and comes here.
             if not self._is_gone():
                 self._kill_group()
                 with trio.move_on_after(KILLED, shield=True):
@@ -113,13 +114,15 @@ class ChildProcess:
         return self._gone
 
     def _look(self) -> int | None:
-        """The exit code, if it has ended. It is left as it is, where the system allows."""
+        """Return the exit code if the process has exited, without reaping it where the system allows that."""
         if sys.platform != "linux":
             return self._popen.poll()
         try:
+            # WNOWAIT leaves the zombie: while it exists, its process id cannot become the group of another program, so
+            # signals to the group reach only this one.
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            # Somebody in this process waits for children that are not his: the number may be anybody's by now.
+            # Other code in this process has reaped the child, so its id may belong to another process by now.
             self._gone = True
             return self._popen.wait()
         if found is None:
@@ -134,20 +137,20 @@ class ChildProcess:
             pause = min(2 * pause, _POLL)
 
     def _is_gone(self) -> bool:
-        """Whether nothing is left of the group. From now on a child that has ended is given back to the system."""
+        """Return whether no process of the group is left. Reaps the child if it has exited."""
         if self.returncode is None or self._gone:
             return self._gone
         self._popen.wait()
         if sys.platform == "win32":
             self._gone = True
         else:
-            # Where we are the first process of a container, or its like, orphans become our children.
+            # As the first process of a container, or as a subreaper, this process becomes the parent of orphans.
             with suppress(ChildProcessError):
                 while os.waitpid(-self.pid, os.WNOHANG)[0]:
                     pass
             try:
                 os.killpg(self.pid, 0)
-            except (ProcessLookupError, PermissionError):  # macOS says the latter of a group that has just died
+            except (ProcessLookupError, PermissionError):  # macOS raises the latter for a group that has just exited
                 self._gone = True
         return self._gone
 
@@ -169,27 +172,28 @@ class ChildProcess:
 def start_process(
     command: Sequence[str], *, env: Mapping[str, str], cwd: Path | str | None = None, dies_with_us: bool = True
 ) -> ChildProcess:
-    """Start a process and return when it runs the command.
+    """Start a process and return once it runs the command.
 
-    Blocks for a few milliseconds, more where this process is large (measured: 1 to 3 ms; with 500 MB 27): on Linux
-    it has to fork, and from this very thread, since the kernel kills the child when the thread ends that has forked.
+    Blocks for a few milliseconds, longer in a large process (measured: 1 to 3 ms; 27 ms with 500 MB), because
+    ``dies_with_us`` requires a fork from this thread.
 
     Args:
-        command: the program and its arguments; looked for in the ``PATH`` of ``env``.
-        env: the whole environment.
-        cwd: where it runs; by default where we do.
-        dies_with_us: the kernel kills it when we die without ending it (Linux). A command that soon ends by itself can
-            do without, and is then started in a millisecond, however large this process is: nothing has to run
-            between fork and exec, so nothing has to be forked.
+        command: The program and its arguments. The program is looked up in the ``PATH`` of ``env``.
+        env: The whole environment of the child.
+        cwd: Working directory; by default that of this process.
+        dies_with_us: The kernel kills the child if this process dies (Linux). A command that exits soon does not need
+            it; without it no code runs between fork and exec, and starting takes a millisecond in a process of any
+            size.
 
     Raises:
-        ConnectionClosed: it cannot be started; the message says why.
+        ConnectionClosed: The process cannot be started; the message has the reason.
     """
     with ExitStack() as theirs, ExitStack() as ours:
         try:
             stdin_there, stdin = _pipe(theirs, ours)
             stdout, stdout_there = _pipe(ours, theirs)
             stderr, stderr_there = _pipe(ours, theirs)
+            # Not in a worker thread: PR_SET_PDEATHSIG kills the child when the thread that forked it ends.
             popen = subprocess.Popen(
                 _found(command, env),
                 stdin=stdin_there,
@@ -210,14 +214,14 @@ def start_process(
 def program_name(command: Sequence[str]) -> str:
     """Return the name of a command's program, for logs and errors.
 
-    Arguments are left out: they may be API keys, and errors reach the clients of a server that mounts this one.
+    It omits the arguments, which may be API keys: errors reach the clients of a server that mounts this one.
     """
     text = Path(command[0]).name or command[0]
     return text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
 
 
 def signal_name(number: int) -> str:
-    """``SIGKILL``; most signals for real time have a number only."""
+    """Return the name of a signal, for example ``SIGKILL``; most real-time signals only have a number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -232,9 +236,9 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
 
 
 def _found(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """On Windows npx and its like are .cmd files, which only a search finds."""
     first, *arguments = command
     if sys.platform == "win32":
+        # npx and similar programs are .cmd files on Windows, which only a search finds.
         first = shutil.which(first, path=env.get("PATH")) or first
     return [first, *arguments]
 
@@ -252,7 +256,7 @@ def _why(error: Exception, command: Sequence[str], cwd: Path | str | None) -> st
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """A descriptor that is readable when the process has ended, where there is such a thing."""
+    """Return a descriptor that becomes readable when the process exits, if the system supports it."""
     if sys.platform != "linux":
         return None
     try:
@@ -261,7 +265,7 @@ def _open_pidfd(pid: int) -> int | None:
         return None
 
 
-# Looked up here, so that between fork and exec nothing is imported or waited for; PyDLL keeps the interpreter's lock.
+# Resolved here, so that the child imports nothing and takes no lock between fork and exec. PyDLL keeps the GIL.
 _PR_SET_PDEATHSIG = 1
 _prctl = getattr(ctypes.PyDLL(None), "prctl", None) if sys.platform == "linux" else None
 if _prctl is not None:
@@ -269,17 +273,15 @@ if _prctl is not None:
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
-    """What the child does before it runs the command: ask to be killed when the thread ends that has started it.
-
-    SIGKILL, since nobody would be there to follow a SIGTERM up.
-    """
+    """Return a function for the child that asks the kernel to kill it when the parent's thread ends."""
     prctl = _prctl
     if sys.platform == "win32" or prctl is None:
         return None
 
     def ask() -> None:
+        # SIGKILL, since no parent would be left to follow up on SIGTERM.
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it has died before we asked
+        if os.getppid() != parent:  # the parent died before the prctl call
             os._exit(1)
 
     return ask

@@ -1,9 +1,8 @@
-"""What a child process writes to its standard error: the last lines kept, all of them handed on.
+"""Reads the standard error of a child process: keeps the last lines and forwards all of them.
 
-Read by one task for each child, which :func:`mcptrio.transports.child.open_child` starts. It reads on while the child
-is being ended: a child that cannot get rid of its last words would not end.
-The one rule: the child does not wait for who listens, and what is kept is bounded: of a line the first bytes, of the
-lines the last, and of what our own standard error does not take, nothing.
+:func:`mcptrio.transports.child.open_child` starts one reading task for each child. The child never waits for the
+receiver of the lines, and memory is bounded: the first bytes of a line, the last lines, nothing that this process's
+standard error does not accept.
 
 Source: MCP 2026-07-28, basic/transports/stdio: free text, of any level, no sign of failure.
 """
@@ -27,32 +26,31 @@ from mcptrio.transports.fd_streams import ByteReader, ByteWriter, open_reader, o
 __all__ = ["LINES", "LINE_BYTES", "ChildStderr", "Stderr"]
 
 LINES = 64
-"""Last lines kept of each child."""
+"""Number of last lines kept for each child."""
 LINE_BYTES = 2000
 """Bytes kept of a line; the rest is dropped."""
 
 Stderr: TypeAlias = Literal["forward", "drop"] | logging.Logger | Callable[[str], object]
-"""Where lines go: to our own standard error, nowhere, into a log at level INFO, or to a function.
+"""Where lines go: to this process's standard error, nowhere, to a logger at level INFO, or to a function.
 
-The function is called with each line, in Trio's thread; it must neither wait nor raise.
-"""
+The function is called with each line in the Trio thread; it must not block or raise."""
 
 _TURN = 100
-"""Lines told before other tasks get their turn."""
+"""Lines forwarded before other tasks may run."""
 _WRITE_TIMEOUT = 1.0
-"""Seconds our own standard error may take for a piece; after that others are dropped until it has taken that one."""
+"""Seconds for standard error to accept a piece. After that, pieces are dropped until it has accepted this one."""
 _GLANCE = 0.01
-"""Seconds for a look whether it has."""
+"""Seconds to check whether it has accepted the piece meanwhile."""
 
+# Control sequences (colours, cursor, bell, text direction): a server must not control the user's terminal.
 _INVISIBLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What steers a terminal: colours, the cursor, bells, the direction of writing. No server is to draw on ours."""
 
 
 class ChildStderr:
-    """Owns the reading end of the pipe, until :meth:`listen` returns.
+    """Owns the reading end of the pipe until :meth:`listen` returns.
 
     Args:
-        name: of the server, for the log.
+        name: Name of the server, for the log.
     """
 
     def __init__(self, fd: int, to: Stderr, *, name: str) -> None:
@@ -61,27 +59,28 @@ class ChildStderr:
         self._to = to
         self._own = _OwnStderr() if to == "forward" else None
         self._last: deque[bytes] = deque(maxlen=LINES)
+        # The beginning of a line that is not complete yet.
         self._line = b""
-        """The beginning of a line whose end has not arrived."""
-        # Not cancelled with what is around it, but by close, which whoever ends the child calls.
+        # Reading continues during cancellation until close() is called: a child that cannot write its last lines would
+        # not exit.
         self._scope = trio.CancelScope(shield=True)
+        # Set when reading has ended.
         self.ended = trio.Event()
-        """Set when nothing more will be read."""
 
     @property
     def last_words(self) -> tuple[str, ...]:
-        """The last lines, at most :data:`LINES`; blank ones do not count."""
+        """The last lines that are not blank, at most :data:`LINES`."""
         return tuple([_readable(line) for line in [*self._last, self._line] if line and not line.isspace()][-LINES:])
 
     async def listen(self) -> None:
-        """Read until the end, or until :meth:`close`."""
+        """Read until the end of the pipe, or until :meth:`close`."""
         try:
             with self._scope:
                 while chunk := await self._reader.read():
                     await self._take(chunk)
                 await self._take(b"\n")
         except (OSError, ConnectionClosed):
-            pass  # as good as its end
+            pass  # treated as the end
         finally:
             self._reader.close()
             if self._own is not None:
@@ -89,7 +88,7 @@ class ChildStderr:
             self.ended.set()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop reading."""
         self._scope.cancel()
 
     async def _take(self, chunk: bytes) -> None:
@@ -113,18 +112,17 @@ class ChildStderr:
 
 
 class _OwnStderr:
-    """Our standard error, in a thread: what it leads to may be full or stopped, and belongs to others as well."""
-
     def __init__(self) -> None:
+        # Written by a thread: standard error may be full or stopped, and other processes share it.
         self._writer: ByteWriter | None = None
+        # The part of the current piece that is not written yet.
         self._rest = memoryview(b"")
-        """What it has not taken yet, of the piece it is given at the moment."""
         if sys.__stderr__ is None:
-            return  # its number leads to something else, perhaps Trio's own
+            return  # descriptor 2 was closed at the start, so its number may belong to another file
         with suppress(OSError), ExitStack() as undo:
             fd = os.dup(2)
             undo.callback(os.close, fd)
-            with suppress(RuntimeError):  # no more threads
+            with suppress(RuntimeError):  # the thread cannot be started
                 self._writer = open_writer(fd, shared=True)
                 undo.pop_all()
 

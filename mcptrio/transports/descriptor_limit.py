@@ -1,7 +1,8 @@
-"""The number of descriptors that this process may open, and the number of connections that follows from it.
+"""The limit on open file descriptors of this process, and the number of connections that it allows.
 
-The HTTP server uses it at its start. Without it, clients could take every descriptor long before the limit of
-connections is reached, and stores, files and child processes would fail.
+The HTTP server applies it at its start. Otherwise clients could use up all descriptors before the connection limit is
+reached, and stores, files and child processes would fail.
+
 Source: getrlimit(2).
 """
 
@@ -16,11 +17,11 @@ if sys.platform != "win32":
 __all__ = ["RESERVE", "max_connections", "raise_limit"]
 
 RESERVE: Final = 256
-"""Descriptors kept for everything but connections; a quarter of them all where there are fewer than 1024."""
+"""Descriptors reserved for everything except connections; a quarter of all if there are fewer than 1024."""
 
 
 def raise_limit(connections: int) -> None:
-    """Raise the soft limit of this process, up to the hard limit, so that so many connections fit."""
+    """Raise the soft limit of this process towards the hard limit, so that ``connections`` connections fit."""
     if sys.platform == "win32":
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -32,11 +33,11 @@ def raise_limit(connections: int) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError):
-        pass  # macOS has a lower limit that it does not report; the server takes fewer connections then
+        pass  # macOS has a lower limit that it does not report; the server then accepts fewer connections
 
 
 def max_connections(connections: int) -> int:
-    """Return how many of so many connections the descriptors allow, at least one."""
+    """Return the number of connections that the descriptors allow: at most ``connections``, at least one."""
     if sys.platform == "win32":
         return connections
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,9 +1,7 @@
-"""The writing end of a pipe that nobody else writes to.
+"""Writes to a pipe whose writing end no other process shares.
 
-Used for the standard input of a child process. Descriptors that come from somebody else are the business of
-:mod:`mcptrio.transports.fd_streams`. This end was opened here, so it may be set to O_NONBLOCK, which the other end
-does not notice; then it takes at once whatever there is room for: 60 kB are one write, and not 15 after a poll each.
-The one rule: a cancelled write has either happened and is told by the next one, or has not happened.
+Child channels use it for the standard input of the child. :mod:`mcptrio.transports.fd_streams` handles descriptors that
+may be shared. A cancelled write has either completed, and the next call reports it, or has done nothing.
 
 Source: pipe(7); fcntl(2), O_NONBLOCK.
 """
@@ -22,29 +20,32 @@ __all__ = ["ExclusivePipeWriter", "open_exclusive_pipe_writer"]
 
 
 def open_exclusive_pipe_writer(fd: int) -> ByteWriter:
-    """A writer that owns ``fd``: a thread where pipes cannot be waited for."""
+    """Return a writer that owns ``fd``."""
     if sys.platform == "win32":
+        # Windows cannot wait for room in a pipe.
         return ThreadWriter(fd)
+    # Safe because this process created the pipe and keeps this end; the reading end does not notice. The pipe then
+    # accepts all it has room for: 60 kB in one write, instead of 15 writes with a poll before each.
     os.set_blocking(fd, False)
     return ExclusivePipeWriter(fd)
 
 
 class ExclusivePipeWriter:
-    """Writes in one go what there is room for. See :class:`mcptrio.transports.fd_streams.ByteWriter`.
+    """Writes as much as fits in one call. See :class:`mcptrio.transports.fd_streams.ByteWriter`.
 
     Args:
-        fd: set to O_NONBLOCK; owned from now on.
+        fd: A descriptor with O_NONBLOCK set. Owned from now on.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
     def write_now(self, data: memoryview) -> int:
-        """Write what there is room for, and return how many bytes that were. Never waits.
+        """Write as much as fits without blocking; return the number of bytes.
 
         Raises:
-            OSError: as os.write.
-            ConnectionClosed: the writer was closed.
+            OSError: As os.write.
+            ConnectionClosed: The writer was closed.
         """
         if self._fd < 0:
             raise ConnectionClosed("the descriptor is closed")
@@ -54,20 +55,24 @@ class ExclusivePipeWriter:
             return 0
 
     def write_whole(self, data: bytes) -> bool:
-        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
+        """Write all of ``data`` and return True, or write nothing and return False. Does not block or raise."""
         if self._fd < 0 or len(data) > ATOMIC:
             return False
         try:
+            # pipe(7): a nonblocking write of at most PIPE_BUF bytes is all or nothing.
             return os.write(self._fd, data) == len(data)
         except OSError:
             return False
 
     async def write_some(self, data: memoryview) -> int:
-        """Write the first bytes of ``data``, which is not empty, and return how many. Waits until there is room.
+        """Write the first bytes of ``data``, waiting for room; return the number of bytes.
+
+        Args:
+            data: Not empty.
 
         Raises:
-            OSError: as os.write.
-            ConnectionClosed: the writer was closed.
+            OSError: As os.write.
+            ConnectionClosed: The writer was closed.
         """
         while True:
             if self._fd < 0:
@@ -76,7 +81,7 @@ class ExclusivePipeWriter:
                 await trio.lowlevel.wait_writable(self._fd)
                 return os.write(self._fd, data)
             except BlockingIOError:
-                continue  # less room than the kernel asks for before it takes a short write
+                continue  # less room than the kernel requires for this write
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed("the descriptor was closed") from error
 

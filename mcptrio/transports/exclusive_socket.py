@@ -1,7 +1,7 @@
-"""The bytes of a connected socket that nobody else reads or writes.
+"""Reads and writes a connected socket that no other code uses.
 
-Used for connections over TCP and Unix sockets, on a channel of lines. A reader and a writer at once, closed once.
-The one rule: a cancelled read or write has either happened and is told by the next one, or has not happened.
+Stream channels use it for TCP and Unix sockets. A cancelled read or write has either completed, and the next call
+reports it, or has done nothing.
 
 Source: unix(7), tcp(7), ioctl_tty(2) (TIOCOUTQ is SIOCOUTQ).
 """
@@ -29,25 +29,25 @@ _NOTHING = bytes(4)
 
 
 class ExclusiveSocket:
-    """See :class:`mcptrio.transports.fd_streams.ByteReader` and ``Writer``. Not on Windows, where sockets are no files.
+    """A ByteReader and ByteWriter over a socket. Not on Windows, where sockets are not file descriptors.
 
     Args:
-        stream: its socket is owned from now on.
+        stream: The connected stream. Its socket is owned from now on.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._socket = stream.socket
         self._fd = stream.socket.fileno()
         self._is_unix = sys.platform != "win32" and stream.socket.family == socket.AF_UNIX
+        # True if only a part of a message was written, so that nothing may follow it.
         self._torn = False
-        """Whether a message was written in part that was to be written whole."""
 
     async def read(self) -> bytes:
-        """Some bytes; none where the peer sends nothing more.
+        """Return some bytes; none if the peer has closed its side.
 
         Raises:
-            OSError: as os.read.
-            ConnectionClosed: it was closed here.
+            OSError: As os.read.
+            ConnectionClosed: The socket was closed here.
         """
         while True:
             self._require_open()
@@ -55,16 +55,16 @@ class ExclusiveSocket:
                 await trio.lowlevel.wait_readable(self._fd)
                 return os.read(self._fd, READ_BYTES)
             except BlockingIOError:
-                continue  # a checksum was wrong, say
+                continue  # spurious readiness, for example after a wrong checksum; select(2), "BUGS"
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed("the connection was closed") from error
 
     def write_now(self, data: memoryview) -> int:
-        """Write what there is room for, and return how many bytes that were. Never waits.
+        """Write as much as fits without blocking; return the number of bytes.
 
         Raises:
-            OSError: as os.write.
-            ConnectionClosed: it was closed here.
+            OSError: As os.write.
+            ConnectionClosed: The socket was closed here.
         """
         self._require_open()
         try:
@@ -73,22 +73,25 @@ class ExclusiveSocket:
             return 0
 
     def write_whole(self, data: bytes) -> bool:
-        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
+        """Write all of ``data`` and return True, or write nothing and return False. Does not block or raise."""
         if self._fd < 0 or self._torn or len(data) > ATOMIC or not self._takes_whole():
             return False
         try:
             written = os.write(self._fd, data)
         except OSError:
-            return False  # the next write tells
+            return False  # the next write raises the error
         self._torn = written != len(data)
         return not self._torn
 
     async def write_some(self, data: memoryview) -> int:
-        """Write the first bytes of ``data``, which is not empty, and return how many. Waits until there is room.
+        """Write the first bytes of ``data``, waiting for room; return the number of bytes.
+
+        Args:
+            data: Not empty.
 
         Raises:
-            OSError: as os.write.
-            ConnectionClosed: it was closed here.
+            OSError: As os.write.
+            ConnectionClosed: The socket was closed here.
         """
         while True:
             self._require_open()
@@ -101,7 +104,7 @@ class ExclusiveSocket:
                 raise ConnectionClosed("the connection was closed") from error
 
     def close(self) -> None:
-        """Close the socket. Whoever waits in it gets ConnectionClosed."""
+        """Close the socket. Pending calls raise ConnectionClosed."""
         self._fd = -1
         self._socket.close()
 
@@ -112,11 +115,9 @@ class ExclusiveSocket:
             raise ConnectionClosed("the connection ends in the middle of a message")
 
     def _takes_whole(self) -> bool:
-        """Whether a small write is taken as a whole or not at all.
-
-        On a Unix socket it is one buffer of the kernel's. On TCP the kernel promises a page to a socket that has
-        nothing left to send, which is what a peer that waits for an answer makes it.
-        """
+        """Return whether a small write is certain to be accepted completely or not at all."""
         if sys.platform == "linux":
+            # On a Unix socket, a small write is one kernel buffer. TCP accepts at least a page if nothing is left to
+            # send, the usual state of a socket whose peer waits for an answer.
             return self._is_unix or fcntl.ioctl(self._fd, termios.TIOCOUTQ, _NOTHING) == _NOTHING
         return False

@@ -1,9 +1,8 @@
-"""Bytes from and to a file descriptor, whatever it leads to, without ever holding up the event loop or the exit.
+"""Reads and writes bytes on any file descriptor without blocking the event loop or the exit of the process.
 
-Used by the stdio transport, whose descriptors come from somebody else: a pipe, a socket pair, a terminal, a file. So
-O_NONBLOCK is never set: it belongs to the open file description, and the parent, the shell or our own stderr may share
-that. What can be polled is polled, and then written in pieces that cannot block; for the rest there is a thread.
-The one rule: a cancelled read or write has either happened and is told by the next one, or has not happened.
+The stdio transport uses it for inherited descriptors, which may lead to a pipe, socket, terminal or file. Descriptors
+that can be polled are; others get a thread. A cancelled read or write has either completed, and the next call reports
+it, or has done nothing.
 
 Source: select(2), pipe(7); the select module, "PIPE_BUF"; Trio 0.35, trio.lowlevel.FdStream (its warning).
 """
@@ -24,6 +23,9 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 
+# O_NONBLOCK is never set here. It belongs to the open file description, which the parent, the shell or this process's
+# own standard error may share.
+
 __all__ = [
     "ATOMIC",
     "ByteReader",
@@ -37,22 +39,25 @@ __all__ = [
 ]
 
 READ_BYTES = 64 * 1024
-"""What a pipe holds on Linux; more comes only from files."""
+"""Bytes of one read: the capacity of a pipe on Linux. Only files return more."""
 
 ATOMIC = getattr(select, "PIPE_BUF", 512)
-"""What can be written to a pipe or socket that polls as writable without blocking; to a pipe, whole or not at all."""
+"""Bytes that a pipe or socket accepts without blocking once it polls as writable. A pipe accepts them completely or not
+at all."""
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
 
 
 class ByteReader(Protocol):
+    """Reads bytes from a descriptor."""
+
     async def read(self) -> bytes:
-        """Some bytes; none at the end of the file.
+        """Return some bytes; none at the end of the file.
 
         Raises:
-            OSError: as os.read.
-            ConnectionClosed: the reader was closed.
+            OSError: As os.read.
+            ConnectionClosed: The reader was closed.
         """
         ...
 
@@ -60,27 +65,32 @@ class ByteReader(Protocol):
 
 
 class ByteWriter(Protocol):
+    """Writes bytes to a descriptor."""
+
     def write_now(self, data: memoryview) -> int:
-        """Write what there is room for, possibly nothing, and return how many bytes. Never waits.
+        """Write as much as fits without blocking, possibly nothing; return the number of bytes.
 
         Raises:
-            OSError: as os.write.
-            ConnectionClosed: the writer was closed.
+            OSError: As os.write.
+            ConnectionClosed: The writer was closed.
         """
         ...
 
     def write_whole(self, data: bytes) -> bool:
-        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
+        """Write all of ``data`` and return True, or write nothing and return False. Does not block or raise."""
         ...
 
     async def write_some(self, data: memoryview) -> int:
-        """Write the first bytes of ``data``, which is not empty, and return how many.
+        """Write the first bytes of ``data``; return the number of bytes.
 
-        Cancelled, it may be in the middle of it: the next call has to be with the same data.
+        If this was cancelled, the write may still complete, so the next call must pass the same data.
+
+        Args:
+            data: Not empty.
 
         Raises:
-            OSError: as os.write.
-            ConnectionClosed: the writer was closed.
+            OSError: As os.write.
+            ConnectionClosed: The writer was closed.
         """
         ...
 
@@ -88,22 +98,22 @@ class ByteWriter(Protocol):
 
 
 def open_reader(fd: int) -> ByteReader:
-    """A reader that owns ``fd``: the right one for what it leads to."""
+    """Return a reader that owns ``fd``, of the class that fits its file type."""
     return WaitingReader(fd) if _is_pollable(fd) else ThreadReader(fd)
 
 
 def open_writer(fd: int, *, shared: bool = False) -> ByteWriter:
-    """A writer that owns ``fd``: the right one for what it leads to.
+    """Return a writer that owns ``fd``, of the class that fits its file type.
 
     Args:
-        shared: whether others may write to the same pipe, so that a poll promises nothing.
+        shared: Other processes may write to the same pipe, so a poll does not guarantee room.
     """
-    # A terminal polls as writable with room for one byte only.
+    # A terminal polls as writable with room for a single byte.
     return ThreadWriter(fd) if shared or not _is_pollable(fd) or os.isatty(fd) else WaitingWriter(fd)
 
 
 class WaitingReader:
-    """Reads a pipe, socket or terminal when there is something to read."""
+    """Reads a pipe, socket or terminal when it is readable."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -116,7 +126,8 @@ class WaitingReader:
                 await trio.lowlevel.wait_readable(self._fd)
                 return os.read(self._fd, READ_BYTES)
             except BlockingIOError:
-                continue  # somebody else has set O_NONBLOCK, and somebody else was faster
+                # Another process has set O_NONBLOCK and read the bytes first.
+                continue
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed("the descriptor was closed") from error
 
@@ -128,7 +139,7 @@ class WaitingReader:
 
 
 class WaitingWriter:
-    """Writes to a pipe or socket when it has room, in pieces that fit."""
+    """Writes to a pipe or socket when it has room, in pieces of at most ``ATOMIC`` bytes."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -137,7 +148,7 @@ class WaitingWriter:
         self._poll.register(fd, select.POLLOUT)
 
     def write_now(self, data: memoryview) -> int:
-        """Write what there is room for, and return how many bytes that were. Never waits."""
+        """Write as much as fits without blocking; return the number of bytes."""
         written = 0
         if self._fd < 0:
             raise ConnectionClosed("the descriptor is closed")
@@ -145,15 +156,15 @@ class WaitingWriter:
             while written < len(data) and self._poll.poll(0):
                 written += os.write(self._fd, data[written : written + ATOMIC])
         except BlockingIOError:
-            pass  # somebody else was faster
+            pass  # another process has filled the room first
         return written
 
     def write_whole(self, data: bytes) -> bool:
-        """Write all of ``data`` or nothing, and return whether it was written. Never waits, never raises."""
+        """Write all of ``data`` and return True, or write nothing and return False. Does not block or raise."""
         if self._fd < 0 or len(data) > ATOMIC or not self._poll.poll(0):
             return False
         try:
-            # A socket that somebody else has set to O_NONBLOCK takes a part.
+            # A socket on which another process has set O_NONBLOCK may accept a part.
             return (self._is_pipe or os.get_blocking(self._fd)) and os.write(self._fd, data) == len(data)
         except OSError:
             return False
@@ -163,7 +174,8 @@ class WaitingWriter:
             if self._fd < 0:
                 raise ConnectionClosed("the descriptor is closed")
             try:
-                # Asking costs 1 µs, being told 15 µs; there nearly always is room. POLLERR ends up in the write.
+                # poll() takes 1 µs, a wait 15 µs, and there is nearly always room. After POLLERR the write raises the
+                # error.
                 if not self._poll.poll(0):
                     await trio.lowlevel.wait_writable(self._fd)
                 return os.write(self._fd, data[:ATOMIC])
@@ -180,10 +192,10 @@ class WaitingWriter:
 
 
 class ThreadReader:
-    """Reads in a daemon thread of its own, which never reads ahead by more than one piece.
+    """Reads in a daemon thread, at most one piece ahead.
 
-    A thread that sits in os.read cannot be told to stop. It holds the descriptor, not the exit, and ends with the next
-    input or the process.
+    A thread that blocks in os.read cannot be stopped. It keeps the descriptor open until the next input or the end of
+    the process, but does not delay the exit.
     """
 
     def __init__(self, fd: int) -> None:
@@ -197,7 +209,7 @@ class ThreadReader:
 
 
 class ThreadWriter:
-    """Writes in a daemon thread of its own."""
+    """Writes in a daemon thread."""
 
     def __init__(self, fd: int) -> None:
         self._thread: _Thread[bytes, int] = _Thread(
@@ -205,11 +217,11 @@ class ThreadWriter:
         )
 
     def write_now(self, data: memoryview) -> int:
-        """Nothing: only the thread can tell."""
+        """Return 0: only the thread knows whether there is room."""
         return 0
 
     def write_whole(self, data: bytes) -> bool:
-        """Never: only the thread can tell."""
+        """Return False: only the thread knows whether there is room."""
         return False
 
     async def write_some(self, data: memoryview) -> int:
@@ -220,9 +232,9 @@ class ThreadWriter:
 
 
 class _Thread(Generic[_A, _B]):
-    """A daemon thread that makes one blocking call at a time, and owns the descriptor the calls are about.
+    """A daemon thread that makes one blocking call at a time and owns the descriptor.
 
-    A call survives the cancellation of who waits for it; the next to call gets its result.
+    A call continues if the task that waits for it is cancelled; the next caller gets its result.
     """
 
     def __init__(self, function: Callable[[_A], _B], fd: int, name: str) -> None:
@@ -238,6 +250,7 @@ class _Thread(Generic[_A, _B]):
 
     async def call(self, argument: _A) -> _B:
         await trio.lowlevel.checkpoint_if_cancelled()
+        # After a cancelled call, its result comes first; the argument is then ignored.
         if not self._calling and not self._closed:
             self._calling = True
             self._jobs.put(argument)
@@ -259,7 +272,7 @@ class _Thread(Generic[_A, _B]):
             while (argument := self._jobs.get()) is not None:
                 self._token.run_sync_soon(self._done, outcome.capture(self._function, argument))
         except trio.RunFinishedError:
-            pass  # nobody is left to be told
+            pass  # trio.run has ended, so the result has no receiver
         finally:
             os.close(self._fd)
 
@@ -269,9 +282,9 @@ class _Thread(Generic[_A, _B]):
 
 
 def _retried(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -> _B:
-    """A blocking call, also where somebody else has set O_NONBLOCK on the file."""
     while True:
         try:
+            # Normally blocks. Raises BlockingIOError if another process has set O_NONBLOCK on the file.
             return call(fd, argument)
         except BlockingIOError:
             poll = select.poll()
@@ -280,7 +293,7 @@ def _retried(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -
 
 
 def _is_pollable(fd: int) -> bool:
-    """Pipes, sockets and terminals. Not files, not /dev/null, and nothing on Windows."""
+    # Files and /dev/null always poll as ready, and Windows can poll only sockets.
     if sys.platform == "win32":
         return False
     mode = os.fstat(fd).st_mode

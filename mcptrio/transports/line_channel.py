@@ -1,7 +1,7 @@
-"""A message channel over two descriptors, one message a line.
+"""A message channel over a byte reader and a byte writer, one message per line.
 
-Used for standard input and output, our own and those of a child process; anything that has a reader and a writer fits.
-The one rule: a line is written as a whole or not at all, as long as the process lives and the peer reads.
+Used for standard input and output of this process and of child processes, and by StreamChannel. A line is written
+completely or not at all, as long as the process runs and the peer reads.
 
 Source: MCP 2026-07-28, basic/transports/stdio.
 """
@@ -21,17 +21,17 @@ from mcptrio.transports.lines import LineFramer, to_lines
 __all__ = ["FINISH", "LineChannel"]
 
 FINISH = 2.0
-"""Seconds for finishing a line that was begun when the sender was cancelled."""
+"""Seconds to finish a line that was begun when the sender was cancelled."""
 
 
 class LineChannel:
-    """Messages over a reader and a writer, which it owns.
+    """A message channel over a reader and a writer, which it owns.
 
     Args:
-        name: for logs and the tree.
-        reads: what the reader reads, in the words of an error: ``standard input``.
-        writes: what the writer writes to.
-        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
+        name: Name for logs and status displays.
+        reads: Name of the reader's source in errors: ``standard input``.
+        writes: Name of the writer's destination in errors.
+        write_timeout: Seconds without progress after which a peer that does not read is considered disconnected.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class LineChannel:
         self._writes = writes
         self._write_timeout = write_timeout
         self._ended = False
+        # The reason why nothing can be written any more.
         self._broken: str | None = None
-        """Why nothing can be written any more."""
 
     async def receive(self) -> list[Incoming]:
-        """Everything that has arrived, at least one item.
+        """Receive everything that has arrived, at least one item.
 
         Raises:
-            trio.EndOfChannel: the peer has closed its side, or has gone.
-            ConnectionClosed: reading failed, or the channel was closed here.
+            trio.EndOfChannel: The peer has closed its side or disconnected.
+            ConnectionClosed: Reading failed, or the channel was closed here.
         """
         while not self._ended:
             try:
@@ -76,19 +76,19 @@ class LineChannel:
         raise trio.EndOfChannel
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all of it. Cancelled after the beginning, it still finishes, for at most :data:`FINISH` seconds.
+        """Write all messages. If cancelled after the beginning, it still finishes, for up to :data:`FINISH` seconds.
 
         Raises:
-            ConnectionClosed: the peer has closed its side or does not read, or the channel was closed here.
+            ConnectionClosed: The peer has closed its side or does not read, or the channel was closed here.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
         rest = memoryview(to_lines(messages))
-        # Whatever goes wrong from here on leaves half a line, until the last byte is out.
+        # Any failure from here on may leave a partial line, until the last byte is written.
         self._broken = f"{self._writes} ends in the middle of a message"
         try:
-            # Nearly always there is room, and then no deadline is needed: entering one costs more than the write.
+            # There is nearly always room, and a cancel scope costs more than the write.
             rest = rest[self._writer.write_now(rest) :]
             if not rest:
                 self._broken = None
@@ -96,6 +96,7 @@ class LineChannel:
             with trio.move_on_after(self._write_timeout) as patience:
                 while rest:
                     rest = rest[await self._writer.write_some(rest) :]
+                    # Any progress restarts the timeout: a slow peer is not a disconnected one.
                     patience.deadline = trio.current_time() + self._write_timeout
             if patience.cancelled_caught:
                 raise ConnectionClosed(f"{self._writes} was not read for {self._write_timeout} seconds")
@@ -112,16 +113,16 @@ class LineChannel:
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def send_now(self, message: Message) -> bool:
-        """See :class:`mcptrio.abc.SynchronousChannel`."""
+        """Write a message without blocking; see :class:`mcptrio.abc.SynchronousChannel`."""
         return self._broken is None and self._writer.write_whole(to_lines((message,)))
 
     async def aclose(self) -> None:
-        """Give the descriptors back. Whoever is in ``receive`` or ``send`` gets ConnectionClosed."""
+        """Close the reader and the writer. Pending calls raise ConnectionClosed."""
         self.close()
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """As :meth:`aclose`, at once."""
+        """Close like :meth:`aclose`, without a checkpoint."""
         self._broken = self._broken or "the channel is closed"
         self._reader.close()
         self._writer.close()

@@ -1,11 +1,7 @@
-"""Messages as lines of a byte stream.
+"""Splits a byte stream into messages, one per line.
 
-Used by every transport whose peer ends messages with a line feed: stdio, TCP, Unix sockets. No I/O here.
-The one rule: time is linear and memory bounded whatever comes. A line over the limit is reported once, the rest of it
-is skipped without being kept, and the next line is served as if nothing had been.
-
-The report says which request the line was about, where that can be told from its first and last bytes. Most peers write
-the id first; others, the TypeScript SDK for one, write it last.
+Every transport whose peer ends messages with a line feed uses it: stdio, TCP, Unix sockets. It does no I/O. Time is
+linear in the input, and memory is bounded: a line over the limit is reported once and skipped without being stored.
 
 Source: MCP 2026-07-28, basic/transports/stdio; JSON-RPC 2.0 section 5.
 """
@@ -24,35 +20,32 @@ __all__ = ["LineFramer", "to_lines"]
 
 
 def to_lines(messages: Iterable[Message | Sequence[Message]]) -> bytes:
-    """One line a message; an inner sequence is one batch."""
+    """Encode messages, one per line; an inner sequence becomes one batch."""
     return b"".join([encode(message) + b"\n" for message in messages])
 
 
 class LineFramer:
-    """Bytes in, messages out. Lines end with LF or CRLF (the CR counts towards the limit); blank ones mean nothing.
+    """Decodes lines to messages. Lines end with LF or CRLF (the CR counts towards the limit); blank lines are ignored.
 
     Args:
-        answers: what a line over the limit is reported with the id of. By default a request of the peer's, so that the
-            reply reaches who waits for it. ``True`` on a client's side: an answer of the peer's, so that the call it
-            belongs to can be failed. With the id of the other kind it would be taken for something it is not.
+        limits: Limits of one message.
+        answers: How to report a line over the limit. False, on a server: as the peer's request, so that the error
+            response has its id. True, on a client: as an answer of the peer, so that the call it belongs to fails.
     """
 
     def __init__(self, limits: MessageLimits = DEFAULT, *, answers: bool = False) -> None:
         self._limits = limits
         self._of_answers = answers
         self._kinds = (b"result", b"error") if answers else (b"method",)
+        # The beginning of an incomplete line; never more than limits.bytes.
         self._line = bytearray()
-        """The beginning of a line whose end has not arrived; never more than ``limits.bytes``."""
+        # True inside a line that is too long.
         self._skipping = False
-        """Whether we are inside a line that is too long."""
+        # The last bytes that were skipped, if the id of the message may be among them.
         self._tail: bytes | None = None
-        """The end of what was skipped, while the report waits for the id that may stand there."""
 
     def feed(self, chunk: bytes) -> list[Incoming]:
-        """What the lines that end in ``chunk`` say, in order. Never raises.
-
-        A line over the limit is reported when its size passes the limit; or at its end, if its id may stand there.
-        """
+        """Return the messages of the lines that end in ``chunk``, in order. Invalid lines become Malformed items."""
         lines = chunk.split(b"\n")
         unfinished = lines.pop()
         received: list[Incoming] = []
@@ -72,7 +65,7 @@ class LineFramer:
         return received
 
     def finish(self) -> list[Incoming]:
-        """What the last line says, where the stream ends without a line feed; afterwards a line can begin."""
+        """Return the message of a last line without a line feed, and start a new line."""
         line, self._line = self._line, bytearray()
         tail, self._tail = self._tail, None
         self._skipping = False
@@ -90,8 +83,11 @@ class LineFramer:
             self._line += part
             return
         self._skipping = True
+        # The first bytes usually contain the id. Some peers write it last, the TypeScript SDK for one; then the report
+        # waits for the end of the line.
         start = (bytes(self._line[:HEAD_BYTES]) + part[:HEAD_BYTES])[: min(HEAD_BYTES, limit)]
         kind, id = read_head(start) or (None, None)
+        # An id of the other kind (a request's instead of an answer's) would be taken for another message's.
         if kind not in self._kinds:
             received.append(self._report(None))
         elif id is not None:

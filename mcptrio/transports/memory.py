@@ -1,8 +1,7 @@
-"""Two message channels connected in memory, for a client and a server in one process.
+"""Two connected message channels in memory, for a client and a server in one process.
 
-Used by tests and embedders. What one side sends is encoded, and decoded by the other, so both see exactly what a wire
-would carry, and no object is shared between them.
-The one rule: a send waits until there is room, and arrives as a whole or not at all.
+Tests and embedding programs use it. Messages are encoded and decoded again, so each side sees exactly what a network
+would carry, and no object is shared.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from mcptrio.protocol.messages import Incoming, Message
 __all__ = ["MemoryChannel", "memory_channel_pair"]
 
 _SENDS = 16
-"""Sends under way in one direction; the next one waits. A send holds what one outbox held, so few are enough."""
+"""Sends in progress in each direction; further ones wait. A send contains the whole content of an outbox, so few
+suffice."""
 
 
 class MemoryChannel:
@@ -41,11 +41,11 @@ class MemoryChannel:
         self._limits = limits
 
     async def receive(self) -> list[Incoming]:
-        """Everything that has arrived, at least one item.
+        """Receive everything that has arrived, at least one item.
 
         Raises:
-            trio.EndOfChannel: the other end is closed, and everything has been received.
-            ConnectionClosed: this end is closed.
+            trio.EndOfChannel: The other end is closed, and everything was received.
+            ConnectionClosed: This end is closed.
         """
         try:
             arrived = await self._receiver.receive()
@@ -56,10 +56,10 @@ class MemoryChannel:
         return [decode(data, self._limits) for data in arrived]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Send all of it; waits while too much is under way.
+        """Send all messages, or none if cancelled; waits while the buffer is full.
 
         Raises:
-            ConnectionClosed: one of the ends is closed.
+            ConnectionClosed: One of the ends is closed.
         """
         encoded = [encode(message) for message in messages]
         if not encoded:
@@ -73,7 +73,7 @@ class MemoryChannel:
             raise ConnectionClosed("the other end of the channel is closed") from error
 
     async def aclose(self) -> None:
-        """Close this end: the other one receives what is under way, and then the end."""
+        """Close this end. The other end can still receive what was sent."""
         self._sender.close()
         self._receiver.close()
         await trio.lowlevel.checkpoint()
@@ -82,14 +82,15 @@ class MemoryChannel:
 def memory_channel_pair(
     limits: MessageLimits = DEFAULT, *, client: MessageLimits = CLIENT_DEFAULT
 ) -> tuple[MessageChannel, MessageChannel]:
-    """Two ends, for a client and a server: what is sent on one is received on the other.
+    """Return two connected channels, the client's end and the server's end.
 
     Args:
-        limits: of what the server's end, the second one, receives.
-        client: of what the client's end receives. More: results are larger than what is asked.
+        limits: Limits of messages that the server's end receives.
+        client: Limits of messages that the client's end receives. Larger by default, because results are larger than
+            requests.
 
     Raises:
-        TypeError: one of them is of another class.
+        TypeError: An argument is not MessageLimits.
     """
     expect(limits, MessageLimits, "memory_channel_pair: limits")
     expect(client, MessageLimits, "memory_channel_pair: client")

@@ -1,8 +1,8 @@
-"""A client's link over one channel of messages: a child's pipes, a socket, memory, HTTP+SSE.
+"""A client's link over one message channel: the pipes of a child, a socket, memory, HTTP with SSE.
 
-Opened by the client for every channel that carries all messages of a server in one stream. A reader gives each answer
-to who waits for it, a writer empties the outbox.
-The one rule: what a server sends wrongly concerns nobody but the request it answers; where that cannot be told, nobody.
+The client opens it for every channel that carries all messages of a server in one stream. A reader task passes each
+answer to the exchange that waits for it; a writer task drains the outbox. An invalid message fails only the request
+that it answers; if that is unknown, it is ignored and logged.
 
 Source: JSON-RPC 2.0 section 5; MCP 2026-07-28, basic/transports/stdio.
 """
@@ -39,19 +39,19 @@ __all__ = ["PipeLink", "open_pipe_link"]
 _log = logging.getLogger("mcptrio.transports.pipe")
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds for what is still queued when the link is left: cancellations, mostly."""
+"""Seconds to send queued messages when the link is left; most of them are cancellations."""
 
 _QUEUED = 1000
-"""Messages that wait for the writer; the next one waits for them."""
+"""Messages queued for the writer. When full, senders wait."""
 _MAX_QUOTED_CHARS = 200
-"""Characters of a line that is no message in the log."""
+"""Characters of an invalid line that the log quotes."""
 _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 Answer: TypeAlias = Response | ErrorResponse
 
 
 class PipeLink:
-    """Made by :func:`open_pipe_link`."""
+    """A link over one message channel. Made by :func:`open_pipe_link`."""
 
     def __init__(
         self, channel: MessageChannel, receive: Receiver, *, why: Callable[[], Awaitable[str]] | None = None
@@ -62,8 +62,8 @@ class PipeLink:
         self._why = why
         self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, SynchronousChannel) else None)
         self._waiting: dict[RequestId, Waiter[Answer]] = {}
+        # Cancel scopes of the exchanges that wait for room in the outbox.
         self._queueing: dict[RequestId, trio.CancelScope] = {}
-        """Who waits for room in the outbox."""
         self._closed = trio.Event()
         self._reason = ""
         self._heard_rubbish = False
@@ -76,17 +76,17 @@ class PipeLink:
     async def exchange(
         self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
-        """See :class:`mcptrio.abc.links.Link`; headers are none here."""
+        """Send a request and wait for its answer; see :class:`mcptrio.abc.links.Link`. ``mirrored`` is ignored."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
-        # Where others wait too, more may be sent at once.
+        # If other exchanges are waiting, the queue may combine several messages into one write.
         if self._waiting or not self._outbox.send_now(request):
             await self._queue(request)
-        # Whoever closes the link while this waited for room has not seen us waiting.
+        # close() fails only the registered waiters, and this one was not registered while it waited for room.
         if self._reason:
             raise ConnectionClosed(self._reason)
-        # No checkpoint since it was queued, so no answer can have come.
+        # No checkpoint since the request was queued, so its answer cannot have arrived before the waiter exists.
         waiter: Waiter[Answer] = Waiter()
         self._waiting[request.id] = waiter
         try:
@@ -107,36 +107,36 @@ class PipeLink:
         await self._outbox.send(message)
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
-        """Never: one stream carries everything."""
+        """Return False: one stream carries all requests, so cancelling needs a message."""
         return False
 
     def mirrors(self, revision: Revision) -> bool:
-        """Never: there are no headers."""
+        """Return False: a pipe has no headers."""
         return False
 
     def settled(self, revision: Revision) -> None:
-        """Whatever the server sends has been heard all along."""
+        """Do nothing: the reader has been receiving all messages since the start."""
 
     def outgrown(self, revision: Revision) -> bool:
-        """Never: another server has another pipe."""
+        """Return False: a replaced server has another pipe."""
         return False
 
     async def until_listening(self) -> None:
-        """See :class:`mcptrio.abc.links.Link`. The reader listens from the start."""
+        """Do nothing: the reader has been receiving all messages since the start."""
 
     async def wait_closed(self) -> str:
         """See :class:`mcptrio.abc.links.Link`."""
         await self._closed.wait()
         return self._reason
 
-    # The two tasks
+    # Reader and writer tasks
 
     async def read(self) -> None:
         try:
             while True:
-                # Never waits for the writer: while the server does not read, because it waits for its answers to be
-                # read, both sides would wait for each other. Requests wait where they are made, and the client
-                # bounds the answers to the server's requests.
+                # Must not wait for the writer: a server that stops reading until its own messages are read would wait
+                # for this side, and this side for the server. Requests wait in exchange(), and the client limits its
+                # answers to the server's requests.
                 for incoming in await self._channel.receive():
                     self._take(incoming)
         except trio.EndOfChannel:
@@ -154,11 +154,11 @@ class PipeLink:
             await self._end(error)
 
     def finish(self) -> None:
-        """Take nothing more; what is queued still goes out."""
+        """Accept no more messages; queued ones are still sent."""
         self._outbox.close()
 
     def close(self, reason: str) -> None:
-        """Whoever waits for an answer gets ConnectionClosed."""
+        """Fail all pending exchanges with ConnectionClosed."""
         if self._reason:
             return
         self._reason = reason
@@ -171,7 +171,8 @@ class PipeLink:
     # Private
 
     async def _queue(self, request: Request) -> None:
-        """Queue it; where there is no room, as soon as there is, unless it is given up before."""
+        """Queue a request, waiting for room unless the exchange is given up before."""
+        # No cancel scope in the common case.
         if not self._outbox.full:
             await self._outbox.send(request)
             return
@@ -181,7 +182,7 @@ class PipeLink:
                 await self._outbox.send(request)
             finally:
                 del self._queueing[request.id]
-        # Also where it has just been queued: nobody waits for the answer.
+        # Also if the request was queued just now: its exchange has been given up.
         if scope.cancel_called:
             raise trio.TooSlowError
 
@@ -207,9 +208,12 @@ class PipeLink:
             _log.debug("%s: ignored an answer to %r: its caller was cancelled, or has one", self.name, answer.id)
 
     def _meant(self, id: RequestId | None) -> RequestId:
-        """Whose answer this is, also where the server took the number for a text or could not read the id at all."""
+        """Return the id of the request that an answer belongs to, tolerating two mistakes of servers."""
+        # JSON-RPC section 5: the id is null if the server could not read that of the request. With one request in
+        # flight, the answer must be for it.
         if id is None:
             return next(iter(self._waiting)) if len(self._waiting) == 1 else ""
+        # Some servers return a number as a string.
         if type(id) is str and id not in self._waiting and id.isascii() and id.isdigit():
             return int(id[:18])
         return id
@@ -222,23 +226,27 @@ class PipeLink:
             return
         level = logging.DEBUG if self._heard_rubbish else logging.WARNING
         self._heard_rubbish = True
-        _log.log(level, "%s: ignored what is no message: %s", self.name, problem[:_MAX_QUOTED_CHARS])
+        _log.log(level, "%s: ignored a line that is not a message: %s", self.name, problem[:_MAX_QUOTED_CHARS])
 
 
 @asynccontextmanager
 async def open_pipe_link(
     channel: MessageChannel, receive: Receiver, *, why: Callable[[], Awaitable[str]] | None = None
 ) -> AsyncIterator[PipeLink]:
-    """A link over a channel, which it closes on leaving.
+    """Open a link over a channel inside the context; close the channel at the end.
 
     Args:
-        why: asked when the channel has ended; says why better than the channel can (an exit code).
+        channel: The channel to the server.
+        receive: Called with each request and notification of the server.
+        why: Called after the channel has ended. Returns a better reason than the channel can give, for example an exit
+            code.
     """
     link = PipeLink(channel, receive, why=why)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(link.read)
         written = trio.Event()
-        # Whoever leaves is often cancelled; what they still have to say is not, for GOODBYE seconds.
+        # The caller is often being cancelled when it leaves; queued messages, such as the cancellation of its requests,
+        # are still sent for CLOSE_TIMEOUT seconds.
         writing = trio.CancelScope(shield=True)
 
         async def write() -> None:

@@ -1,7 +1,7 @@
-"""How a client reaches a server on a socket: ``tcp://host:port`` or ``unix:/path``.
+"""Connects a client to a server on a socket: ``tcp://host:port`` or ``unix:/path``.
 
-Called by :mod:`mcptrio.connecting.connect`.
-The one rule: whatever fails here has delivered nothing, so every error says that the request is safe to send again.
+:mod:`mcptrio.connecting.connect` uses it. Its errors have ``delivered=False``: a connection that failed has delivered
+nothing, so sending the request again is safe.
 """
 
 from __future__ import annotations
@@ -29,14 +29,16 @@ _CLOSE_TIMEOUT = 1.0
 async def open_socket_channel(
     address: str, *, connect_timeout: float = 30.0, limits: MessageLimits = CLIENT_DEFAULT
 ) -> AsyncIterator[StreamChannel]:
-    """A channel to a server on a socket, closed on leaving.
+    """Connect to a server on a socket inside the context.
 
     Args:
-        connect_timeout: seconds for finding the address and connecting.
+        address: ``tcp://host:port`` or ``unix:/path``.
+        connect_timeout: Seconds to look the address up and connect.
+        limits: Limits of one message.
 
     Raises:
-        RequestFailed: there is no connection, and why.
-        ValueError: it is no such address.
+        RequestFailed: The connection failed; the message has the reason.
+        ValueError: The address is invalid.
     """
     check_socket_address(address)
     stream = None
@@ -53,10 +55,7 @@ async def open_socket_channel(
 
 
 def check_socket_address(address: str) -> None:
-    """
-    Raises:
-        ValueError: it is neither ``tcp://host:port`` nor ``unix:/path``.
-    """
+    """Raise ValueError unless the address is ``tcp://host:port`` or ``unix:/path``."""
     if address.startswith(_UNIX):
         if not address.removeprefix(_UNIX) or "\0" in address:
             raise ValueError("expected the path of a socket after unix:")
@@ -77,7 +76,7 @@ async def _dial(address: str) -> trio.SocketStream:
             return await trio.open_unix_socket(address.removeprefix(_UNIX))
         stream = await trio.open_tcp_stream(*split_host(address.removeprefix(_TCP)))
         keep_alive(stream)
-    except RuntimeError as error:  # Trio's word for a platform without them
+    except RuntimeError as error:  # raised by Trio on platforms without Unix sockets
         raise RequestFailed(f"cannot connect to {address}: {error}", delivered=False) from error
     except OSError as error:
         raise RequestFailed(f"cannot connect to {address}: {_reason(error)}", delivered=False) from error
@@ -85,12 +84,13 @@ async def _dial(address: str) -> trio.SocketStream:
 
 
 def _reason(error: BaseException) -> str:
-    """In the system's words; of several addresses the last one's."""
+    """Return the system's description of an error; if several addresses failed, that of the last."""
     cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
     if isinstance(cause, OSError):
         error = cause
     if isinstance(error, OSError) and error.errno and error.errno > 0:
-        return os.strerror(error.errno)  # Trio's own words name the address once more
+        # Trio's message repeats the address.
+        return os.strerror(error.errno)
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__

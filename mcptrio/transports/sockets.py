@@ -1,9 +1,8 @@
-"""What an address means, and listening on it.
+"""Parses listening addresses and opens the sockets.
 
-Called by whatever accepts connections: servers of streams, the HTTP engine, and who hands sockets to workers. An
-address is ``host:port`` (port 0 takes a free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for a listening socket that
-was inherited as descriptor N, or ``fd:systemd`` for all those that systemd passed.
-The one rule: what is listened on is what the address says: no other host, no other family, nobody else's descriptor.
+Servers of streams, the HTTP engine and the supervisor of workers use it. An address is ``host:port`` (port 0 selects a
+free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for an inherited listening socket with descriptor N, or
+``fd:systemd`` for all sockets that systemd passed.
 
 Source: sd_listen_fds(3); RFC 3986 section 3.2.2 (brackets around IPv6).
 """
@@ -28,35 +27,36 @@ _UNIX = "unix:"
 _DESCRIPTOR = "fd:"
 _SYSTEMD = "systemd"
 _FIRST_PASSED = 3
-"""The first descriptor that systemd passes."""
+"""The first descriptor that systemd passes (SD_LISTEN_FDS_START)."""
 _MAX_PASSED_SOCKETS = 256
 
 _FREE_PORTS = 10
-"""How many free ports are tried where one is to be free on several addresses."""
+"""Attempts to find a port that is free on all addresses of a host."""
 
+# 60 s idle, then four probes 15 s apart: two minutes.
 _PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 _Where: TypeAlias = tuple[int, tuple[object, ...]]
-"""A family, and an address of it."""
+"""An address family, and an address of it."""
 
+# An address of a name may have a family that this machine lacks, usually the IPv6 address of localhost.
 _NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-"""One of the addresses of a name may be of a family this machine does not have: IPv6 of ``localhost``, mostly."""
 
 
 @frozen(kw_only=True, eq=False)
 class ListeningSockets:
-    """Sockets that listen, to be closed by who asked for them."""
+    """Listening sockets, which the caller must close."""
 
     sockets: tuple[socket.socket, ...]
-    """Non-blocking. A descriptor that was inherited is there as a duplicate; O_NONBLOCK is set on what they share."""
+    """The non-blocking sockets. An inherited one is a duplicate; it shares O_NONBLOCK with the original."""
     names: tuple[str, ...]
-    """What is printed for each of them: ``127.0.0.1:8000``, ``[::1]:8000``, ``unix:/run/mcp.sock``."""
+    """Display name of each socket: ``127.0.0.1:8000``, ``[::1]:8000``, ``unix:/run/mcp.sock``."""
     _unix: UnixSocket | None = field(default=None, alias="unix")
 
     def close(self) -> None:
-        """Close the sockets, and remove the path of a Unix socket if it still leads to ours. Never raises.
+        """Close the sockets, and remove the path of a Unix socket if it still leads to this one. Does not raise.
 
-        Nobody may be waiting for a connection any more. What was inherited stays open under its own number.
+        No task may be waiting for a connection any more. Inherited descriptors stay open under their own numbers.
         """
         if self._unix is not None:
             self._unix.remove()
@@ -65,18 +65,17 @@ class ListeningSockets:
 
 
 def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> ListeningSockets:
-    """Listen on an address. Looks names up, so give numbers where that could take long.
+    """Listen on an address. Blocks while it looks up a name, so pass numeric addresses if that could take long.
 
     Args:
-        address: as the module says. A host with several addresses listens on all of them that this machine has, on the
-            same port; IPv6 takes no IPv4 connections.
-        backlog: connections that wait to be accepted, at most; the kernel has a limit of its own.
-        unix_mode: the permissions of a Unix socket. Who may write to it may connect.
+        address: See the module. A host name listens on each of its addresses that this machine has, on the same port;
+            IPv6 sockets accept no IPv4 connections.
+        backlog: Maximum number of connections that wait to be accepted; the kernel may lower it.
+        unix_mode: Permissions of a Unix socket. Processes that may write to it may connect.
 
     Raises:
-        OSError: naming the address and what is wrong: not an address; cannot be bound; a path too long; something that
-            is no socket, or a socket on which somebody listens, is in the way; a descriptor that is no listening stream
-            socket. ``errno`` is the system's where it was the system that refused.
+        OSError: The address is invalid, cannot be bound or is in use; the path is too long or is not a socket; the
+            descriptor is not a listening stream socket. ``errno`` is set if the system refused.
     """
     try:
         if address.startswith(_UNIX):
@@ -92,10 +91,10 @@ def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> List
 
 
 def split_host(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port`` or ``[v6]:port``.
+    """Return host and port of ``host:port`` or ``[v6]:port``.
 
     Raises:
-        OSError: it is neither.
+        OSError: The address has neither form.
     """
     host, colon, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -108,10 +107,10 @@ def split_host(address: str) -> tuple[str, int]:
 
 
 def keep_alive(stream: trio.SocketStream) -> None:
-    """Have the system find out, after about two minutes, that the peer of a silent TCP connection has gone.
+    """Enable TCP keepalives, which detect a vanished peer of an idle connection after about two minutes.
 
     Raises:
-        OSError: it has gone already.
+        OSError: The peer has disconnected already.
     """
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _PROBES:
@@ -125,14 +124,14 @@ def _listen_tcp(host: str, port: int, backlog: int) -> ListeningSockets:
     except socket.gaierror as error:
         raise OSError(f"no address for host {host!r}: {error.strerror}") from error
     except UnicodeError as error:
-        raise OSError(f"{host!r} is no host name") from error
+        raise OSError(f"{host!r} is not a host name") from error
     addresses: list[_Where] = list(dict.fromkeys((family, where) for family, _, _, _, where in found))
     attempt = 1
     while True:
         try:
             sockets = _bind_all(addresses, backlog)
         except OSError as error:
-            # The port that was free on the first address may be taken on another one.
+            # A port that is free on the first address may be in use on another one.
             if port != 0 or error.errno != errno.EADDRINUSE or attempt == _FREE_PORTS:
                 raise
             attempt += 1
@@ -165,11 +164,13 @@ def _bind(family: int, where: tuple[object, ...], backlog: int) -> socket.socket
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         if sys.platform == "win32":
-            # Its SO_REUSEADDR would let another process take the port over.
+            # SO_REUSEADDR on Windows would let another process take over the port.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
+            # Without it, a restart fails for a minute while old connections are in TIME_WAIT.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
+            # [::] must not include IPv4, which the address does not name.
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind(where)
         made.listen(backlog)
@@ -198,15 +199,16 @@ def _inherit(written: str) -> ListeningSockets:
 
 
 def _passed(environment: Mapping[str, str]) -> list[int]:
-    """The descriptors that systemd passed to this process, and not to one that started it."""
+    """Return the descriptors that systemd passed to this process."""
     pid, count = environment.get("LISTEN_PID"), environment.get("LISTEN_FDS")
     if pid is None or count is None:
-        raise OSError("systemd has passed no sockets: LISTEN_PID and LISTEN_FDS are not set")
+        raise OSError("expected sockets from systemd, but LISTEN_PID and LISTEN_FDS are not set")
+    # The variables are inherited: they may be meant for the parent of this process.
     if pid != str(os.getpid()):
-        raise OSError(f"LISTEN_PID is {pid}, and this process is {os.getpid()}: the sockets were for another process")
+        raise OSError(f"LISTEN_PID is {pid}, but this process is {os.getpid()}: the sockets are for another process")
     passed = _number(count, "LISTEN_FDS", most=_MAX_PASSED_SOCKETS)
     if not passed:
-        raise OSError("systemd has passed no sockets: LISTEN_FDS is 0")
+        raise OSError("expected sockets from systemd, got LISTEN_FDS=0; start the service through its .socket unit")
     return list(range(_FIRST_PASSED, _FIRST_PASSED + passed))
 
 
@@ -217,21 +219,21 @@ def _number(written: str, what: str, *, most: int) -> int:
 
 
 def _duplicate(number: int) -> socket.socket:
-    """A socket of our own for an inherited descriptor, so that whoever else has it may close it too."""
     try:
-        # None of ours; a process we start would keep the port.
+        # A child process that inherits the descriptor would keep the port in use.
         os.set_inheritable(number, False)
         own = os.dup(number)
     except OSError as error:
         raise OSError(error.errno, f"descriptor {number}: {error.strerror}") from error
     try:
+        # A duplicate, so that other owners of the inherited descriptor may close theirs.
         made = socket.socket(fileno=own)
     except OSError as error:
         os.close(own)
-        raise OSError(error.errno, f"descriptor {number} is no socket") from error
+        raise OSError(error.errno, f"descriptor {number} is not a socket") from error
     if made.type != socket.SOCK_STREAM:
         made.close()
-        raise OSError(f"descriptor {number} is a socket, but no stream")
+        raise OSError(f"descriptor {number} is a socket, but not a stream")
     if not made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         made.close()
         raise OSError(f"descriptor {number} is a stream socket, but does not listen")
@@ -244,6 +246,6 @@ def _name(each: socket.socket) -> str:
     if isinstance(where, tuple):
         host, port = where[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if isinstance(where, bytes):  # Linux's abstract names begin with a zero
+    if isinstance(where, bytes):  # an abstract name of Linux, which starts with a zero byte
         where = "@" + os.fsdecode(where[1:])
     return f"{_UNIX}{where}"

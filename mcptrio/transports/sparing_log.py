@@ -1,6 +1,6 @@
-"""Log lines that a peer can cause at will, limited in number.
+"""Rate-limits log lines that a peer can cause.
 
-The servers that accept connections use it, so that a flood of connections does not become a flood of log lines.
+Servers that accept connections use it, so that a flood of connections does not become a flood of log lines.
 """
 
 from __future__ import annotations
@@ -14,28 +14,31 @@ __all__ = ["SparingLog"]
 
 
 class SparingLog:
-    """Writes a limited number of lines a minute and counts the others.
+    """Writes a limited number of lines per minute and counts the others.
 
     Args:
-        log: receives the lines.
-        per_key: lines a minute with the same key.
-        total: lines a minute.
+        log: The logger.
+        per_key: Lines per minute with the same key.
+        total: Lines per minute.
     """
 
     def __init__(self, log: logging.Logger, *, per_key: int = 5, total: int = 60) -> None:
         self._log = log
         self._per_key = per_key
         self._total = total
+        # Lines of this minute by key. Has at most `total` keys, because a key is kept only with a written line.
         self._written: Counter[str] = Counter()
-        """By key. Holds at most ``total`` keys, since every line that is written adds at most one."""
         self._dropped = 0
         self._until = 0.0
 
     def write(self, level: int, key: str, message: str, *args: object, exc_info: bool = False) -> None:
-        """Log a line, unless the lines of this minute are used up.
+        """Log a line unless the limits of this minute are reached.
 
         Args:
-            key: identifies the cause, for example the address of the peer.
+            level: Level of the line.
+            key: Identifies the cause, for example the address of the peer.
+            message: Format string of the line.
+            exc_info: Include the traceback of the current exception.
         """
         self.flush()
         if self._written[key] >= self._per_key or self._written.total() >= self._total:
@@ -47,10 +50,10 @@ class SparingLog:
             self._log.log(level, message, *args, exc_info=exc_info)
 
     def flush(self, *, now: bool = False) -> None:
-        """Log how many lines were dropped, once the minute is over.
+        """Log the number of dropped lines if the minute is over.
 
         Args:
-            now: whether to end the minute here.
+            now: End the minute now.
         """
         if not now and trio.current_time() < self._until:
             return

@@ -1,9 +1,8 @@
-"""Standard input and output as a message channel.
+"""Standard input and output of this process as a message channel.
 
-Opened by ``mcptrio serve --stdio`` before plugins are imported. While it is open, what was standard output belongs to
-the channel alone, under another number: descriptor 1 leads to standard error, descriptor 0 to the null device. So a
-stray print, a ``puts`` in C or a child process can neither break the stream of messages nor eat from it.
-The one rule: a line is written as a whole or not at all, as long as the process lives and the peer reads.
+``mcptrio serve --stdio`` opens it before it imports plugins. While it is open, the channel uses duplicates of both
+descriptors; descriptor 1 is redirected to standard error and descriptor 0 to the null device. A stray ``print``, output
+of a C library or a child process can therefore neither corrupt the protocol nor consume its input.
 
 Source: MCP 2026-07-28, basic/transports/stdio.
 """
@@ -38,16 +37,17 @@ async def open_stdio(
     write_timeout: float = 30.0,
     restore: bool = True,
 ) -> AsyncIterator[LineChannel]:
-    """Take standard input and output over; on leaving they are what they were.
+    """Use standard input and output for messages inside the context; restore both descriptors afterwards.
 
     Args:
-        stdin_fd: read from this descriptor; while the channel is open it leads to the null device.
-        stdout_fd: write to this descriptor; while the channel is open it leads to standard error.
-        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-        restore: ``False`` in a process that ends with the channel: what a thread that was left behind prints at the
-            end must not reach the peer either.
+        limits: Limits of one message.
+        stdin_fd: Descriptor to read from; redirected to the null device meanwhile.
+        stdout_fd: Descriptor to write to; redirected to standard error meanwhile.
+        write_timeout: Seconds without progress after which a peer that does not read is considered disconnected.
+        restore: Restore the descriptors at the end. False in a process that ends with the channel, where a leftover
+            thread may still print.
     """
-    # Where one of these is closed, the next file to be opened would get its number.
+    # If one of these is closed, the next file to be opened would get its number.
     reserved = {0, 1, _STDERR, stdin_fd, stdout_fd}
     null = _moved(os.open(os.devnull, os.O_RDWR), reserved)
     stderr = _STDERR if _is_standard(_STDERR) else null
@@ -56,16 +56,18 @@ async def open_stdio(
             _taken_over(stdin_fd, null, reserved, restore=restore) as source,
             _taken_over(stdout_fd, stderr, reserved, restore=restore) as sink,
         ):
+            # If both lead to the same pipe, other writers may fill it between a poll and the write.
             shared = os.path.samestat(os.fstat(sink), os.fstat(stderr))
             writer = open_writer(sink, shared=shared)
             channel = LineChannel(open_reader(source), writer, LineFramer(limits), write_timeout=write_timeout)
             try:
                 yield channel
             finally:
+                # Closing must not wait for a peer that does not read.
                 with trio.move_on_after(1, shield=True):
                     await channel.aclose()
-                # What was printed meanwhile must not reach standard output when that is restored. What standard error
-                # does not take, because it is closed or full, is dropped.
+                # Buffered output must not reach standard output after it is restored. Anything that standard error does
+                # not accept, because it is closed or full, is dropped.
                 if not _flushed() and _is_standard(stdout_fd):
                     os.dup2(null, stdout_fd, inheritable=stdout_fd <= _STDERR)
                     _flushed()
@@ -75,15 +77,16 @@ async def open_stdio(
 
 @contextmanager
 def _taken_over(fd: int, instead: int, reserved: AbstractSet[int], *, restore: bool) -> Iterator[int]:
-    """While inside, ``fd`` leads to where ``instead`` leads; afterwards too, unless it is to be restored.
+    """Redirect ``fd`` to the file of ``instead`` inside the context; without ``restore``, afterwards as well.
 
-    Gives another number, not for child processes, for what it led to; the receiver closes that. What was closed is at
-    its end when read, and cannot be written to: so is the null device, opened for reading.
+    Yields a duplicate of the original file, which the receiver must close. If ``fd`` was closed, the duplicate is a
+    null device opened for reading, which behaves the same: it is at its end, and cannot be written to.
     """
     foreign = _is_open(fd) and not _is_standard(fd)
     saved = _moved(os.dup(fd), reserved) if _is_standard(fd) else None
     if not foreign:
-        os.dup2(instead, fd, inheritable=fd <= _STDERR)  # child processes get this one and not the real one
+        # Child processes inherit the replacement, not the original.
+        os.dup2(instead, fd, inheritable=fd <= _STDERR)
     try:
         yield _moved(os.open(os.devnull, os.O_RDONLY) if saved is None else os.dup(saved), reserved)
     finally:
@@ -96,7 +99,7 @@ def _taken_over(fd: int, instead: int, reserved: AbstractSet[int], *, restore: b
 
 
 def _moved(fd: int, reserved: AbstractSet[int]) -> int:
-    """The same file under a number that is not reserved."""
+    """Return the same file under a number that is not reserved."""
     passed = []
     while fd in reserved:
         passed.append(fd)
@@ -107,11 +110,9 @@ def _moved(fd: int, reserved: AbstractSet[int]) -> int:
 
 
 def _is_standard(fd: int) -> bool:
-    """Whether this number leads to what the process was started with.
-
-    Where it was started with one of the three closed, the number has gone to the next file that was opened, perhaps
-    Trio's own; Python tells by ``sys.__stdin__`` and its siblings.
-    """
+    """Return whether this number still leads to the file that the process was started with."""
+    # If the process was started with a standard descriptor closed, the next file to be opened got its number, perhaps
+    # one of Trio's. Python then sets sys.__stdin__ (and so on) to None.
     if fd <= _STDERR and (sys.__stdin__, sys.__stdout__, sys.__stderr__)[fd] is None:
         return False
     return _is_open(fd)
@@ -126,7 +127,7 @@ def _is_open(fd: int) -> bool:
 
 
 def _flushed() -> bool:
-    """Whether nothing is left in the buffers of Python and of C."""
+    """Flush the buffers of Python and of C; return whether both are empty."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

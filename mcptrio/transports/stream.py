@@ -1,8 +1,7 @@
-"""A message channel over any stream of bytes, one message a line.
+"""A message channel over any byte stream, one message per line.
 
-Used for TCP and Unix sockets on both sides, and by embedders for any ``trio.abc.Stream``: TLS, a tunnel, a serial line.
-What it does is the line channel's; here is only what a stream is other than two descriptors.
-The one rule: a line is written as a whole or not at all, as long as the process lives and the peer reads.
+Used for TCP and Unix sockets on both sides, and by programs for any ``trio.abc.Stream``: TLS, a tunnel, a serial line.
+LineChannel does the work; this module adapts streams to it.
 
 Source: MCP 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio (the framing).
 """
@@ -26,21 +25,21 @@ from mcptrio.transports.lines import LineFramer
 __all__ = ["StreamChannel"]
 
 _PIECE = 64 * 1024
-"""Bytes of one read, and of one write: what has to get through within the deadline of a write."""
+"""Bytes of one read or write. A piece must be written within the write timeout."""
 
 
 class StreamChannel:
-    """Messages as lines over a stream, which it owns.
+    """A message channel over a stream, which it owns.
 
     Args:
-        name: for logs and the tree.
-        limits: of one message. A line over the limit is reported and skipped; the next one is read.
-        answers: on a client's side: an answer over the limit fails the call it belongs to.
-        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-        first_message_timeout: on a server's side: seconds within which the peer has to send something, and that has to
-            be a message. Otherwise the connection ends: a peer that begins with something else speaks another protocol,
-            and what follows may have been written by a stranger, such as the web page that has a browser post to us.
-            ``None``: as long as it likes, and whatever it likes.
+        stream: The connected stream.
+        name: Name for logs and status displays.
+        limits: Limits of one message. A line over the limit is reported and skipped.
+        answers: True on a client: an answer over the limit fails the call that it belongs to.
+        write_timeout: Seconds without progress after which a peer that does not read is considered disconnected.
+        first_message_timeout: Seconds within which the peer must send a valid message, on a server; ``None`` disables
+            both checks. A peer that starts with anything else speaks another protocol, and the bytes that follow may
+            come from an attacker, for example from a web page that makes the browser send a POST request to this port.
     """
 
     def __init__(
@@ -73,15 +72,15 @@ class StreamChannel:
             write_timeout=write_timeout,
         )
         self._first_message_timeout = first_message_timeout
+        # True if the first line of the peer was not a message.
         self._refused = False
-        """Whether the peer began with what is no message."""
 
     async def receive(self) -> list[Incoming]:
-        """Everything that has arrived, at least one item.
+        """Receive everything that has arrived, at least one item.
 
         Raises:
-            trio.EndOfChannel: the peer sends nothing more; it may still read. Or it began with what is no message.
-            ConnectionClosed: the connection broke or was closed here, or no message came in time.
+            trio.EndOfChannel: The peer has closed its side but may still read; or its first line was not a message.
+            ConnectionClosed: The connection broke or was closed here, or no message came in time.
         """
         if self._first_message_timeout is not None:
             return await self._begin(self._first_message_timeout)
@@ -91,26 +90,26 @@ class StreamChannel:
         return await self._lines.receive()
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all of it, in one go where there is room.
+        """Write all messages, in one call if there is room.
 
-        Cancelled after the beginning it still finishes, for at most 2 seconds, over a socket; over another stream it
-        cannot be told what was written, and the connection has ended.
+        If cancelled after the beginning, a socket is still written for up to 2 seconds to finish the line. On other
+        streams every later send fails, since it is unknown how much was written.
 
         Raises:
-            ConnectionClosed: the peer has closed its side or does not read, or the channel was closed here.
+            ConnectionClosed: The peer has closed its side or does not read, or the channel was closed here.
         """
         await self._lines.send(messages)
 
     def send_now(self, message: Message) -> bool:
-        """See :class:`mcptrio.abc.SynchronousChannel`."""
+        """Write a message without blocking; see :class:`mcptrio.abc.SynchronousChannel`."""
         return self._lines.send_now(message)
 
     async def send_eof(self) -> None:
-        """Tell the peer that nothing more will come. What it still sends can be received.
+        """Close the sending side. Messages of the peer can still be received.
 
         Raises:
-            ConnectionClosed: the connection broke, or is closed.
-            NotImplementedError: the stream cannot be closed by half: TLS, for one.
+            ConnectionClosed: The connection broke, or is closed.
+            NotImplementedError: The stream has no half-close, for example TLS.
         """
         if not isinstance(self._stream, trio.abc.HalfCloseableStream):
             raise NotImplementedError(f"{type(self._stream).__name__} cannot be closed by half")
@@ -120,9 +119,9 @@ class StreamChannel:
             raise ConnectionClosed(_said(error)) from error
 
     async def aclose(self) -> None:
-        """Close the stream. Whoever is in ``receive`` or ``send`` gets ConnectionClosed.
+        """Close the stream. Pending calls raise ConnectionClosed.
 
-        Over TLS it waits until the goodbye is written; cancelled, it closes all the same.
+        Over TLS this waits until the closing alert is written; if cancelled, it closes the stream nevertheless.
         """
         self._lines.close()
         await self._stream.aclose()
@@ -131,19 +130,19 @@ class StreamChannel:
         with trio.move_on_after(seconds):
             received = await self._lines.receive()
             self._first_message_timeout = None
-            # It is told so, and that is all: whatever came with it is not looked at.
+            # The peer receives one error response; the lines behind the first one are not processed.
             self._refused = isinstance(received[0], Malformed)
             return received[:1] if self._refused else received
-        raise ConnectionClosed(f"no message came within {seconds:g} seconds")
+        raise ConnectionClosed(f"no message received within {seconds:g} seconds")
 
 
 class _StreamEnds:
-    """A reader and a writer over any stream. See :mod:`mcptrio.transports.fd_streams`."""
+    """A reader and writer over any stream; see :mod:`mcptrio.transports.fd_streams`."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
+        # True after a cancelled write: it is unknown how much of it was sent.
         self._torn = False
-        """Whether a write was cancelled: nobody can say how much of it has happened."""
         self._closed = False
 
     async def read(self) -> bytes:
@@ -153,11 +152,11 @@ class _StreamEnds:
             raise ConnectionClosed(_said(error)) from error
 
     def write_now(self, data: memoryview) -> int:
-        """Nothing: a stream can only wait."""
+        """Return 0: a stream has no write that does not block."""
         return 0
 
     def write_whole(self, data: bytes) -> bool:
-        """Never: a stream can only wait."""
+        """Return False: a stream has no write that does not block."""
         return False
 
     async def write_some(self, data: memoryview) -> int:
@@ -173,7 +172,7 @@ class _StreamEnds:
         return len(piece)
 
     def close(self) -> None:
-        """The channel closes the stream, which may take a moment."""
+        """Do nothing: StreamChannel closes the stream, which may take time."""
 
 
 def _said(error: BaseException) -> str:

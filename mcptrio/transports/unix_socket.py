@@ -1,9 +1,9 @@
-"""A Unix socket that listens at a path.
+"""A listening Unix socket at a path.
 
-Made by :mod:`mcptrio.transports.sockets`. It is bound in a private directory beside its place, listens there with the
-permissions it is to have, and is then linked to where it belongs. So nobody can connect before the permissions are
-right, without touching the umask, which all threads share; and another process finds it listening or not at all.
-The one rule: nothing is removed that could be somebody else's: only a socket on which nobody listens, and our own.
+:mod:`mcptrio.transports.sockets` uses it. The socket is bound in a private directory next to the path, gets its
+permissions, starts to listen, and is then linked to the path. No client can therefore connect before the permissions
+are set, and other processes see the path only once it listens. Only stale sockets and the process's own socket are ever
+removed.
 
 Source: unix(7); link(2).
 """
@@ -24,42 +24,47 @@ from attrs import frozen
 __all__ = ["MAX_PATH_BYTES", "UnixSocket"]
 
 MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
-"""Bytes of a path: what fits into ``sun_path`` before its zero."""
+"""Bytes of a path: the size of ``sun_path`` without the terminating zero."""
 
 _ROUNDS = 10
-"""How often we start again where somebody else is doing something in the same place."""
+"""Attempts if other processes change the same path meanwhile."""
 _BUSY = (errno.EAGAIN, errno.EINPROGRESS)
+# A file system without hard links. A rename would replace an existing file, so _publish() looks for one first.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""A file system without hard links. Moving there would replace what is there, so we look first."""
 
 
 @frozen(kw_only=True, eq=False)
 class UnixSocket:
-    """Made by :meth:`listen`."""
+    """A listening Unix socket. Made by :meth:`listen`."""
 
     listener: socket.socket
-    """Non-blocking; to be closed after :meth:`remove`."""
+    """The non-blocking socket; close it after :meth:`remove`."""
     path: Path
-    """Absolute."""
+    """The absolute path."""
     identity: tuple[int, int] | None
-    """Device and inode, by which we know our own."""
+    """Device and inode, which identify the socket at the path."""
 
     @classmethod
     def listen(cls, written: str, *, backlog: int, mode: int) -> UnixSocket:
-        """
+        """Bind a socket, listen on it and link it to the path.
+
         Args:
-            mode: who may write to it may connect.
+            written: The path as configured.
+            backlog: Maximum number of connections that wait to be accepted.
+            mode: Permissions of the socket. Processes that may write to it may connect.
 
         Raises:
-            OSError: no such path is possible; something is there that is no socket, or on which somebody listens.
+            OSError: The path is invalid, is not a socket, or another process listens on it.
         """
         if sys.platform == "win32":
             raise OSError("there are no Unix sockets on this platform")
         if not written or "\0" in written or written.startswith("@"):
             raise OSError("expected the path of a socket after 'unix:'")
-        path = Path(os.path.abspath(written))  # still right after a change of directory
+        # Absolute, so that remove() finds it after a change of the working directory.
+        path = Path(os.path.abspath(written))
         if (size := len(os.fsencode(path))) > MAX_PATH_BYTES:
-            raise OSError(f"the path has {size} bytes, and {MAX_PATH_BYTES} are possible")
+            raise OSError(f"the path has {size} bytes, the maximum is {MAX_PATH_BYTES}")
+        # Not the umask: all threads share it.
         private = Path(tempfile.mkdtemp(prefix=".", dir=path.parent))
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -78,22 +83,22 @@ class UnixSocket:
         return cls(listener=made, path=path, identity=identity)
 
     def remove(self) -> None:
-        """Remove the path, if it still leads to our socket. Never raises.
+        """Remove the path if it still leads to this socket. Does not raise.
 
-        Before the socket is closed: as long as it is open, its inode number is not given to another file.
+        Call this before closing the socket: while it is open, its inode number is not reused.
         """
         if self.identity == _identity(self.path):
             try:
                 self.path.unlink()
             except OSError:
-                pass  # the directory has become read-only, say; the next server finds that nobody listens
+                pass  # for example a read-only directory; the next server replaces the stale socket
 
 
 def _bind(made: socket.socket, here: Path) -> None:
     if len(os.fsencode(here)) <= MAX_PATH_BYTES:
         made.bind(os.fspath(here))
         return
-    # The path itself fits, but not with the private directory. Linux has a shorter name for that.
+    # The path fits, but not with the private directory. On Linux, /proc offers a shorter name.
     directory = os.open(here.parent, os.O_RDONLY)
     try:
         made.bind(f"/proc/self/fd/{directory}/{here.name}")
@@ -102,7 +107,7 @@ def _bind(made: socket.socket, here: Path) -> None:
 
 
 def _publish(here: Path, path: Path) -> None:
-    """Link the socket to where it belongs, unless something is there that is not for us to remove."""
+    """Link the socket to its path, unless something is there that must not be removed."""
     for _ in range(_ROUNDS):
         try:
             os.link(here, path)
@@ -119,38 +124,37 @@ def _publish(here: Path, path: Path) -> None:
         judged = _identity(path)
         _require_stale(path)
         _take_away(path, judged, here.with_name(here.name + "~"))
-    raise OSError("others keep listening there and leaving again")
+    raise OSError("other processes keep creating and removing sockets there")
 
 
 def _take_away(path: Path, judged: tuple[int, int] | None, aside: Path) -> None:
-    """Remove the socket that was judged to be stale. Renamed first: only then is it certain which one it is."""
     try:
+        # Renamed before it is removed: only then is it certain that it is the socket that was found stale.
         path.rename(aside)
     except FileNotFoundError:
         return
     if _identity(aside) != judged:
-        os.link(aside, path)  # somebody was quicker than we, and this is theirs
+        # Another process has published its socket meanwhile: put it back.
+        os.link(aside, path)
     aside.unlink()
 
 
 def _require_stale(path: Path) -> None:
-    """
-    Raises:
-        OSError: somebody may be listening there, or it is no socket.
-    """
+    """Raise OSError if the path is not a socket, or if another process may listen on it."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise FileExistsError("there is something that is no socket")
+            raise FileExistsError("the path exists and is not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         code = probe.connect_ex(os.fspath(path))
+    # Refused: the process that created the socket has exited without removing it.
     if code in (errno.ECONNREFUSED, errno.ENOENT):
         return
     if code == 0 or code in _BUSY:
-        raise OSError(errno.EADDRINUSE, "somebody listens there")
-    raise OSError(code, f"there is a socket, and whether somebody listens cannot be told: {os.strerror(code)}")
+        raise OSError(errno.EADDRINUSE, "another process listens there")
+    raise OSError(code, f"a socket exists, and it is unknown whether a process listens on it: {os.strerror(code)}")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

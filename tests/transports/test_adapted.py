@@ -149,7 +149,7 @@ async def test_ends() -> None:
 async def test_peer_that_takes_nothing_counts_as_gone(autojump_clock: trio.abc.Clock) -> None:
     ours, _theirs = pair()
 
-    with pytest.raises(ConnectionClosed, match="nothing was taken for 30 seconds"):
+    with pytest.raises(ConnectionClosed, match="no message was accepted for 30 seconds"):
         await adapt_channel(ours).send([Notification("a")])
     assert trio.current_time() == 30
 

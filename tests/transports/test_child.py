@@ -166,7 +166,7 @@ async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monk
                 await channel.receive()
             lives_on = await channel.closed_reason()
 
-    assert lives_on == "the server closed its standard output and lives on"
+    assert lives_on == "the server closed its standard output but is still running"
     assert await channel.closed_reason() == lives_on
     assert channel.returncode == 0
 

@@ -120,12 +120,12 @@ def test_name_with_several_addresses_listens_on_all_with_one_port() -> None:
         ("localhost:65536", "expected a port from 0 to 65535"),
         ("localhost:-1", "expected a port from 0 to 65535"),
         ("nowhere.invalid:80", "no address for host 'nowhere.invalid'"),
-        ("x" * 70 + ":80", "is no host name|no address for host"),
+        ("x" * 70 + ":80", "is not a host name|no address for host"),
         ("192.0.2.1:0", "assign requested address"),
         ("unix:", "expected the path of a socket"),
         ("unix:@abstract", "expected the path of a socket"),
         ("unix:/nowhere/at/all/mcp.sock", "No such file or directory"),
-        ("unix:/" + "x" * 120, "the path has 121 bytes, and 1"),
+        ("unix:/" + "x" * 120, "the path has 121 bytes, the maximum is 1"),
         ("fd:", "expected a number"),
         ("fd:-1", "expected a number"),
         ("fd:three", "expected a number"),
@@ -251,7 +251,7 @@ def test_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
 def test_socket_on_which_somebody_listens_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     with closing(listen(f"unix:{path}")) as first:
-        with pytest.raises(OSError, match=rf"^cannot listen on unix:{path}: somebody listens there"):
+        with pytest.raises(OSError, match=rf"^cannot listen on unix:{path}: another process listens there"):
             listen(f"unix:{path}")
 
         accept(first)  # the question whether somebody is there
@@ -263,7 +263,7 @@ def test_socket_on_which_somebody_listens_is_refused(tmp_path: Path) -> None:
 def test_busy_listener_counts_as_alive(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     with closing(listen(f"unix:{path}", backlog=0)), connected(str(path)):
-        with pytest.raises(OSError, match="somebody listens there"):
+        with pytest.raises(OSError, match="another process listens there"):
             listen(f"unix:{path}")
 
 
@@ -279,7 +279,7 @@ def test_what_is_no_socket_is_refused_and_kept(tmp_path: Path, kind: str) -> Non
         path.symlink_to(tmp_path / "elsewhere")
     before = path.lstat()
 
-    with pytest.raises(OSError, match="something that is no socket"):
+    with pytest.raises(OSError, match="the path exists and is not a socket"):
         listen(f"unix:{path}")
     assert path.lstat().st_ino == before.st_ino
     assert list(tmp_path.iterdir()) == [path]
@@ -349,9 +349,9 @@ def test_descriptor_that_does_not_fit_is_refused_and_kept() -> None:
     reader, writer = os.pipe()
     with socket.socket() as idle, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
         for number, problem in [
-            (reader, "is no socket"),
+            (reader, "is not a socket"),
             (idle.fileno(), "does not listen"),
-            (datagrams.fileno(), "no stream"),
+            (datagrams.fileno(), "not a stream"),
         ]:
             with pytest.raises(OSError, match=f"^cannot listen on fd:{number}: descriptor {number} .*{problem}"):
                 listen(f"fd:{number}")
@@ -398,11 +398,11 @@ def test_sockets_passed_by_systemd_are_served() -> None:
 @pytest.mark.parametrize(
     ("variables", "problem"),
     [
-        ({}, "systemd has passed no sockets"),
-        ({"LISTEN_PID": "1", "LISTEN_FDS": "1"}, "were for another process"),
+        ({}, "expected sockets from systemd"),
+        ({"LISTEN_PID": "1", "LISTEN_FDS": "1"}, "are for another process"),
         ({"LISTEN_PID": "ours", "LISTEN_FDS": "many"}, "as LISTEN_FDS, got 'many'"),
         ({"LISTEN_PID": "ours", "LISTEN_FDS": "99999"}, "as LISTEN_FDS, got '99999'"),
-        ({"LISTEN_PID": "ours", "LISTEN_FDS": "0"}, "LISTEN_FDS is 0"),
+        ({"LISTEN_PID": "ours", "LISTEN_FDS": "0"}, "got LISTEN_FDS=0"),
     ],
     ids=["none", "another-process", "no-number", "too-many", "zero"],
 )

@@ -267,7 +267,7 @@ async def test_silent_peer_is_given_up(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(PING[:10])
 
-    with pytest.raises(ConnectionClosed, match="no message came within 60 seconds"):
+    with pytest.raises(ConnectionClosed, match="no message received within 60 seconds"):
         await StreamChannel(ours, first_message_timeout=60).receive()
     assert trio.current_time() == 60
 
