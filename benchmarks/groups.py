@@ -1,6 +1,6 @@
-"""What can be measured: each group with its measurement, and what its table has to be told about.
+"""The groups of measurements, each with its function and the text above its table.
 
-Used by the command, which runs them, and by the report, which explains them.
+Used by the command, which runs them, and by the report.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Group:
     title: str
     measure: Callable[[Server, Scale], Figures]
     about: tuple[str, ...]
-    """Sentences."""
+    """The sentences above the table."""
     picture: str = ""
-    """The name of its picture, where it has one."""
+    """The name of its picture, or empty."""
     shows: str = ""
-    """What is seen on it."""
+    """The alternative text of the picture."""
 
 
 _GROUPS = (
@@ -41,91 +41,88 @@ _GROUPS = (
         "Over stdio",
         measure_stdio,
         (
-            "Start-up is from the start of the process to its answer to `initialize`.",
-            "Calls are of one `async` tool that returns its text, `hello`, one after the other and 64 at a time.",
-            "`limit` is a blocking loop that reads a line, parses it with orjson, and writes the answer.",
+            "Start-up is the time from the start of the process to its response to `initialize`.",
+            "The `async` tool returns its text, `hello`. It is called once at a time, and 64 times concurrently.",
+            "`limit` is a blocking loop that reads a line, parses it with orjson, and writes the response.",
         ),
         "start-up",
-        "Milliseconds from the start of a process to its answer to initialize, a bar for each server",
+        "Milliseconds from the start of a process to its response to initialize, a bar for each server",
     ),
     Group(
         "Over HTTP",
         measure_http,
         (
-            "Each connection is a client of its own, in 2025-11-25 with a session, and has one call in flight.",
-            "Latency is from before a call is sent until its answer is complete, so it includes the wait for the calls "
-            "of others.",
-            "`Hypercorn` is stock Hypercorn on Trio, and `limit` httptools on a Trio socket; both always give the same "
-            "answer.",
+            "Each connection is one client, in 2025-11-25 with a session, and has one call in flight.",
+            "Latency is the time from a call to its complete response, so it includes the wait for other calls.",
+            "`Hypercorn` is unmodified Hypercorn on Trio, and `limit` is httptools on a Trio socket; both send a "
+            "constant response.",
         ),
         "latency-over-load",
-        "Median and 99th percentile of a call's latency over the number of connections, in both eras",
+        "Median and 99th percentile of a call's latency over the number of connections, in both kinds of revision",
     ),
     Group(
         "Events on one stream",
         measure_sse,
         (
-            "A tool sends as many notifications of progress as fill the time of a rate, and the client reads them all.",
-            "In 2026-07-28 the stream is the response of the call, in 2025-11-25 that of a call in a session.",
-            "Of ours the same notification is sent with `ctx.notify`, since `report_progress` sends 20 a second.",
+            "A tool sends progress notifications as fast as it can, and the client reads all of them.",
+            "In 2026-07-28 they are part of the response to the call, in 2025-11-25 of a call in a session.",
+            "mcptrio's tool uses `ctx.notify`, because `report_progress` sends at most 20 a second.",
         ),
     ),
     Group(
         "Memory",
         measure_memory,
         (
-            "The growth of resident memory from the 100th to the last session, or stream of `subscriptions/listen`, "
-            "divided by their number: 10,000 for us, 2,000 for the others.",
-            "Sessions share a connection and are idle; each stream has a connection of its own.",
+            "The growth of resident memory from the 100th to the last session or `subscriptions/listen` stream, "
+            "divided by their number: 10,000 for mcptrio, 2,000 for the others.",
+            "Idle sessions share one connection; each stream has its own.",
             "FastMCP has no `subscriptions/listen`.",
         ),
         "memory-over-sessions",
         "Resident memory over the number of sessions and of open streams",
     ),
     Group(
-        "A change told to all",
+        "One change to all streams",
         measure_fanout,
         (
-            "All streams listen to one resource, a tool says that it has changed, and time runs until the last stream "
-            "has the event.",
-            "Limits on the number of streams are raised, where there are any.",
+            "All streams subscribe to one resource. A tool reports a change, and the time ends when the last stream "
+            "has received the event.",
+            "Limits on the number of streams are raised.",
         ),
     ),
     Group(
         "More tools, more sessions",
         measure_flat,
         (
-            "The cost of a call over 16 connections, while there are other tools (in 2026-07-28) or while all sessions "
-            "are used in turn (in 2025-11-25, ours only).",
-            "A ratio is the median of neighbouring slices of time, and flat where it is 1.",
+            "The cost of a call over 16 connections while there are more tools (2026-07-28), or while all sessions "
+            "are used in turn (2025-11-25, mcptrio only).",
+            "A ratio is the median over alternating slices of time; 1 means no additional cost.",
         ),
     ),
     Group(
         "Clients",
         measure_client,
         (
-            "Each client against one server that does nothing but answer, a blocking loop with orjson.",
-            "16 calls in flight share one connection over stdio, and have what the client opens over HTTP.",
-            "`limit` is a client of blocking pipes and sockets that encodes a call, decodes the answer, and no more: "
-            "the limit in Python.",
+            "Each client calls one server that only responds, a blocking loop with orjson.",
+            "16 calls in flight share one connection over stdio, and use the connections that the client opens over "
+            "HTTP.",
+            "`limit` is a client with blocking pipes and sockets that only encodes a call and decodes the response.",
         ),
     ),
     Group(
         "A set of servers",
         measure_set,
         (
-            "What many have in a host: files, git, fetch, memory, sequential thinking and time.",
-            "Ours is one `mcptrio serve --stdio` with six plugins; `references` are the six official servers: "
-            "server-filesystem, server-memory and server-sequential-thinking of npm, and "
+            "Six servers that many host applications use: files, git, fetch, memory, sequential thinking and time.",
+            "mcptrio is one `mcptrio serve --stdio` with six plugins. `references` are the six official servers: "
+            "server-filesystem, server-memory and server-sequential-thinking from npm, and "
             f"{', '.join(REFERENCES.values())}.",
-            "Start-up is from the start of the first process until the last has listed its tools; all are started at "
-            "the same moment.",
-            "Memory is PSS, in which a page that processes share counts once for all of them; RSS would show the "
-            "references larger.",
-            "A call of each is in flight at the same time, then of one kind after the other: a folder of ten files "
-            "listed, branches listed, a page of this machine fetched, a memory searched, a thought, the time.",
-            "All have their defaults, but that they may fetch from this machine.",
-            "So ours fetches the page once and keeps it, and each of the references' calls downloads it.",
+            "All processes start at the same moment; start-up ends when the last one has listed its tools.",
+            "Memory is PSS, which counts a page shared by several processes once. RSS would show larger references.",
+            "First all six are called concurrently, then one kind after the other: list a folder of ten files, list "
+            "branches, fetch a page of this machine, search a memory, think a thought, tell the time.",
+            "All have their default settings, except that they may fetch pages of this machine.",
+            "mcptrio fetches the page once and caches it; each call of the reference downloads it.",
         ),
     ),
 )

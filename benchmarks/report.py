@@ -1,6 +1,6 @@
-"""The page about a run: machine, targets, tables, pictures, method.
+"""All figures of a run, ``benchmarks/RESULTS.md``: targets, tables, pictures and method.
 
-The one rule: what a run did not measure, or missed, is on the page like everything else.
+Written by the command ``run.py --write``, also for rows that were not measured or missed their target.
 """
 
 from __future__ import annotations
@@ -18,52 +18,54 @@ from tables import group_table, markdown, verdicts_table
 __all__ = ["Run", "page"]
 
 _HEAD = """\
-# Performance
+# Benchmark results
 
-How fast mcptrio is, beside the other SDKs, measured in one run of `benchmarks/run.py`, which writes this page.
+All figures of one run of `benchmarks/run.py`, which writes this page.
+[Performance](../docs/performance.md) is a summary.
 """
 
 _READING = """\
-A cell is the median, in brackets the lowest and the highest figure; after the comma is how many times that ours is.
-Rates are better when they are higher, everything else when it is lower.
+A cell contains the median, the lowest and highest figure in brackets, and mcptrio's figure divided by this one.
+Rates are better when they are higher, other figures when they are lower.
 """
 
 _METHOD = """\
 ## Method
 
-- Each server is measured in turn, round after round, the order shifting by one.
-  So what else the machine does falls on all alike.
-  Rounds: {rounds}; a rate is taken over {seconds:g} s, after a quarter of that to warm up.
-- Each server runs in an environment with nothing but itself and what it needs, compiled beforehand.
-  It logs warnings only, and is served as its documentation tells, with its defaults.
-- No tool has structured content, but in the set of servers.
-- The load generator is one process on the same machine, with blocking pipes, and with epoll on sockets.
-  Requests are encoded beforehand, and answers are measured off and counted rather than decoded.
-  An error in any answer ends the measurement.
-- `{null}` is what the load generators reach against a process that gives constant answers without reading.
-  That is their own ceiling: {ceiling}
-- Memory is resident memory (RSS), shared libraries included; of the set of servers it is PSS.
-  At rest is after the first call, before any load.
-- `limit` is what Python can do at all: see each table.
+- The servers are measured in turn, round after round, and each round starts with another server.
+  So other work of the machine affects all of them.
+  Rounds: {rounds}. A rate is measured for {seconds:g} s, after a quarter of that to warm up.
+- Each server runs in its own environment, with only its dependencies, compiled to bytecode beforehand.
+  It logs warnings only, and is started as its documentation says, with default settings.
+- Tools return no structured content, except in the set of servers.
+- The load generator is one process on the same machine. It uses blocking pipes, and epoll for sockets.
+  It encodes requests beforehand, and counts responses by their length without decoding them.
+  An error in a response ends the measurement.
+- `{null}` is the limit of the load generator: the rate with a process that sends constant responses without reading.
+  {ceiling}
+- Memory is resident memory (RSS) with shared libraries; for the set of servers it is PSS.
+  Memory at rest is measured after the first call.
+- `limit` is the limit of Python, as described above each table.
 
-Again, with the pictures:
+To run everything again and write the pages:
 
 ```sh
 pip install --group benchmarks
-python benchmarks/run.py --write docs/performance.md
+python benchmarks/run.py --write
 ```
 
-Some rows only: `--rows stdio,http`.
-For hours of load with a look at memory and descriptors: `--soak 60`.
+`--rows stdio,http` measures some groups only.
+`--soak 60` runs an hour of load, and then checks memory and file descriptors.
 """
 
 
 @dataclass(frozen=True)
 class Run:
-    """
-    Args:
-        versions: of each server's distribution.
-        load: the machine's load average before and after.
+    """The circumstances of the figures.
+
+    Attributes:
+        versions: the version of each server's distribution.
+        load: the load average of the machine before and after the run.
     """
 
     groups: Sequence[str]
@@ -71,18 +73,22 @@ class Run:
     versions: Mapping[str, str]
     load: tuple[float, float]
 
+    @property
+    def described_versions(self) -> str:
+        return ", ".join(f"{name} {version}" for name, version in self.versions.items() if version)
+
 
 def page(results: Results, run: Run, pictures: Mapping[str, str]) -> str:
-    """
+    """Return the page as Markdown.
+
     Args:
-        pictures: by name, the path as the page refers to it.
+        pictures: for each picture, its path as seen from the page.
     """
-    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items() if version)
     parts = [
         _HEAD,
         f"Machine: {describe_machine()}.\n"
         f"Load average {run.load[0]:.1f} before and {run.load[1]:.1f} after.\n"
-        f"Versions: {versions}.\n",
+        f"Versions: {run.described_versions}.\n",
         "## Targets\n",
         markdown(verdicts_table(results, run.groups), right=False) + "\n",
     ]
@@ -104,7 +110,7 @@ def page(results: Results, run: Run, pictures: Mapping[str, str]) -> str:
 
 
 def _ceiling(results: Results, run: Run) -> str:
-    """How far from it ours has stayed."""
+    """Say how close our rates came to the limit of the load generator."""
     shares = {}
     for group in run.groups:
         for row in results.rows(group):
@@ -112,6 +118,6 @@ def _ceiling(results: Results, run: Run) -> str:
             if ours is not None and alone and row.endswith("/s"):
                 shares[row] = ours / alone
     if not shares:
-        return "it was not measured in this run."
+        return "It was not measured in this run."
     nearest = max(shares, key=shares.__getitem__)
-    return f"ours came nearest to it in “{nearest}”, with {digits(shares[nearest])} of it."
+    return f"Our highest share of it is {digits(shares[nearest])}, in “{nearest}”."

@@ -1,7 +1,7 @@
-"""Measures mcptrio beside its peers: ``python benchmarks/run.py``.
+"""Measure mcptrio and its peers in the same run: ``python benchmarks/run.py``.
 
-Needs Linux, Python and, the first time, an index to install the peers from; environments are kept in ``.cache/``.
-The one rule: figures are compared only within a run, which takes the servers in turn.
+Needs Linux and Python. The first run installs the peers from a package index into environments below ``.cache/``.
+Compare figures only within a run, because the machine's speed changes from run to run.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from environments import ROOT
 from groups import MEASURED
 from pictures import can_draw, draw
 from report import Run, page
@@ -21,13 +22,14 @@ from results import Results
 from scale import FULL, GROUPS, QUICK, Scale
 from servers import NULL, OURS, SERVERS, Server, here
 from soak import soak
+from summary import summary
 from tables import group_table, judged, terminal, verdicts_table
 
 __all__ = ["main"]
 
 
 def main() -> int:
-    """Exit code 0 when every expectation is met, 1 when one is not or something could not be measured."""
+    """Return 0 if all targets are met, and 1 if one is missed or a measurement has failed."""
     options = _options()
     servers = [server for server in SERVERS if server.name in options.only or server is NULL]
     if options.here:
@@ -82,15 +84,18 @@ def _print(results: Results, run: Run) -> None:
         print(f"could not be measured: {server}, {group}: {reason}")
 
 
-def _write(results: Results, run: Run, path: Path) -> None:
+def _write(results: Results, run: Run, folder: Path) -> None:
+    short, full = folder / "docs" / "performance.md", folder / "benchmarks" / "RESULTS.md"
     pictures: dict[str, str] = {}
     if can_draw():
-        folder = path.parent / path.stem
-        drawn = draw(results, run.scale, folder)
-        pictures = {name: f"{folder.name}/{picture.name}" for name, picture in drawn.items()}
+        drawn = draw(results, run.scale, short.parent / short.stem)
+        pictures = {name: f"{short.stem}/{picture.name}" for name, picture in drawn.items()}
     else:
         print("no pictures without matplotlib (pip install --group benchmarks): tables only", file=sys.stderr)
-    path.write_text(page(results, run, pictures), "utf-8")
+    short.parent.mkdir(parents=True, exist_ok=True)
+    full.parent.mkdir(parents=True, exist_ok=True)
+    short.write_text(summary(results, run.described_versions, pictures), "utf-8")
+    full.write_text(page(results, run, {name: f"../docs/{path}" for name, path in pictures.items()}), "utf-8")
 
 
 def _scale(options: argparse.Namespace) -> Scale:
@@ -114,7 +119,12 @@ def _options() -> argparse.Namespace:
         "--here", action="store_true", help="mcptrio with this Python, not in an environment of its own"
     )
     parser.add_argument(
-        "--write", type=Path, metavar="FILE.md", help="write the page; pictures go into a folder beside"
+        "--write",
+        nargs="?",
+        const=ROOT,
+        type=Path,
+        metavar="DIR",
+        help="write docs/performance.md with its pictures, and benchmarks/RESULTS.md; below DIR, by default here",
     )
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="load for so long, then look for what is left")
     options = parser.parse_args()
