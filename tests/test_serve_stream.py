@@ -331,7 +331,7 @@ async def test_open_address_is_warned_of(caplog: pytest.LogCaptureFixture, addre
     async with running("0.0.0.0:0") as it:
         assert it.names[0].startswith("tcp://0.0.0.0:")
         (record,) = caplog.records
-        assert "there is no authentication" in record.message
+        assert "without authentication" in record.message
 
 
 async def test_inherited_socket_is_served() -> None:

@@ -380,7 +380,7 @@ def test_reload_that_fails_leaves_the_workers_in_place(pool: Served, folder: Pat
     (folder / "own.py").write_text("raise RuntimeError('a slip of the pen')")
     try:
         pool.signal(signal.SIGHUP)
-        pool.until(r"before it served: .*a slip of the pen.*; the others stay as they are")
+        pool.until(r"before it served: .*a slip of the pen.*; reload aborted, the other workers keep running")
     finally:
         (folder / "own.py").write_text(PLUGIN)
     with two_workers(pool) as pair:
@@ -447,7 +447,7 @@ def test_worker_whose_event_loop_is_blocked_is_replaced(folder: Path) -> None:
         victim, other = first.who(), second.who()
         first.call("block")
         served.until(r"worker \d+: its event loop has been blocked for 0.2 s")
-        served.until(r"worker \d+ was ended, for its event loop was blocked; another one is started")
+        served.until(r"worker \d+ was ended because its event loop was blocked; another one is started")
         served.until("worker 3 serves")
         assert is_gone(victim)
         # The one that is idle tells that it is alive, and stays.

@@ -1,4 +1,4 @@
-"""Serving a server: one module for each way in, and the process around them."""
+"""Serving a server: one module per transport, and the processes around them."""
 
 from __future__ import annotations
 

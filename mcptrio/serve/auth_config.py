@@ -1,8 +1,6 @@
-"""What ``[auth]`` in ``mcptrio.toml`` says, made into the guard of an endpoint.
+"""The ``[auth]`` table of ``mcptrio.toml``, and the authenticator that it configures.
 
-Used by the commands that serve.
-The one rule: where there is an ``[auth]``, there is a guard. Whatever is wrong with it ends the start, and nothing is
-ever served open because a value was not understood.
+The commands that serve use it. If ``[auth]`` exists, requests are authenticated: an error in it ends the start.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ __all__ = [
 ]
 
 TOKEN: Final = "MCPTRIO_TOKEN"
-"""The variable that holds the access token of a client over standard input and output."""
+"""The environment variable with the access token of the client over standard input and output."""
 
 _TABLE: Final = "auth"
 
@@ -57,14 +55,14 @@ class Introspection:
     """The table ``[auth.introspection]``.
 
     Args:
-        client_id: as which this server asks there.
-        client_secret: the secret of that client.
-        method: how it authenticates; by default, as the issuer's metadata says.
-        issuer: whose tokens are asked about; by default the only one of ``issuers``.
-        endpoint: where; by default where the issuer's metadata says.
-        audience: whether an answer has to name one of ours; ``false`` where the issuer serves this server alone.
-        remember: seconds for which an answer is used, and after which the token of a connection that stays open is
-            verified again, unless ``limits.remember`` is less.
+        client_id: The id of this server's client at the issuer.
+        client_secret: The secret of that client.
+        method: The authentication method; by default as the issuer's metadata says.
+        issuer: The issuer of the tokens; by default the only one of ``issuers``.
+        endpoint: The introspection endpoint; by default as the issuer's metadata says.
+        audience: True if a response has to name one of the audiences; ``false`` if the issuer serves this server alone.
+        remember: Seconds, up to 3600, for which a response is cached, and after which the token of an open connection
+            is verified again, unless ``limits.remember`` is less.
     """
 
     client_id: str = ""
@@ -81,17 +79,17 @@ class AuthLimits:
     """The table ``[auth.limits]``.
 
     Args:
-        failures_per_minute: failed authentications of one address; 0 for no bound.
-        failures_burst: as many may come at once.
-        addresses: whose failures are remembered.
+        failures_per_minute: Failed authentications of one address per minute; 0 for no limit.
+        failures_burst: Failures that may come at once.
+        addresses: Addresses whose failures are remembered.
         proofs: DPoP proofs that are remembered.
-        proofs_per_key: of one key.
-        tokens: verified tokens that are remembered.
-        remember: seconds for which a signed token is not verified again; also those after which the token of a
-            connection that stays open is.
-        keys_fresh: seconds after which an issuer's keys are fetched again.
-        keys_stale: seconds for which they are used if that fails.
-        keys_refetch_after: seconds between two attempts.
+        proofs_per_key: DPoP proofs of one key that are remembered.
+        tokens: Verified tokens in the cache.
+        remember: Seconds, up to 3600, for which a signed token is not verified again, and after which the token of an
+            open connection is.
+        keys_fresh: Seconds after which an issuer's keys are fetched again.
+        keys_stale: Seconds for which they are used if fetching fails.
+        keys_refetch_after: Seconds between two attempts.
     """
 
     failures_per_minute: float = field(default=30.0, validator=number(0))
@@ -111,29 +109,30 @@ class AuthSettings:
     """The table ``[auth]``.
 
     Args:
-        resource: the address of the endpoint as clients write it; a list where it is mounted several times.
-        issuers: whose tokens are good, and where clients get them.
-        audience: what tokens must be made out to, any of these; by default ``resource``.
-        jwks: where the keys of the only issuer are; by default where its metadata says.
-        introspection: asks an issuer about its tokens, instead of verifying them by its keys.
-        tokens: a file of tokens that ``mcptrio token`` keeps.
-        scopes: that everybody needs.
-        scopes_supported: published; by default ``scopes``.
-        scope_prefix: what clients have to write before a scope, and tokens leave out.
-        includes: by scope those that it stands for.
-        algorithms: that tokens may be signed with.
-        types: of tokens, as their header's ``typ`` says, in lower case; ``["at+jwt"]`` takes those of RFC 9068
-            alone; by default these, ``jwt`` and tokens that say nothing.
-        scope_claims: where tokens have their scopes.
-        clock_skew: seconds that an issuer's clock may differ.
-        dpop: tokens bound to a key: ``off``, ``accepted`` or ``required``.
-        dpop_nonces: seconds for which a nonce for proofs is given out; 0: proofs need none.
-        certificates: which name in a client's TLS certificate says who it is; without, certificates let nobody in.
-        certificate_scopes: what those clients may.
-        private_networks: whether an issuer's metadata may lead into private networks.
-        name: published, for people.
-        documentation: a URL, published, for people.
-        limits: see there.
+        resource: The URL of the endpoint as clients write it; a list if it is mounted several times.
+        issuers: The issuers of accepted tokens, from which clients obtain them.
+        audience: Accepted audiences of tokens; by default ``resource``.
+        jwks: The URL of the only issuer's keys; by default as its metadata says.
+        introspection: Asks an issuer about its tokens instead of verifying their signatures.
+        tokens: A file of tokens that ``mcptrio token`` maintains.
+        scopes: The scopes that every request needs.
+        scopes_supported: The published scopes; by default ``scopes``.
+        scope_prefix: A prefix that clients write before a scope and tokens omit.
+        includes: For each scope, the scopes that it includes.
+        algorithms: Accepted signature algorithms.
+        types: Accepted ``typ`` headers of tokens in lower case. ``["at+jwt"]`` accepts those of RFC 9068 only; the
+            default also accepts ``jwt`` and tokens without the header.
+        scope_claims: The claims that contain scopes.
+        clock_skew: Seconds, up to 600, by which an issuer's clock may differ.
+        dpop: Tokens bound to a key: ``off``, ``accepted`` or ``required``.
+        dpop_nonces: Seconds for which a nonce for proofs is issued; 0 requires no nonce.
+        certificates: The name in a client's TLS certificate that identifies it; without it, certificates authenticate
+            no client.
+        certificate_scopes: The scopes of those clients.
+        private_networks: True if an issuer's metadata may lead into private networks.
+        name: The published name, for users.
+        documentation: The published URL of documentation, for users.
+        limits: The table ``[auth.limits]``.
     """
 
     resource: str | tuple[str, ...] = ()
@@ -165,10 +164,10 @@ class AuthSettings:
 
 
 def read_settings(config: ServeConfig, environ: Mapping[str, str] | None = None) -> AuthSettings | None:
-    """The table ``[auth]`` with the environment before it; ``None`` where neither says anything.
+    """Return the table ``[auth]``, with the environment taking precedence; ``None`` if neither has any of it.
 
     Raises:
-        ConfigError: something in it does not fit; names file, line and key.
+        ConfigError: A value is invalid; names file, line and key.
     """
     variables = os.environ if environ is None else environ
     if not config.asks_for_auth(variables):
@@ -186,15 +185,16 @@ def guard_of(
     fetch: Fetch | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> ResourceServer | None:
-    """The guard that ``[auth]`` describes; ``None`` where there is no such table.
+    """Return the authenticator that ``[auth]`` configures; ``None`` without such a table.
 
     Args:
-        key: a secret of the service, the same on all its replicas; makes the nonces of proofs good on all of them.
-        fetch: sends requests to issuers; by default over the network, to those named and to public addresses.
-        environ: the environment; by default the process's.
+        config: The configuration.
+        key: A secret that all replicas of the service share, so that each accepts the others' DPoP nonces.
+        fetch: Sends requests to issuers; by default over the network, to configured and public addresses only.
+        environ: The environment; by default that of the process.
 
     Raises:
-        ConfigError: something in it does not fit; names file, line and key.
+        ConfigError: A value is invalid; names file, line and key.
     """
     settings = read_settings(config, environ)
     if settings is None:
@@ -204,7 +204,7 @@ def guard_of(
     except ConfigError as error:
         raise config.error((_TABLE, "tokens"), str(error)) from error
     except ValueError as error:
-        # What is wrong with a value names it first: "resource: expected ...".
+        # The error names the value first, "resource: expected ...", so its line in the file can be found.
         name, _, problem = str(error).partition(": ")
         known = {each.name for each in fields(AuthSettings)}
         where = {"authorization_servers": "issuers", "issuer": "issuers", "introspection_endpoint": "introspection"}
@@ -217,17 +217,16 @@ def guard_of(
 async def principal_of_environment(
     config: ServeConfig, *, fetch: Fetch | None = None, environ: MutableMapping[str, str] | None = None
 ) -> Principal | None:
-    """Who uses this process over standard input and output: whose the token in ``MCPTRIO_TOKEN`` is.
-
-    The variable is taken out of the environment, so that no plugin and no child of one gets it.
+    """Return the user of this process over standard input and output: the principal of the token in ``MCPTRIO_TOKEN``.
 
     Returns:
-        ``None`` where there is no ``[auth]``, or no token: then nobody is authenticated.
+        ``None`` without ``[auth]`` or a token; then the user is anonymous.
 
     Raises:
-        ConfigError: the token is not good, or cannot be verified; or something in ``[auth]`` does not fit.
+        ConfigError: The token is invalid or cannot be verified, or a value of ``[auth]`` is invalid.
     """
     variables = os.environ if environ is None else environ
+    # Removed from the environment, so neither plugins nor their child processes receive it.
     token = variables.pop(TOKEN, "")
     guard = guard_of(config, fetch=fetch, environ=variables)
     if guard is None or not token:
@@ -243,7 +242,7 @@ async def principal_of_environment(
 def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> ResourceServer:
     limits = settings.limits
     if settings.issuers and not settings.scopes:
-        _log.warning("auth.scopes is empty: any token that an issuer gives out for this audience lets its owner in")
+        _log.warning("auth.scopes is empty: every token that an issuer issues for this audience is accepted")
     verifiers = [*_of_issuers(settings, fetch), *_of_file(settings.tokens)]
     if settings.dpop_nonces and settings.dpop == "off":
         raise ValueError("dpop_nonces: expected dpop to be accepted or required")
@@ -252,9 +251,9 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
         scopes = frozenset(settings.certificate_scopes)
         certificates = CertificatePrincipals(name=settings.certificates, scopes=scopes)
     elif settings.certificate_scopes:
-        raise ValueError("certificate_scopes: expected certificates to say which name is taken")
+        raise ValueError("certificate_scopes: expected certificates too, which selects the name of the client")
     if not verifiers and certificates is None:
-        raise ValueError("expected issuers, tokens or certificates, got none: else nobody is let in")
+        raise ValueError("expected issuers, tokens or certificates, got none; every request would be rejected")
     return ResourceServer(
         settings.resources,
         tokens=verifiers,
@@ -282,7 +281,7 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
 
 
 def _recheck(settings: AuthSettings) -> float:
-    """Seconds between two looks at the token of a connection that stays open: as often as a request would look."""
+    """Return the seconds between two verifications of an open connection's token: the cache time for requests."""
     asked = settings.introspection
     remember = settings.limits.remember
     return max(1.0, remember if asked is None else min(remember, asked.remember))
@@ -293,14 +292,16 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
     if not settings.issuers:
         for name, given in (("jwks", settings.jwks), ("introspection", introspection), ("audience", settings.audience)):
             if given:
-                raise ValueError(f"{name}: expected issuers to name whose tokens these are")
+                raise ValueError(f"{name}: expected issuers too, the issuers of the tokens")
         return []
     if not audience:
-        raise ValueError("resource: expected the address of the endpoint, which its clients ask tokens for")
+        raise ValueError("resource: expected the address of the endpoint, for which clients request tokens")
     if settings.jwks is not None and len(settings.issuers) != 1:
         raise ValueError("jwks: expected one issuer, whose keys these are")
     if fetch is None:
         named = [*settings.issuers, settings.jwks, introspection.endpoint if introspection else None]
+        # Only configured URLs may be in private networks. Metadata of an issuer may not lead there, unless
+        # private_networks is set.
         reach = AddressPolicy(private=settings.private_networks, origins=[each for each in named if each is not None])
         fetch = Fetcher(reach)
     rules = ClaimRules(
@@ -324,7 +325,7 @@ def _of_issuer(
         if asked.issuer is not None and asked.issuer not in settings.issuers:
             raise ValueError("introspection: issuer: expected one of issuers")
         if not asked.client_id:
-            raise ValueError("introspection: client_id: expected the client as which this server asks")
+            raise ValueError("introspection: client_id: expected the id of this server's client at the issuer")
         if asked.issuer in (None, issuer):
             return IntrospectedTokens(
                 issuer,
@@ -340,11 +341,13 @@ def _of_issuer(
 
 
 def _of_file(path: Path | None) -> Sequence[TokenVerifier]:
-    """
+    """Return the verifier of a token file.
+
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: The file cannot be read.
     """
     if path is None:
         return []
+    # StaticTokens tolerates a missing file at run time; at the start it is an error.
     read_tokens(path)
     return [StaticTokens(path)]

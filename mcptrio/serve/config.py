@@ -1,7 +1,7 @@
-"""The configuration of a server: ``mcptrio.toml`` and the environment, one class for each table.
+"""The configuration of a server: ``mcptrio.toml`` and the environment, with one class per table.
 
-Used by the command line. Its options win over the environment, the environment wins over the file. Whatever is wrong is
-an error with file, line and key, or with the variable, before anything starts.
+The command line uses it. Its options take precedence over the environment, and the environment over the file. Errors
+name file, line and key, or the variable, and are raised before anything starts.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ __all__ = [
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
 
+# The module and class of each table. The HTTP classes are imported only if a table needs them.
 _CLASSES: Final = MappingProxyType(
     {
         "server": ("mcptrio.serve.config", "ServerTable"),
@@ -53,14 +54,14 @@ _CLASSES: Final = MappingProxyType(
         "log": ("mcptrio.serve.config", "LogTable"),
     }
 )
-"""By table: the module and the name of its class. What serves HTTP is not imported where no table asks for it."""
+# Tables that other modules read.
 _OTHERS: Final = ("auth", "plugins", "mount")
-"""Tables that are read by those that use them."""
+# The prefix of the variables of [auth].
 _AUTH_VARIABLES: Final = "MCPTRIO_AUTH_"
 
 
 class _PluginName(str):
-    """A plugin by name, or as a file with its path."""
+    """A plugin by name, or by the path of its file."""
 
     __slots__ = ()
 
@@ -68,12 +69,13 @@ class _PluginName(str):
     def from_setting(cls, value: object, folder: Path) -> _PluginName:
         if not isinstance(value, str):
             raise ValueError("Expected `str`")
+        # A relative path begins at the folder of the configuration, wherever the command is run.
         return cls(folder / Path(value).expanduser()) if value.endswith(".py") else cls(value)
 
 
 @frozen(kw_only=True)
 class MessageTable(MessageLimits):
-    """The table ``[server.message]``. Smaller bounds would refuse ``initialize``."""
+    """The table ``[server.message]``. Smaller limits would reject ``initialize``."""
 
     bytes: int = field(default=fields(MessageLimits).bytes.default, validator=integer(1024))
     depth: int = field(default=fields(MessageLimits).depth.default, validator=integer(8))
@@ -81,16 +83,16 @@ class MessageTable(MessageLimits):
 
 @frozen(kw_only=True)
 class ServerTable(ServerSettings):
-    """The table ``[server]``: the settings of the server, and which plugins it has.
+    """The table ``[server]``: the settings of the server and its plugins.
 
     Args:
-        name: the name that clients see.
-        instructions: how its tools are meant to be used, for the model.
-        enable: the plugins to load; ``None``: all that are installed.
-        disable: installed plugins that are left out.
-        only: as ``enable``, and none of them may fail.
-        key_files: files with a sealing key each.
-        message: bounds of one message, over whatever transport it comes.
+        name: The name that clients see.
+        instructions: Advice for the model on how to use the tools.
+        enable: The plugins to load; ``None`` loads all that are installed.
+        disable: Installed plugins that are not loaded.
+        only: Like ``enable``, and the start fails if one of them fails.
+        key_files: Files with one sealing key each.
+        message: Limits of one message on any transport.
     """
 
     name: str = "mcptrio"
@@ -110,10 +112,10 @@ class ServerTable(ServerSettings):
 
 @frozen(kw_only=True)
 class ToolsTable(ToolPolicy):
-    """The table ``[tools]``: which tools are offered.
+    """The table ``[tools]``: which tools are listed.
 
     Args:
-        locked: whether only those of the lock file are.
+        locked: True to list only the tools in the lock file.
     """
 
     locked: bool = False
@@ -124,8 +126,8 @@ class LogTable:
     """The table ``[log]``.
 
     Args:
-        level: the least severe records that are written.
-        format: ``text``, or ``json`` for a JSON object a line.
+        level: The lowest level that is written.
+        format: ``text``, or ``json`` for one JSON object per line.
     """
 
     level: LogLevel = "info"
@@ -133,12 +135,12 @@ class LogTable:
 
 
 class ServeConfig:
-    """The settings of the file and the environment.
+    """The settings in the file and the environment.
 
     Args:
-        source: the file; ``None`` if no file is read.
-        tables: those of the file, unread.
-        environ: the environment, which wins over the file.
+        source: The file; ``None`` if no file is read.
+        tables: Its tables, not yet validated.
+        environ: The environment, which takes precedence over the file.
     """
 
     def __init__(
@@ -178,40 +180,38 @@ class ServeConfig:
 
     @property
     def plugins(self) -> Mapping[str, Mapping[str, Any]]:
-        """The table of each plugin, unread."""
+        """The tables of the plugins, not yet validated."""
         return self._tables("plugins")
 
     @property
     def mount(self) -> Mapping[str, Mapping[str, Any]]:
-        """The table of each server that is mounted, unread; see :mod:`mcptrio.mounting.tables`."""
+        """The tables of the mounted servers, not yet validated; see ``mcptrio.mounting.tables``."""
         return self._tables("mount")
 
     @property
     def auth(self) -> Mapping[str, Any] | None:
-        """The table, unread; see :mod:`mcptrio.serve.auth_config`."""
+        """The table ``[auth]``, not yet validated; see ``mcptrio.serve.auth_config``."""
         return self._table(self.tables, ("auth",)) if "auth" in self.tables else None
 
     def asks_for_auth(self, environ: Mapping[str, str]) -> bool:
-        """Whether there is an ``[auth]``, or a variable that may be one of its own.
-
-        A misspelt one among them must not leave the server open: without a table, it is an empty one.
-        """
+        """Return whether ``[auth]`` exists, or a variable that may belong to it."""
+        # A misspelled variable must not leave the server open, so it counts as an empty table.
         return self.auth is not None or any(name.startswith(_AUTH_VARIABLES) for name in environ)
 
     def is_set(self, *key: str) -> bool:
-        """Whether the file or the environment sets a key of a table."""
+        """Return whether the file or the environment sets a key of a table."""
         return variable_of(key) in self._environ or key[-1] in self.tables.get(key[0], {})
 
     def beside(self, name: str) -> Path:
-        """A path in the file means one from the file's own folder."""
+        """Return a path in the file, relative to the file's folder."""
         return self.source.path.parent / name if self.source is not None else Path(name)
 
     def where(self, key: Key) -> str | None:
-        """The file and the line of a key; ``None`` if no file was read."""
+        """Return file and line of a key; ``None`` if no file was read."""
         return self.source.where(key) if self.source is not None else None
 
     def error(self, key: Key, problem: str) -> ConfigError:
-        """An error about a key, which names the file and the line, or the variable."""
+        """Return an error about a key that names file and line, or the variable."""
         if (variable := variable_of(key)) in self._environ:
             return ConfigError(f"{variable}: {problem}")
         return (
@@ -219,13 +219,13 @@ class ServeConfig:
         )
 
     def check(self, prefix: Key = ()) -> None:
-        """Read every table that the file or the environment has.
+        """Read every table that the file or the environment contains.
 
         Args:
-            prefix: the key of the table that holds these: a profile's.
+            prefix: The key of the table around them, for a profile.
 
         Raises:
-            ConfigError: something in them does not fit.
+            ConfigError: A table, a key or a value is invalid.
         """
         known = (*_CLASSES, *_OTHERS)
         for key, table in self.tables.items():
@@ -263,21 +263,21 @@ class ServeConfig:
 
 
 def keys() -> Iterator[Key]:
-    """Every key of the tables of the server, without ``[auth]`` and the tables of plugins and mounts."""
+    """Yield every key of the server's tables, without ``[auth]`` and the tables of plugins and mounts."""
     for name in _CLASSES:
         yield from ((name, *key) for key in keys_of_class(_class_of(name)))
 
 
 def load_config(path: Path | None, profile: str | None = None, environ: Mapping[str, str] | None = None) -> ServeConfig:
-    """Read and check a file, and the environment, which wins over it.
+    """Read and check a file and the environment, which takes precedence.
 
     Args:
-        path: ``None`` reads the environment alone.
-        profile: the table ``[profiles.NAME]`` wins over the rest of the file.
-        environ: the environment; ``None`` reads the file alone.
+        path: The file; ``None`` reads the environment only.
+        profile: The profile whose table ``[profiles.NAME]`` takes precedence over the rest of the file.
+        environ: The environment; ``None`` reads the file only.
 
     Raises:
-        ConfigError: it cannot be read, is not TOML, or a value is not as expected; or there is no such profile.
+        ConfigError: The file is unreadable or not TOML, a value is invalid, or the profile does not exist.
     """
     source, tables = (None, {}) if path is None else read_toml(path)
     if source is not None:
@@ -296,11 +296,13 @@ def check_variables(
     """Check that each variable of some tables is a setting.
 
     Args:
-        tables: the variables that begin with one of their names are settings.
-        page: the page of the documentation that lists them.
+        environ: The environment.
+        known: The variables of all settings.
+        tables: The tables; variables with their prefixes must be settings.
+        page: The page of the documentation that lists the settings.
 
     Raises:
-        ConfigError: a variable with such a beginning is no setting.
+        ConfigError: A variable with such a prefix is not a setting.
     """
     prefixes = tuple(f"{variable_of((name,))}_" for name in tables)
     for variable in environ:
@@ -317,7 +319,7 @@ def _class_of(name: str) -> type[Any]:
 
 
 def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | None) -> dict[str, Any]:
-    """The tables with those of a profile merged in; every profile is checked."""
+    """Return the tables merged with those of a profile. Every profile is checked, also those that are not selected."""
     profiles = tables.pop("profiles", {})
     if not isinstance(profiles, dict):
         raise source.error(("profiles",), f"expected a table, got {shown(profiles, ())}")
@@ -340,16 +342,17 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tables as one. If both have a value, or a reference to a variable or a file, the one above counts."""
+    """Merge two tables; ``above`` takes precedence."""
     merged = dict(below)
     for key, value in above.items():
         under = merged.get(key)
         merged[key] = value
+        # A reference to a variable or a file is one value, although it is written as a table.
         if isinstance(value, dict) and isinstance(under, dict) and not _is_reference(value | under):
             merged[key] = _merged(under, value)
     return merged
 
 
 def _is_reference(table: Mapping[str, Any]) -> bool:
-    """Whether it stands for a variable or a file: ``{ "$env" = "NAME" }``."""
+    """Return whether a table refers to a variable or a file: ``{ "$env" = "NAME" }``."""
     return any(name.startswith("$") for name in table)

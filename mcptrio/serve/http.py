@@ -1,8 +1,6 @@
-"""A server over HTTP, on sockets of its own.
+"""A server over HTTP on its own sockets.
 
-Called by the command line and by embedders.
-The one rule: whatever happens, the end takes no longer than that of any other transport (:mod:`mcptrio.serve.opened`)
-and ``shutdown_delay``.
+The command line and embedding programs call it.
 """
 
 from __future__ import annotations
@@ -31,15 +29,15 @@ __all__ = ["HTTPSockets", "over_http", "serve_http"]
 
 @frozen(kw_only=True)
 class HTTPSockets:
-    """What HTTP is served on, where it is not just an address.
+    """The sockets of an HTTP server, if a host and a port are not enough.
 
     Args:
-        bind: addresses instead of host and port: ``host:port``, ``[v6]:port``, ``unix:/path``, ``fd://N``.
-        tls: serve HTTPS with this context; of :class:`mcptrio.serve.tls.Certificates`, say.
-        leaving: set it some time before ``shutdown`` where others accept from the same sockets: no connection is
-            accepted any more, each is closed after its next response, and requests are still served.
-        pause: from the number of connections there are to the seconds for which the next one is left to others that
-            accept from the same sockets.
+        bind: Addresses instead of host and port: ``host:port``, ``[v6]:port``, ``unix:/path``, ``fd://N``.
+        tls: A context for HTTPS, for example from :class:`mcptrio.serve.tls.Certificates`.
+        leaving: Set it some time before ``shutdown`` if other processes accept from the same sockets. Then no more
+            connections are accepted, each is closed after its next response, and requests are still served.
+        pause: Called with the number of connections; returns the seconds for which the next one is left to other
+            processes that accept from the same sockets.
     """
 
     bind: Sequence[str] = ()
@@ -52,21 +50,23 @@ class HTTPSockets:
 async def over_http(
     server: Server, *, host: str = "127.0.0.1", port: int = 8000, options: HTTPOptions | None = None
 ) -> AsyncIterator[list[str]]:
-    """Open the server and serve it over HTTP for as long as the block lasts.
+    """Open the server and serve it over HTTP during the block.
 
-    At the end no more connections are accepted, requests in flight have the server's shutdown timeout, and
-    a second later the connections are closed.
+    At the end no more connections are accepted, requests in flight have the server's shutdown timeout, and a second
+    later the connections are closed.
 
     Args:
-        host: the address to listen on; requests may carry it in ``Host``.
-        port: 0 takes a free one.
+        server: The server.
+        host: The address to listen on, which is also accepted in ``Host``.
+        port: The port, up to 65535; 0 selects a free one.
+        options: Paths, limits and authentication of the endpoint.
 
     Returns:
         The URLs of the endpoint.
 
     Raises:
-        OSError: the address cannot be bound.
-        StoreFailed: the store cannot be opened.
+        OSError: The address cannot be bound.
+        StoreFailed: The store cannot be opened.
     """
     require_trio("over_http", side="server")
     expect(server, Server, "over_http: server")
@@ -87,14 +87,20 @@ async def serve_http(
 ) -> None:
     """Serve HTTP until ``shutdown`` is set or the caller is cancelled. Opens the server.
 
+    Shutting down takes at most the server's shutdown timeout, a second for closing, and ``shutdown_delay``.
+
     Args:
-        host: names this server too, for the check of ``Host``, whatever ``sockets`` says.
-        port: 0 takes a free one.
-        task_status: started with the URLs of the endpoint.
+        server: The server.
+        host: A name of this server, accepted in ``Host`` even if ``sockets`` has other addresses.
+        port: The port, up to 65535; 0 selects a free one.
+        sockets: The sockets, if host and port are not enough.
+        options: Paths, limits and authentication of the endpoint.
+        shutdown: Set it to stop.
+        task_status: Started with the URLs of the endpoint.
 
     Raises:
-        OSError: the address cannot be bound.
-        StoreFailed: the store cannot be opened.
+        OSError: The address cannot be bound.
+        StoreFailed: The store cannot be opened.
     """
     require_trio("serve_http", side="server")
     options = options or HTTPOptions()
@@ -124,8 +130,10 @@ async def _close_after(
     shutdown: trio.Event, server: Server, closing: trio.Event, delay: float, leaving: trio.Event | None
 ) -> None:
     await shutdown.wait()
-    # While a worker is replaced, another one accepts on the same socket, and no load balancer has to notice.
+    # A worker that is being replaced needs no delay: another one accepts from the same socket.
     if server.is_open and not (leaving is not None and leaving.is_set()):
+        # During the delay the server still serves and reports that it is not ready, so load balancers stop sending
+        # requests.
         await trio.sleep(delay)
     closing.set()
 
@@ -144,11 +152,12 @@ async def _listen(
     options: HTTPOptions,
     shutdown_timeout: float,
 ) -> list[str]:
-    """Start accepting. Returns the URLs.
+    """Start accepting connections; return the URLs.
 
     Raises:
-        OSError: the address cannot be bound.
+        OSError: The address cannot be bound.
     """
+    # Imported here, so commands that do not serve HTTP start faster.
     from mcptrio.http.client_address import Proxies
     from mcptrio.http.engine.limits import ConnectionLimits
     from mcptrio.http.engine.server import HTTP2Handler, run_engine
@@ -157,6 +166,7 @@ async def _listen(
     http2: HTTP2Handler | None = None
     if options.http2:
         from mcptrio.http.hypercorn.connection import serve_http2 as http2
+    # Each connection needs a descriptor, and the usual soft limit is 1024.
     raise_limit(options.connections)
     accept = partial(
         run_engine,

@@ -1,4 +1,4 @@
-"""The options of an HTTP endpoint, the table ``[http]``, and the ASGI application that is made of them."""
+"""The options of an HTTP endpoint, the table ``[http]``, and the ASGI application that they configure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SQLITE_STORE", "HTTPOptions", "HTTPTable", "StoreName", "make_http_app", "open_http_app"]
 
 SQLITE_STORE = "sqlite:"
-"""How a store in a file is named; the path follows."""
+"""The prefix that names a store in a file; the path follows."""
 _SSE, _MESSAGES, _WEBSOCKET = "/sse", "/messages", "/ws"
 
 
@@ -37,30 +37,29 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class HTTPOptions(HTTPLimits):
-    """The paths, the protocols and the peers of an HTTP endpoint. Its bounds are the fields of :class:`HTTPLimits`.
+    """Paths, protocols and peers of an HTTP endpoint. Its limits are the fields of :class:`HTTPLimits`.
 
     Args:
-        path: of the endpoint.
-        legacy_sse: whether clients of 2024-11-05 are served (HTTP with SSE): they open their stream on ``/sse`` and
-            post their messages to ``/messages``.
-        websocket: whether MCP over WebSocket is served, on ``/ws``.
-        http2: whether HTTP/2 is offered over TLS. Hypercorn speaks it to the clients that choose it.
-        access_log: whether each request is logged, to ``mcptrio.http.access`` at level INFO.
-        allow_hosts: further names, apart from those of this machine, that ``Host`` may carry; ``*`` for any.
-        allow_origins: web pages that may call; ``*`` for any.
-        forwarded: proxies that are trusted to say whose request it is, in ``X-Forwarded-For`` or ``Forwarded``, and
-            over which scheme it came: addresses, networks like ``10.0.0.0/8``, ``unix`` for the peers of a Unix
-            socket. They have to say it of every request. The rightmost address that is not theirs counts.
-        store: where handshake sessions and the messages of streams that can be resumed are kept: ``memory``, or
-            ``sqlite:`` and the path of a file, with which they outlive the process.
-        sessions: a store of your own for sessions; it wins over ``store``.
-        events: the same for messages.
-        auth: authenticates requests, an :class:`mcptrio.auth.ResourceServer`; by default all are accepted, and
-            anonymous.
+        path: The path of the endpoint.
+        legacy_sse: True to serve clients of 2024-11-05 (HTTP with SSE), which open their stream on ``/sse`` and post
+            messages to ``/messages``.
+        websocket: True to serve MCP over WebSocket on ``/ws``.
+        http2: True to offer HTTP/2 over TLS. Hypercorn serves the clients that choose it.
+        access_log: True to log each request to ``mcptrio.http.access`` at level INFO.
+        allow_hosts: Names accepted in ``Host`` in addition to those of this machine; ``*`` accepts all.
+        allow_origins: Origins of web pages that may send requests; ``*`` accepts all.
+        forwarded: Proxies whose ``X-Forwarded-For`` or ``Forwarded`` headers are trusted for the client address and the
+            scheme: addresses, networks like ``10.0.0.0/8``, ``unix`` for the peers of a Unix socket. They have to send
+            it with every request. The rightmost address that is not a trusted proxy counts.
+        store: Where handshake sessions and the messages of resumable streams are kept: ``memory``, or ``sqlite:`` and
+            the path of a file, with which they survive the process.
+        sessions: A custom session store, which takes precedence over ``store``.
+        events: A custom event store, which takes precedence over ``store``.
+        auth: Authenticates requests, for example an :class:`mcptrio.auth.ResourceServer`. By default all requests are
+            accepted and anonymous.
 
     Raises:
-        ValueError: ``path`` is one of those of ``legacy_sse``, there is no such store, or ``forwarded`` is none of
-            these.
+        ValueError: ``path`` is a path of ``legacy_sse``, or ``store`` or ``forwarded`` is invalid.
     """
 
     path: str = "/mcp"
@@ -91,7 +90,7 @@ class HTTPOptions(HTTPLimits):
 
 
 class StoreName(str):
-    """The name of a store. A relative path in it begins at the folder of the configuration."""
+    """The name of a store. A relative path in it starts at the folder of the configuration."""
 
     __slots__ = ()
 
@@ -113,15 +112,15 @@ class _Workers:
 
 @frozen(kw_only=True)
 class HTTPTable(HTTPOptions):
-    """The table ``[http]``: the options of the endpoint, and where and by how many processes it is served.
+    """The table ``[http]``: the options of the endpoint, its addresses and its worker processes.
 
     Args:
-        host, port: the address to bind; port 0 takes a free one.
-        workers: processes that serve; ``"auto"`` for one a CPU.
-        worker_timeout: seconds after which a worker whose event loop is blocked is replaced; 0 never replaces it.
-        tls_cert, tls_key: serve HTTPS with the certificate and the key in these files.
-        tls_client_ca: clients need a certificate of an authority in this file.
-        tls_passphrase_file: holds the passphrase of the key.
+        host, port: The address to bind; port 0 selects a free one.
+        workers: The number of processes, up to 1024; ``"auto"`` for one per CPU.
+        worker_timeout: Seconds after which a worker with a blocked event loop is replaced; 0 never replaces it.
+        tls_cert, tls_key: The files with the certificate and the key, for HTTPS.
+        tls_client_ca: A file of authorities; clients need a certificate of one of them.
+        tls_passphrase_file: The file with the passphrase of the key.
     """
 
     path: str = field(default="/mcp", validator=_begins_with_slash)
@@ -138,17 +137,20 @@ class HTTPTable(HTTPOptions):
 
 @asynccontextmanager
 async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> AsyncIterator[HTTPApp]:
-    """The endpoint as an ASGI application, with its stores open. Its method ``run`` must run while it is used.
+    """Open the stores and yield the endpoint as an ASGI application. Its method ``run`` must run while it is used.
 
     Args:
-        host: the address it is bound to, which ``Host`` may carry too.
+        server: The server.
+        options: The options of the endpoint.
+        host: The bound address, which is accepted in ``Host``.
 
     Raises:
-        StoreFailed: the store cannot be opened.
+        StoreFailed: The store cannot be opened.
     """
     if not options.store.startswith(SQLITE_STORE) or (options.sessions and options.events):
         yield make_http_app(server, options, host=host)
         return
+    # Imported here: most endpoints keep their sessions in memory.
     from mcptrio.stores.sqlite import open_sqlite_stores
 
     async with open_sqlite_stores(options.store.removeprefix(SQLITE_STORE)) as stores:
@@ -157,7 +159,7 @@ async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "12
 
 
 def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> HTTPApp:
-    """The same with stores that need no opening: those that are given, or else memory."""
+    """Return the endpoint with stores that need no opening: those of the options, by default in memory."""
     from mcptrio.http.client_address import Proxies
     from mcptrio.http.server.app import HTTPApp
     from mcptrio.http.server.legacy_sse import LegacyPaths

@@ -1,7 +1,6 @@
-"""A process that serves HTTP: alone, or as one of several workers; with certificates that are watched, or without.
+"""A process that serves HTTP, alone or as a worker, with or without certificates that are watched.
 
-Run by the command line.
-The one rule: what serves knows nothing of this; it is given sockets, and events that say when to end.
+The command line runs it. It passes sockets and stop events to the function that serves.
 """
 
 from __future__ import annotations
@@ -22,12 +21,13 @@ __all__ = ["HTTPProcess"]
 
 @frozen(kw_only=True)
 class HTTPProcess:
-    """
+    """The surroundings of an HTTP server in this process.
+
     Args:
-        worker: this process as a worker; ``None`` where it is alone.
-        addresses: to serve on instead of host and port.
-        certificates: for TLS; ``None`` without.
-        renew: what else is to be done at SIGHUP where the process is alone.
+        worker: This process as a worker; ``None`` if it serves alone.
+        addresses: Addresses instead of host and port.
+        certificates: The certificates for TLS, if any.
+        renew: Called at SIGHUP after the certificates are reloaded, in a process that serves alone.
     """
 
     worker: WorkerProcess | None
@@ -36,10 +36,9 @@ class HTTPProcess:
     renew: Callable[[], Awaitable[None]] | None = None
 
     def run(self, serve: Callable[..., Awaitable[None]]) -> None:
-        """Run ``serve(sockets=..., shutdown=...)`` until it returns, which signals or the parent ask for.
+        """Run ``serve(sockets=..., shutdown=...)`` until it returns. Signals or the parent set ``shutdown``.
 
-        SIGHUP makes the certificates be read again, and what ``renew`` does. To a worker it is harmless in any case, so
-        that a signal to all processes of a service is one to its parent.
+        SIGHUP reloads the certificates and calls ``renew``.
         """
 
         async def in_process(stop: trio.Event) -> None:
@@ -51,6 +50,8 @@ class HTTPProcess:
                 else:
                     await self.worker.run(lambda ends: serve(sockets=self._sockets(ends), shutdown=ends.shutdown), stop)
 
+        # Also in a worker, where SIGHUP would otherwise shut it down: an operator may signal all processes of a
+        # service, and only the parent should react.
         run(in_process, renew=self._renew)
 
     async def _renew(self) -> None:
@@ -61,11 +62,11 @@ class HTTPProcess:
 
     @property
     def ready(self) -> ReadyStatus:
-        """For ``task_status`` of a worker."""
+        """The ``task_status`` of a worker."""
         return ReadyStatus(self._tell)
 
     def _tell(self, urls: list[str]) -> None:
-        assert self.worker is not None, "only workers have somebody to tell"
+        assert self.worker is not None, "only a worker has a parent to notify"
         self.worker.release()
         self.worker.ready(urls)
 

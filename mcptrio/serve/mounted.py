@@ -1,7 +1,4 @@
-"""A server as an ASGI application inside somebody else's.
-
-Called by embedders.
-"""
+"""A server as an ASGI application, for mounting in another application."""
 
 from __future__ import annotations
 
@@ -21,31 +18,35 @@ __all__ = ["ServerApp", "asgi_app"]
 
 
 def asgi_app(server: Server, options: HTTPOptions | None = None) -> ServerApp:
-    """The server as an ASGI application, to be mounted inside another one on Trio.
+    """Return the server as an ASGI application, to be mounted in another one on Trio.
 
-    It must run while it is used: either whoever serves it speaks ASGI's lifespan protocol with it, or the application
-    around it enters ``async with app.running():``.
+    It must run while it is used: either the HTTP server speaks ASGI's lifespan protocol with it, or the surrounding
+    application enters ``async with app.running():``.
+
+    Args:
+        server: The server.
+        options: Paths, limits and authentication of the endpoint.
     """
     expect(server, Server, "asgi_app: server")
     return ServerApp(server, expect(options or HTTPOptions(), HTTPOptions, "asgi_app: options"))
 
 
 class ServerApp:
-    """What :func:`asgi_app` returns."""
+    """The ASGI application of a server. Made by :func:`asgi_app`."""
 
     def __init__(self, server: Server, options: HTTPOptions) -> None:
         self._server = server
         self._options = options
+        # Answers requests while the server is not open: 503, not ready.
         self._closed = make_http_app(server, options)
-        """Answers while the server is not open: that it is not ready."""
         self._app = self._closed
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ServerApp]:
-        """The server open, and its HTTP sessions alive.
+        """Open the server, and keep its HTTP sessions alive during the block.
 
         Raises:
-            StoreFailed: the store of the options cannot be opened.
+            StoreFailed: The store of the options cannot be opened.
         """
         async with (
             open_http_app(self._server, self._options) as app,
@@ -72,8 +73,8 @@ class ServerApp:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except* (PluginError, StoreFailed) as group:
-            # A plugin's only where the server is strict. An exception would mean "no lifespan here", and be served
-            # without us.
+            # Only a strict server raises PluginError. An exception would mean that the application has no lifespan, and
+            # the HTTP server would continue without it.
             await send({"type": "lifespan.startup.failed", "message": str(first_of(group))})
         else:
             await send({"type": "lifespan.shutdown.complete"})

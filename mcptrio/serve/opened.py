@@ -1,7 +1,7 @@
-"""A server that is open for as long as a transport runs, and ends in order.
+"""A server that is open while a transport runs, with a bounded shutdown.
 
-Called by :mod:`mcptrio.serve.stream` and, for the transports of plugins, by the command line.
-The one rule: whatever happens, the end takes no longer than the server's shutdown timeout and :data:`CLOSE_TIMEOUT`.
+:mod:`mcptrio.serve.stream` and :mod:`mcptrio.serve.http` use it, and the command line for the transports of plugins.
+Shutting down takes at most the server's shutdown timeout and :data:`CLOSE_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from mcptrio.server import Server
 __all__ = ["CLOSE_TIMEOUT", "Transport", "over_transport", "serve_transport", "until_left"]
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds a transport gets after the requests have ended, for closing its connections."""
+"""Seconds for a transport to close its connections, after the requests have ended."""
 
 
 class Transport(Protocol):
-    """Brings peers to a server. What :func:`over_transport` and the hook ``transports`` take."""
+    """A function that connects peers to a server, for :func:`over_transport` and the hook ``transports``."""
 
     def __call__(
         self, engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
     ) -> Awaitable[None]:
-        """Run until cancelled; returning ends the server, and so does raising.
+        """Run until cancelled; returning or raising ends the server.
 
         Args:
-            engine: of the open server. ``await engine.serve(channel)`` serves one peer until either side ends it, and
-                closes the channel; in ``await engine.contained(partial(engine.serve, channel), "a peer")`` what goes
-                wrong with one is logged and ends nothing else.
-            stopping: once it is set, no more peers are wanted. Those that are served get the server's shutdown timeout,
-                and a second later the transport is cancelled.
-            task_status: started with where it serves, in words for the log, when peers can come.
+            engine: The engine of the open server. ``await engine.serve(channel)`` serves one peer until either side
+                ends it, and closes the channel. Within ``await engine.contained(partial(engine.serve, channel), "a
+                peer")``, errors of one peer are logged and do not affect others.
+            stopping: Once set, accept no more peers. Requests of the others have the server's shutdown timeout, and a
+                second later the transport is cancelled.
+            task_status: Start it when peers can connect, with the addresses as text for the log.
         """
         ...
 
 
 class Serve(Protocol):
-    """Opens a server and serves it until ``shutdown`` is set."""
+    """A function that opens a server and serves it until ``shutdown`` is set."""
 
     def __call__(self, *, shutdown: trio.Event, task_status: trio.TaskStatus[list[str]]) -> Awaitable[None]: ...
 
 
 @asynccontextmanager
 async def until_left(serve: Serve) -> AsyncIterator[list[str]]:
-    """Serve for as long as the block lasts. Its end is the orderly end of the server, an exception cancels the server.
+    """Serve during the block. Its end shuts the server down in order; an exception cancels the server.
 
     Returns:
-        The addresses that ``serve`` is started with.
+        The addresses with which ``serve`` reports its start.
     """
     shutdown = trio.Event()
     with raised_alone():
@@ -66,13 +66,17 @@ async def until_left(serve: Serve) -> AsyncIterator[list[str]]:
 
 @asynccontextmanager
 async def over_transport(server: Server, transport: Transport) -> AsyncIterator[list[str]]:
-    """Open the server and serve it over a transport of your own for as long as the block lasts.
+    """Open the server and serve it over a custom transport during the block.
 
-    At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and
-    a second later the transport is cancelled. An exception of the transport cancels the block.
+    At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and a second later the
+    transport is cancelled. An exception of the transport cancels the block.
+
+    Args:
+        server: The server.
+        transport: The transport.
 
     Returns:
-        The addresses that the transport is started with.
+        The addresses with which the transport reports its start.
     """
     require_trio("over_transport", side="server")
     expect(server, Server, "over_transport: server")
@@ -87,13 +91,17 @@ async def serve_transport(
     shutdown: trio.Event | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve over a transport until ``shutdown`` is set, the caller is cancelled, or it returns. Opens the server.
+    """Serve over a transport until ``shutdown`` is set, the caller is cancelled, or the transport returns. Opens the
+    server.
 
     Args:
-        task_status: started with what the transport is started with.
+        server: The server.
+        transport: The transport.
+        shutdown: Set it to stop.
+        task_status: Started with the addresses of the transport.
 
     Raises:
-        OSError: an address cannot be bound, say: what the transport raises comes out here.
+        OSError: An address cannot be bound. Exceptions of the transport are raised unchanged.
     """
     require_trio("serve_transport", side="server")
     shutdown = trio.Event() if shutdown is None else shutdown
@@ -110,7 +118,7 @@ async def _started(serving: trio.Nursery, transport: Transport, server: Server, 
         await transport(server.supervisor, stopping=stopping, task_status=task_status)
         if not stopping.is_set():
             serving.cancel_scope.cancel()
-        # Otherwise the requests whose client is not connected at the moment have their time to end.
+        # Otherwise requests of clients that are not connected at the moment still have the shutdown timeout.
 
     where: list[str] = await serving.start(run)
     return where
@@ -120,7 +128,7 @@ async def _stop_after(shutdown: trio.Event, server: Server, stopping: trio.Event
     await shutdown.wait()
     stopping.set()
     if not server.is_open:
-        # A lifespan that is still being entered may take its time; those that are open are left in their order.
+        # A lifespan that is still starting may take long, so cancel it; those that have started are left in order.
         scope.cancel()
 
 

@@ -1,9 +1,7 @@
-"""A process of which serving is all there is to do: signals turned into an orderly end.
+"""A process that only serves: signals start an orderly shutdown.
 
-Called by the command line.
-The one rule: the first signal asks for an end, which is bounded; the second one is the end. SIGHUP makes the process
-read its configuration again where it can, and asks for an end otherwise. SIGUSR1 and SIGUSR2, which tools for log files
-send to all daemons, are logged and change nothing.
+The command line runs it. The first SIGTERM, SIGINT or SIGQUIT starts the shutdown, which is bounded; the second ends
+the process. SIGHUP reloads the configuration if the command supports it, otherwise it starts the shutdown.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ __all__ = ["Hangups", "ReadyStatus", "run"]
 _log = logging.getLogger("mcptrio.serve")
 
 _ENDING = ("SIGTERM", "SIGINT", "SIGQUIT")
+# Log rotation tools send these to all daemons: they are logged and ignored.
 _HARMLESS = ("SIGUSR1", "SIGUSR2")
 
 
@@ -34,18 +33,19 @@ def run(
     renew: Callable[[], Awaitable[None]] | None = None,
     at_once: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run ``serve`` until it returns; the first signal sets the event it is given.
+    """Run ``serve`` until it returns; the first signal sets its event.
 
     Args:
-        hangups: told of each SIGHUP. Without it and ``renew`` that one asks for an end too.
-        renew: called for each SIGHUP, one call at a time.
-        at_once: called by the second signal, in the middle of anything, before the process ends.
+        serve: Called with the event.
+        hangups: Notified of each SIGHUP. Without it and ``renew``, SIGHUP starts the shutdown too.
+        renew: Called for each SIGHUP, one call at a time.
+        at_once: Called by the second signal before the process ends, from a signal handler.
     """
     trio.run(partial(_until_signalled, serve, hangups, renew, at_once))
 
 
 class Hangups:
-    """The SIGHUPs of this process, for one task that waits for them. Several at once count as one."""
+    """The SIGHUPs of this process, for one waiting task. Several that arrive together count as one."""
 
     def __init__(self) -> None:
         self._came = trio.Event()
@@ -54,13 +54,13 @@ class Hangups:
         self._came.set()
 
     async def wait(self) -> None:
-        """Wait for one that nobody has waited for."""
+        """Wait for the next SIGHUP."""
         await self._came.wait()
         self._came = trio.Event()
 
 
 class ReadyStatus(trio.TaskStatus[list[str]]):
-    """Calls a function where a nursery's ``start`` would return."""
+    """A ``task_status`` that calls a function."""
 
     def __init__(self, ready: Callable[[list[str]], None]) -> None:
         self._ready = ready
@@ -93,11 +93,9 @@ async def _renew_at(hangups: Hangups, renew: Callable[[], Awaitable[None]]) -> N
 
 @contextmanager
 def _signals_handled(stop: trio.Event, hangups: Hangups | None, at_once: Callable[[], None]) -> Iterator[None]:
-    """The first signal sets ``stop``.
-
-    Trio's own receiver hears a signal when the event loop gets round to it. The second one is there for the case that
-    it does not: a plugin that blocks it, or an end that hangs in a shielded wait.
-    """
+    """Set ``stop`` at the first signal; end the process at the second."""
+    # Handlers of the system, because Trio's signal receiver needs a responsive event loop. The second signal has to
+    # work if a plugin blocks the loop, or if the shutdown hangs in a shielded wait.
     token = trio.lowlevel.current_trio_token()
     asked: list[int] = []
 
@@ -124,7 +122,7 @@ def _signals_handled(stop: trio.Event, hangups: Hangups | None, at_once: Callabl
         **dict.fromkeys(_HARMLESS, pass_over),
         "SIGHUP": receive if hangups is None else hang_up,
     }
-    # Windows has few of them.
+    # Windows lacks most of these signals.
     numbers = {getattr(signal, name): handler for name, handler in handlers.items() if hasattr(signal, name)}
     before = {number: signal.signal(number, handler) for number, handler in numbers.items()}
     try:

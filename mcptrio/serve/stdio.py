@@ -1,6 +1,6 @@
-"""A server on the process's standard input and output.
+"""A server on the standard input and output of the process.
 
-Called by the command line and by embedders.
+The command line and embedding programs call it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ __all__ = ["serve_process", "serve_stdio"]
 
 
 async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> None:
-    """Open the server and serve the standard input and output of this process until the input ends."""
+    """Open the server and serve the standard input and output of this process until the input ends.
+
+    Args:
+        server: The server.
+        limits: Limits of one message.
+    """
     require_trio("serve_stdio", side="server")
     expect(server, Server, "serve_stdio: server")
     expect(limits, MessageLimits, "serve_stdio: limits")
@@ -37,15 +42,16 @@ async def serve_process(
     trusts_forwarded_caller: bool = False,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """The same for a process that does nothing else.
+    """Serve like :func:`serve_stdio`, in a process that does nothing else.
 
     Args:
-        make: makes the server; called once nothing that is printed can reach standard output any more.
-        shutdown: set it for an orderly end before the end of the input.
-        restore: give standard input and output back afterwards; ``False`` in a process that ends then.
-        identify: finds the user of the process before anything is served; its exception ends the call.
-        trusts_forwarded_caller: as for :meth:`mcptrio.runtime.supervisor.Supervisor.serve`.
-        task_status: started once the server is open, with an empty list.
+        make: Returns the server. Called once printing can no longer reach the protocol's standard output.
+        limits: Limits of one message.
+        shutdown: Set it to stop before the end of the input.
+        restore: True to restore standard input and output afterwards; False in a process that ends then.
+        identify: Returns the user of the process, before anything is served; its exception ends the call.
+        trusts_forwarded_caller: As for ``mcptrio.runtime.supervisor.Supervisor.serve``.
+        task_status: Started once the server is open, with an empty list.
     """
     async with open_stdio(limits=limits, restore=restore) as channel:
         made = make()
@@ -65,5 +71,5 @@ async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelSc
     if server.is_open:
         await server.supervisor.drain()
     else:
-        # A lifespan that is still being entered may take its time; those that are open are left in their order.
+        # A lifespan that is still starting may take long, so cancel it; those that have started are left in order.
         scope.cancel()

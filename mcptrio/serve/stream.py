@@ -1,11 +1,8 @@
-"""A server on sockets, each connection a session of its own: one message a line, as over stdio.
+"""A server on stream sockets. Each connection is a session with one message per line, as over stdio.
 
-Called by the command line and by embedders.
-The one rule: a connection can only harm itself. There are at most so many of them, each has to begin with a message,
-what one of them raises is logged, and one that is not read is closed.
-
-There is no authentication: who can connect can use the server. A Unix socket is as open as its permissions, which are
-the owner's alone by default; an address of a network is as open as the network, and that is said in the log.
+The command line and embedding programs call it. Connections are not authenticated: any client that can connect can use
+the server. A Unix socket is protected by its permissions, which admit only its owner by default; a network address is
+as open as the network.
 
 Source: MCP 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio (the framing).
 """
@@ -38,28 +35,30 @@ __all__ = ["over_streams", "serve_stream"]
 _log = logging.getLogger("mcptrio.serve")
 
 MAX_REFUSALS = 64
-"""Connections over the limit that are told so at the same time; the next one is closed without a word."""
+"""Connections above the limit that receive an error at the same time; further ones are closed without one."""
+# Seconds for sending that error.
 _REFUSAL_TIMEOUT = 1.0
-"""Seconds for telling it."""
 
 
 @asynccontextmanager
 async def over_streams(
     server: Server, addresses: str | Sequence[str], *, options: StreamOptions | None = None
 ) -> AsyncIterator[list[str]]:
-    """Open the server and serve connections for as long as the block lasts.
+    """Open the server and serve connections during the block.
 
     At the end no more connections are accepted, and requests in flight have the server's shutdown timeout.
 
     Args:
-        addresses: one or several: ``host:port`` (port 0 takes a free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for
-            a listening socket that was inherited, ``fd:systemd`` for those of socket activation.
+        server: The server.
+        addresses: One or several: ``host:port`` (port 0 selects a free one), ``[v6]:port``, ``unix:/path``, ``fd:N``
+            for an inherited listening socket, ``fd:systemd`` for those of socket activation.
+        options: Limits of connections and messages.
 
     Returns:
-        The addresses, as a client names them: ``tcp://127.0.0.1:9000``, ``unix:/path``.
+        The addresses as a client names them: ``tcp://127.0.0.1:9000``, ``unix:/path``.
 
     Raises:
-        OSError: an address cannot be bound; it says which and why.
+        OSError: An address cannot be bound; the message has the address and the reason.
     """
     require_trio("over_streams", side="server")
     expect(server, Server, "over_streams: server")
@@ -79,11 +78,14 @@ async def serve_stream(
     """Serve connections until ``shutdown`` is set or the caller is cancelled. Opens the server.
 
     Args:
-        addresses: as for :func:`over_streams`.
-        task_status: started with the addresses, as a client names them.
+        server: The server.
+        addresses: As for :func:`over_streams`.
+        options: Limits of connections and messages.
+        shutdown: Set it to stop.
+        task_status: Started with the addresses as a client names them.
 
     Raises:
-        OSError: an address cannot be bound; it says which and why.
+        OSError: An address cannot be bound; the message has the address and the reason.
     """
     serve = partial(
         _serve,
@@ -105,7 +107,8 @@ async def _serve(
         bound = [stack.enter_context(closing(listen(address, unix_mode=options.unix_mode))) for address in addresses]
         for listening in bound:
             _warn(listening)
-        # Duplicates, since Trio closes them as soon as it is cancelled, and a Unix socket is removed before that.
+        # Duplicates: Trio closes its listeners when it is cancelled, but the file of a Unix socket has to be removed
+        # before that.
         listeners = [StreamAccepting(each.dup(), _log) for listening in bound for each in listening.sockets]
         connections = _Connections(engine, options)
         async with trio.open_nursery() as nursery:
@@ -116,7 +119,7 @@ async def _serve(
                 task_status.started([_shown(name) for listening in bound for name in listening.names])
                 await stopping.wait()
                 accepting.cancel_scope.cancel()
-            # Who connects from now on is refused by the system, and not left waiting.
+            # Now the system refuses new connections at once, instead of letting them wait in the queue.
             stack.close()
 
 
@@ -124,7 +127,8 @@ class _Connections:
     """The connections of one server.
 
     Args:
-        options: say how many there may be.
+        engine: The engine of the open server.
+        options: The limits.
     """
 
     def __init__(self, engine: Engine, options: StreamOptions) -> None:
@@ -132,11 +136,11 @@ class _Connections:
         self._options = options
         self._open = 0
         self._refusals = 0
+        # True once the limit was logged; further refusals are logged at level DEBUG until a connection ends.
         self._is_full = False
-        """Whether it has been said in the log."""
 
     async def handle(self, stream: trio.SocketStream) -> None:
-        """Serve a connection until it ends. Raises nothing."""
+        """Serve a connection until it ends. Logs errors instead of raising them."""
         name = _named(stream)
         channel = StreamChannel(
             stream,
@@ -166,7 +170,7 @@ class _Connections:
             await self._refuse(channel, error)
 
     async def _refuse(self, channel: StreamChannel, error: Overloaded) -> None:
-        """Tell a peer that there is no room, as the answer to what it asks first."""
+        """Send an error as the response to the peer's first request."""
         _log.log(logging.DEBUG if self._is_full else logging.WARNING, "%s: refused: %s", channel.name, error.message)
         self._is_full = True
         if self._refusals >= MAX_REFUSALS:
@@ -176,13 +180,14 @@ class _Connections:
             with trio.move_on_after(_REFUSAL_TIMEOUT):
                 await _answer_first(channel, error)
         except ConnectionClosed:
-            pass  # it did not wait for it
+            # The peer has disconnected.
+            pass
         finally:
             self._refusals -= 1
 
 
 async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
-    """Answer the first request; a peer that asks nothing in time is told all the same."""
+    """Answer the first request with an error; a peer that sends no request in time receives it without an id."""
     id = None
     with trio.move_on_after(_REFUSAL_TIMEOUT / 2):
         try:
@@ -191,7 +196,7 @@ async def _answer_first(channel: StreamChannel, error: Overloaded) -> None:
             pass
     await channel.send([ErrorResponse.of(id, error)])
     await channel.send_eof()
-    # A socket that is closed while there is something to read is reset, and what was just written may get lost.
+    # Closing a socket with unread input resets the connection, and the error may not reach the peer.
     try:
         while True:
             await channel.receive()
@@ -204,14 +209,15 @@ def _flat(received: Sequence[Incoming]) -> list[Incoming]:
 
 
 def _named(stream: trio.SocketStream) -> str:
-    """Have the system look after a connection. Returns what to call it."""
+    """Enable keepalive on a connection; return its name for the log."""
     if stream.socket.family not in (socket.AF_INET, socket.AF_INET6):
         return "unix"
     try:
         host, port = stream.socket.getpeername()[:2]
         keep_alive(stream)
     except OSError:
-        return "tcp"  # it has gone already, as the first read will tell
+        # The peer has disconnected already; the first read reports it.
+        return "tcp"
     return f"tcp [{host}]:{port}" if ":" in host else f"tcp {host}:{port}"
 
 
@@ -224,4 +230,4 @@ def _warn(listening: ListeningSockets) -> None:
         if each.family in (socket.AF_INET, socket.AF_INET6):
             host = each.getsockname()[0]
             if not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
-                _log.warning("%s: whoever can reach this address can use the server: there is no authentication", name)
+                _log.warning("%s: accepts connections from other machines without authentication", name)

@@ -1,4 +1,4 @@
-"""The options of serving connections of lines, and the table ``[stream]``. Values that are cheap to import."""
+"""The options for serving stream sockets, and the table ``[stream]``. Importing it costs little."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["StreamOptions", "StreamTable"]
 
 @frozen(kw_only=True)
 class StreamOptions:
-    """Bounds of :func:`over_streams`.
+    """The limits of :func:`over_streams`.
 
     Args:
-        limits: of one message.
-        connections: how many at the same time, at least 1; one more is refused in words. Each may hold as much memory
-            as one message may have bytes.
-        write_timeout: seconds without any progress after which a peer that does not read counts as gone.
-        first_message_timeout: seconds in which a peer has to send its first message.
-        unix_mode: permissions of a Unix socket; a process that may write to it may connect.
+        limits: Limits of one message.
+        connections: Concurrent connections, at least 1; a further one receives an error. Each may use as much memory as
+            one message may have bytes.
+        write_timeout: Seconds without progress after which a peer that does not read is disconnected.
+        first_message_timeout: Seconds within which a peer has to send its first message.
+        unix_mode: The permissions of a Unix socket; processes that may write to it may connect.
     """
 
     limits: MessageLimits = field(default=DEFAULT, validator=instance(MessageLimits), metadata=PROGRAM_ONLY)
@@ -35,7 +35,7 @@ class StreamTable(StreamOptions):
     """The table ``[stream]``.
 
     Args:
-        listen: the addresses to serve at, if none are given otherwise.
+        listen: The addresses to serve, unless the command line names others.
     """
 
     listen: tuple[str, ...] = ()

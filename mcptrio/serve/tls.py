@@ -1,12 +1,7 @@
-"""TLS for our own sockets: certificate, key and client authority from files, read again when they change.
+"""TLS contexts from certificate files, which are read again when they change.
 
-Made by the command line and by embedders; its :attr:`Certificates.context` goes to the HTTP server, and stays the same.
-Each handshake asks it for the newest context, so new connections have the new certificate and open ones go on.
-The one rule: what cannot be used changes nothing. A pair that does not match, or is half written, is reported, and the
-one before it stays.
-
-With a client authority TLS 1.3 is required, and no session is resumed: OpenSSL takes who resumed one for who he was
-then, and would let him in after his authority was taken away.
+The command line and embedding programs create :class:`Certificates`; its ``context`` is passed to the HTTP server and
+selects the current files for each handshake. Open connections keep their certificate.
 
 Source: RFC 8446; RFC 9325 (recommendations for TLS 1.2); OpenSSL, SSL_CTX_set_tlsext_servername_callback(3).
 """
@@ -28,21 +23,21 @@ __all__ = ["Certificates", "TLSFiles"]
 
 _log = logging.getLogger("mcptrio.tls")
 
+# Seconds between two looks at the files.
 _POLL_INTERVAL: Final = 2.0
-"""Seconds between two looks at the files."""
+# Inode, size and modification time of each file; None for a missing file.
 _State: TypeAlias = tuple[tuple[int, int, int] | None, ...]
-"""Of each file what changes with it: inode, size and time of the last change; ``None`` where there is no file."""
 
 
 @frozen(kw_only=True)
 class TLSFiles:
-    """Where things are. All in PEM.
+    """The files of a TLS server, all in PEM.
 
     Args:
-        certificate: the server's, followed by those that lead to its authority.
-        key: of the certificate; it may be in the same file.
-        client_ca: authorities of clients. With it, every client has to show a certificate of one of them.
-        passphrase: of the key, if it has one; called at each reading.
+        certificate: The server's certificate, followed by the intermediate ones.
+        key: The private key; may be in the same file.
+        client_ca: Certificate authorities of clients. If set, every client needs a certificate of one of them.
+        passphrase: Returns the passphrase of the key; called at each reading.
     """
 
     certificate: Path
@@ -52,13 +47,14 @@ class TLSFiles:
 
 
 class Certificates:
-    """A context for a server whose contents are those of files.
+    """A TLS context with the contents of files.
 
     Args:
-        http2: whether HTTP/2 is offered in the handshake, before HTTP/1.1.
+        files: The files.
+        http2: True to offer HTTP/2 in the handshake, before HTTP/1.1.
 
     Raises:
-        ConfigError: the files cannot be used.
+        ConfigError: The files are unreadable, malformed, or do not match.
     """
 
     def __init__(self, files: TLSFiles, *, http2: bool = False) -> None:
@@ -66,8 +62,8 @@ class Certificates:
         self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
         self._state = self._look()
         self._current = self._read()
+        # The servername callback runs in every handshake, even if the client sends no name. It replaces the context.
         self.context: Final = self._read()
-        """For the server. What a handshake uses is decided in the middle of it, whether the client names one or not."""
         self.context.sni_callback = self._choose
 
     async def watch(self) -> None:
@@ -79,14 +75,16 @@ class Certificates:
             if state == self._state:
                 failed = None
             elif state == failed:
-                # The same as at the last look, so nobody is in the middle of writing it.
+                # The files did not change since the last failed attempt, so no program is still writing them: report
+                # the error.
                 self._reload(state)
                 failed = None
             else:
                 failed = None if self._reload(state, quietly=True) else state
 
     def reload(self) -> bool:
-        """Read the files now, changed or not; whether that was possible. Says so in the log."""
+        """Read the files now; return whether that succeeded. The result is logged; after a failure the old certificate
+        stays in use."""
         return self._reload(self._look())
 
     def _reload(self, state: _State, *, quietly: bool = False) -> bool:
@@ -95,11 +93,11 @@ class Certificates:
         except ConfigError as error:
             if not quietly:
                 self._state = state
-                _log.error("the certificate stays as it was: %s", error)
+                _log.error("certificate reload failed, the old one stays in use: %s", error)
             return False
         self._state = state
         self._current = read
-        _log.info("new connections have the certificate that is in %s now", self._files.certificate)
+        _log.info("certificate reloaded: %s", self._files.certificate)
         return True
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
@@ -114,7 +112,8 @@ class Certificates:
         files = self._files
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Renegotiation costs us much and a client little, and nobody needs it.
+        # Renegotiation costs the server far more than the client and no client needs it. Compression leaks secrets
+        # (CRIME).
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         context.set_alpn_protocols(self._protocols)
         _check_readable(files.certificate, "certificate")
@@ -135,23 +134,27 @@ class Certificates:
                 raise ConfigError(f"{files.client_ca}: expected certificates in PEM: {_reason(error)}") from error
             context.verify_mode = ssl.CERT_REQUIRED
             context.minimum_version = ssl.TLSVersion.TLSv1_3
+            # No session tickets: OpenSSL accepts a resumed client as the one of the first handshake, even after its
+            # authority was removed from the file. TLS 1.2 would allow resumption by session id too.
             context.num_tickets = 0
         return context
 
 
 class _Encrypted(Exception):
-    """The key has a passphrase, and there is none."""
+    """The key is encrypted, and no passphrase is configured."""
 
 
 def _refuse_prompt() -> bytes:
-    """Without a function OpenSSL asks at the terminal, and waits."""
+    """Refuse to decrypt the key."""
+    # Without a password function OpenSSL prompts at the terminal and waits.
     raise _Encrypted
 
 
 def _check_readable(path: Path, what: str) -> None:
-    """
+    """Check that a file can be opened.
+
     Raises:
-        ConfigError: naming the file, which OpenSSL would not.
+        ConfigError: It cannot. OpenSSL's own error does not name the file.
     """
     try:
         with path.open("rb"):
@@ -169,6 +172,6 @@ def _state_of(path: Path) -> tuple[int, int, int] | None:
 
 
 def _reason(error: Exception) -> str:
-    """What OpenSSL says, in words: KEY_VALUES_MISMATCH is one of its reasons."""
+    """Return OpenSSL's reason in words, for example "key values mismatch"."""
     said = getattr(error, "reason", None)
-    return str(said).lower().replace("_", " ") if said else "it is something else"
+    return str(said).lower().replace("_", " ") if said else "invalid contents"

@@ -1,8 +1,7 @@
-"""A process that was started by a parent of workers: what it was given, and how it and its parent hear of each other.
+"""The worker side of a process that a parent of workers has started.
 
-Called by the command line, which asks first of all whether this process is one.
-The one rule: it does not outlive its parent. When the link ends, whatever the plugins are doing, the process ends in an
-orderly way, and where that takes too long, at once.
+The command line calls :func:`adopt` first, to find out whether this process is a worker. A worker does not outlive its
+parent: when the link ends, it shuts down as after a signal.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink, read
 __all__ = ["VARIABLE", "Beginning", "Ends", "WorkerProcess", "adopt"]
 
 VARIABLE: Final = "MCPTRIO_WORKER"
-"""In the environment of a worker: the number of the descriptor of its link."""
+"""The environment variable with the descriptor of a worker's link."""
 
+# Seconds beyond the shutdown timeout for connections, lifespans and the interpreter, after the parent has ended.
 _EXIT_TIMEOUT: Final = 3.0
-"""Seconds beyond the shutdown timeout, for connections, lifespans and the interpreter, when the parent is gone."""
+# Seconds that replace an infinite shutdown timeout, after the parent has ended.
 _MAX_SHUTDOWN_SECONDS: Final = 3600.0
-"""Seconds of a shutdown timeout that has no end, when the parent is gone."""
 
 
 _PLAIN: Final = ("number", "sockets", "board", "place", "folder", "last_request_timeout", "shutdown")
@@ -45,24 +44,27 @@ _PLAIN: Final = ("number", "sockets", "board", "place", "folder", "last_request_
 
 @frozen(kw_only=True)
 class Beginning:
-    """What a worker is given by its parent."""
+    """The start parameters that the parent sends to a worker.
+
+    Attributes:
+        number: The number of the worker, counted from 1 over all that the parent has started.
+        sockets: The descriptors of the listening sockets.
+        board: The descriptor of the shared memory with each worker's number of connections.
+        place: The index of this worker in that memory.
+        key: Seals the data that clients store for the server, if no key is configured.
+        folder: A folder for files that the workers share. The parent removes it.
+        last_request_timeout: Seconds for connected clients to send one more request when the worker leaves.
+        shutdown: Seconds for requests in flight.
+    """
 
     number: int
-    """Counted from 1 over all that the parent has started."""
     sockets: tuple[int, ...]
-    """The descriptors of the listening sockets."""
     board: int
-    """The descriptor of the memory in which each worker's connections are counted."""
     place: int
-    """Of this worker in there."""
     key: bytes = field(repr=False)
-    """Seals what travels through clients, where no key is configured."""
     folder: str | None
-    """For files that the workers share; the parent removes it."""
     last_request_timeout: float
-    """Seconds for those that are connected to send one request more, when it has to leave."""
     shutdown: float
-    """Seconds for what is in flight."""
 
     def encode(self) -> bytes:
         key = base64.b64encode(self.key).decode()
@@ -79,15 +81,19 @@ class Beginning:
 
 @frozen(kw_only=True)
 class Ends:
-    """How a worker is told to end. Both are set in this order, or the second alone."""
+    """The events that end a worker: first ``leaving``, later ``shutdown``, or ``shutdown`` alone.
+
+    Attributes:
+        leaving: Accept no more connections, and close each connection after its next response.
+        shutdown: Stop.
+    """
 
     leaving: trio.Event
-    """Accept nothing more, and close each connection after its next response."""
     shutdown: trio.Event
 
 
 class WorkerProcess:
-    """This process, as a worker. Made by :func:`adopt`."""
+    """This process as a worker. Made by :func:`adopt`."""
 
     def __init__(self, beginning: Beginning, link: WorkerLink) -> None:
         self.beginning = beginning
@@ -97,20 +103,20 @@ class WorkerProcess:
 
     @property
     def addresses(self) -> list[str]:
-        """What the HTTP server is to bind."""
+        """The addresses for the HTTP server to bind."""
         return [f"fd://{number}" for number in self.beginning.sockets]
 
     def release(self) -> None:
-        """Close the sockets that were inherited, where the HTTP server has duplicates of its own."""
+        """Close the inherited sockets, once the HTTP server has duplicated them."""
         for number in self.beginning.sockets:
             os.close(number)
 
     def ready(self, urls: list[str]) -> None:
-        """Tell the parent that requests are served."""
+        """Report to the parent that requests are served."""
         self._link.order(FrameKind.READY, "\n".join(urls).encode())
 
     async def run(self, serve: Callable[[Ends], Awaitable[None]], shutdown: trio.Event) -> None:
-        """Run ``serve`` until it returns, and hear the parent meanwhile."""
+        """Run ``serve`` until it returns, and process the parent's frames meanwhile."""
         ends = Ends(leaving=trio.Event(), shutdown=shutdown)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._link.send)
@@ -131,10 +137,11 @@ class WorkerProcess:
                             ends.leaving.set()
                             nursery.start_soon(self._leave, ends)
             except trio.EndOfChannel:
-                pass  # the thread sees that too, and asks for the end
+                # The watching thread sees the end of the link too, and starts the shutdown.
+                pass
 
     async def _beat(self) -> None:
-        """Tell the parent that the event loop turns."""
+        """Report at intervals that the event loop is responsive."""
         while True:
             await trio.sleep(BEAT_INTERVAL)
             self._link.order(FrameKind.ALIVE)
@@ -146,12 +153,12 @@ class WorkerProcess:
 
 
 def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess | None:
-    """This process as a worker, if a parent has started it as one. Takes the variable out of the environment.
+    """Return this process as a worker if a parent has started it as one, otherwise ``None``.
 
-    From now on it ends when the parent does.
+    Removes the variable from the environment. From then on the process ends when the parent does.
 
     Raises:
-        ConfigError: it is said to be one, and is not.
+        ConfigError: The variable is set, but does not name a link to a parent.
     """
     said = environment.pop(VARIABLE, None)
     if said is None:
@@ -164,21 +171,24 @@ def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess |
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{VARIABLE}: expected the link to a parent, got something else: {error}") from error
     for number in beginning.sockets:
+        # Child processes of plugins must not inherit the sockets: they would keep the port open.
         os.set_inheritable(number, False)
-    # A descriptor of its own, which stays the same whatever becomes of the link.
+    # A duplicate, because the link may be closed while the thread waits.
     watch = partial(_end_with_parent, os.dup(sock.fileno()), beginning)
     threading.Thread(target=watch, name="mcptrio parent", daemon=True).start()
     return WorkerProcess(beginning, WorkerLink(sock))
 
 
 def _end_with_parent(fd: int, beginning: Beginning) -> None:
-    """In a thread, since the event loop may be blocked by a plugin: as if a signal had come when the parent is gone."""
+    """Wait until the parent has ended, then end this process; runs in a thread."""
+    # A thread, because a plugin may block the event loop.
     poll = select.poll()
     poll.register(fd, select.POLLHUP)
     poll.poll()
     if beginning.folder is not None:
-        # What is open in there stays usable; nobody else is left to remove it.
+        # Open files in the folder stay usable, and no other process is left to remove it.
         shutil.rmtree(Path(beginning.folder), ignore_errors=True)
+    # The orderly shutdown of process.run; if it takes too long, the process exits below.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(min(beginning.shutdown, _MAX_SHUTDOWN_SECONDS) + _EXIT_TIMEOUT)
     os._exit(128 + signal.SIGTERM)

@@ -1,7 +1,7 @@
-"""The bus of the workers of one parent: what one publishes, the parent hands on to those that follow the topic.
+"""The bus of the workers of one parent: the parent forwards each message to the workers with subscribers to its topic.
 
-A worker has :class:`WorkerBus`, the parent :class:`BusRelay`; nothing of a message but its topic is looked at.
-The one rule: a bus may lose anything and delays nobody. Every queue on the way is bounded, and loses its oldest.
+A worker has the :class:`WorkerBus`, the parent the :class:`BusRelay`. A bus may lose messages but must not delay
+publishers: every queue is bounded and drops its oldest entry.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ __all__ = ["BusRelay", "WorkerBus"]
 
 _log = logging.getLogger("mcptrio.workers")
 
+# Longest topic; its length has two bytes in a frame.
 _MAX_TOPIC_BYTES: Final = 1024
 
 
 class WorkerBus:
-    """The port :class:`mcptrio.abc.Bus`, in a worker.
+    """The :class:`mcptrio.abc.Bus` in a worker.
 
     Args:
-        queue: messages waiting for one reader; when it is full the oldest is lost.
+        link: The link to the parent.
+        queue: Messages that wait for one subscriber. When full, the oldest is dropped.
     """
 
     def __init__(self, link: WorkerLink, *, queue: int = 1000) -> None:
@@ -37,23 +39,22 @@ class WorkerBus:
         self._topics: dict[str, set[Subscription]] = {}
 
     async def publish(self, topic: str, message: bytes) -> None:
-        """Hand a message to the readers here, and to the parent. Messages of 16 MiB and more stay here.
+        """Deliver a message to the subscribers in this process, and send it to the parent unless it has 16 MiB or more.
 
         Raises:
-            ValueError: the topic is longer than 1024 bytes.
+            ValueError: The topic is longer than 1024 bytes.
         """
         await trio.lowlevel.checkpoint()
         name = _encode(topic)
         if len(message) + len(name) + 2 >= MAX_FRAME_BYTES:
-            _log.warning(
-                "news of %d bytes do not reach the other workers: the limit is %d", len(message), MAX_FRAME_BYTES
-            )
+            _log.warning("message not sent to the other workers: bytes=%d limit=%d", len(message), MAX_FRAME_BYTES)
         self._link.tell(name, message)
         self._hand_out(topic, message)
 
     @asynccontextmanager
     async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Messages published from now on, here, and elsewhere as soon as the parent has heard of it."""
+        """Receive the messages of a topic from now on; those of other workers once the parent knows of the
+        subscription."""
         name = _encode(topic)
         subscription = Subscription(self._queue)
         readers = self._topics.setdefault(topic, set())
@@ -69,7 +70,7 @@ class WorkerBus:
                 self._link.order(FrameKind.UNFOLLOW, name, instead=FrameKind.FOLLOW)
 
     def arrived(self, news: bytes) -> None:
-        """The body of a frame of news has come from the parent."""
+        """Deliver the body of a NEWS frame from the parent."""
         topic, message = _decode(news)
         self._hand_out(topic.decode("utf-8", "replace"), message)
 
@@ -79,7 +80,7 @@ class WorkerBus:
 
 
 class BusRelay:
-    """Which worker follows which topic, in the parent. It holds as many topics as the workers do."""
+    """The subscriptions of all workers by topic, in the parent."""
 
     def __init__(self) -> None:
         self._followers: dict[bytes, set[WorkerLink]] = {}
@@ -98,13 +99,13 @@ class BusRelay:
         self._topics.get(link, set()).discard(topic)
 
     def remove(self, link: WorkerLink) -> None:
-        """A worker is gone."""
+        """Remove the subscriptions of a worker that has ended."""
         for topic in tuple(self._topics.get(link, ())):
             self.unfollow(link, topic)
         self._topics.pop(link, None)
 
     def pass_on(self, sender: WorkerLink, news: bytes) -> None:
-        """Hand the body of a frame of news to those that follow its topic, but for who sent it."""
+        """Forward the body of a NEWS frame to the other workers with subscribers to its topic."""
         topic, _ = _decode(news)
         for link in self._followers.get(topic, ()):
             if link is not sender:
@@ -119,7 +120,7 @@ def _encode(topic: str) -> bytes:
 
 
 def _decode(news: bytes) -> tuple[bytes, bytes]:
-    """Topic and message; of what is cut off, what there is."""
+    """Return topic and message. A truncated body yields what it contains."""
     if len(news) < 2:
         return b"", b""
     (size,) = struct.unpack_from("!H", news)

@@ -1,9 +1,9 @@
-"""Frames between the parent of workers and one of them, over a pair of sockets.
+"""Frames between the parent of workers and one worker, over a socket pair.
 
-Used by both: the parent (:mod:`mcptrio.serve.workers`) has one for each worker, a worker (:mod:`mcptrio.serve.worker`)
-has one. What goes over it: how to begin, that it serves, that it is to leave, and the news of the bus.
-The one rule: nobody waits for the other side. What cannot be written at once is kept up to a bound, past which the
-oldest news is lost; orders and topics are few, and never are.
+The parent (:mod:`mcptrio.serve.workers`) has one link per worker, a worker (:mod:`mcptrio.serve.worker`) has one.
+Frames carry the start parameters, readiness, the order to leave, and bus messages. Neither side waits for the other:
+frames are queued if the socket is full, and above a limit the oldest bus message is dropped. Orders and topics are few
+and are never dropped.
 """
 
 from __future__ import annotations
@@ -19,71 +19,73 @@ import trio
 __all__ = ["BEAT_INTERVAL", "MAX_FRAME_BYTES", "Frame", "FrameKind", "WorkerLink", "read_first"]
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
-"""Of one frame. News that are larger are not sent; a frame that says it is larger ends the link."""
+"""Largest frame in bytes. Larger bus messages are not sent; a larger incoming frame ends the link."""
 
 BEAT_INTERVAL: Final = 1.0
-"""Seconds between two frames that say that a worker is alive."""
+"""Seconds between two ALIVE frames."""
 
+# Bus messages in the queue; above it the oldest is dropped.
 _MAX_QUEUED_NEWS: Final = 1000
-"""News that wait to be written; then the oldest is lost."""
+# Bytes of bus messages in the queue; above it the oldest is dropped.
 _MAX_QUEUED_BYTES: Final = 32 * 1024 * 1024
-"""Of the news that wait; then the oldest is lost."""
 _HEAD: Final = struct.Struct("!IB")
 _CHUNK: Final = 64 * 1024
+# Seconds for the first frame, which the parent writes before the worker starts to read.
 _FIRST_FRAME_TIMEOUT: Final = 10.0
-"""Seconds for the first frame, which is there before the worker is."""
 
 
 class FrameKind(IntEnum):
-    """What a frame says, and what its body is."""
+    """The kind of a frame, which determines its body."""
 
     BEGIN = 1
-    """To the worker, first: its number, its sockets, the key, the stores; JSON."""
+    """To the worker, the first frame: its start parameters as JSON, see ``Beginning``."""
     READY = 2
-    """To the parent: it serves; the URLs, one a line."""
+    """To the parent: the worker serves requests. The URLs, one per line."""
     LEAVE = 3
-    """To the worker: accept nothing more, and go when those that are connected have been answered. No body."""
+    """To the worker: accept no more connections, answer the open ones and exit. No body."""
     FOLLOW = 4
-    """To the parent: a topic that has a reader here."""
+    """To the parent: a topic that has a subscriber in the worker."""
     UNFOLLOW = 5
-    """To the parent: a topic that has none any more."""
+    """To the parent: a topic that has no subscriber in the worker any more."""
     NEWS = 6
-    """A message of the bus: two bytes for the length of its topic, the topic, the message."""
+    """A bus message: the length of its topic in two bytes, the topic, the message."""
     ALIVE = 7
-    """To the parent, each :data:`BEAT_INTERVAL` seconds: the event loop of the worker turns. No body."""
+    """To the parent, every :data:`BEAT_INTERVAL` seconds: the worker's event loop is responsive. No body."""
 
 
 Frame = tuple[FrameKind, bytes]
 
 
 class WorkerLink:
-    """One end.
+    """One end of a link.
 
     Args:
-        sock: owned from now on.
+        sock: The socket; the link owns it.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._socket = sock
         self._arrived = bytearray()
+        # The rest of a frame of which a part was written.
         self._half = memoryview(b"")
-        """The rest of a frame that is partly written."""
         self._orders: dict[tuple[FrameKind, bytes], bytes] = {}
         self._news: deque[bytes] = deque()
         self._news_bytes = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._closed = False
+        # Bus messages that were dropped.
         self.lost = 0
-        """News that were not sent."""
 
     # Sending
 
     def order(self, kind: FrameKind, body: bytes = b"", *, instead: FrameKind | None = None) -> None:
-        """Send what must not get lost. Never waits.
+        """Queue a frame that must not be dropped. Does not block.
 
         Args:
-            instead: where a frame of that kind with the same body has not gone out yet, neither of the two does.
+            kind: The kind of the frame.
+            body: Its body.
+            instead: The opposite kind: if such a frame with the same body is still in the queue, both are omitted.
         """
         if instead is not None and self._orders.pop((instead, body), None) is not None:
             return
@@ -91,11 +93,11 @@ class WorkerLink:
         self._write()
 
     def tell(self, topic: bytes, message: bytes) -> None:
-        """Send a message of the bus, or lose it. Never waits."""
+        """Queue a bus message, or drop it. Does not block."""
         self.forward(struct.pack("!H", len(topic)) + topic + message)
 
     def forward(self, news: bytes) -> None:
-        """Send the body of a frame of news, as it came."""
+        """Queue the body of a NEWS frame unchanged."""
         if len(news) >= MAX_FRAME_BYTES:
             self.lost += 1
             return
@@ -108,7 +110,7 @@ class WorkerLink:
         self._write()
 
     async def send(self) -> None:
-        """Write what could not be written at once. Runs until the link ends."""
+        """Write queued frames whenever the socket has room, until the link is closed."""
         while not self._closed:
             if not self._write():
                 await self._waiting.park()
@@ -119,7 +121,7 @@ class WorkerLink:
                 return
 
     def _write(self) -> bool:
-        """Write what there is room for. Returns whether something is left."""
+        """Write as much as the socket accepts; return whether something is left."""
         while not self._closed:
             if not self._half:
                 frame = self._next()
@@ -131,7 +133,8 @@ class WorkerLink:
             except BlockingIOError:
                 self._waiting.unpark_all()
                 return True
-            except OSError:  # the other side is gone, which its reader learns
+            # The other side has ended; the reader of this link handles that.
+            except OSError:
                 self._half = memoryview(b"")
                 self._orders.clear()
                 self._news.clear()
@@ -140,6 +143,7 @@ class WorkerLink:
 
     def _next(self) -> bytes | None:
         if self._orders:
+            # Orders first: they must arrive even if bus messages never stop.
             return self._orders.pop(next(iter(self._orders)))
         if self._news:
             frame = self._news.popleft()
@@ -150,10 +154,10 @@ class WorkerLink:
     # Receiving
 
     async def receive(self) -> list[Frame]:
-        """The frames that have arrived, at least one.
+        """Return the frames that have arrived, at least one.
 
         Raises:
-            trio.EndOfChannel: the other side is gone, or sends what is no frame.
+            trio.EndOfChannel: The other side has ended, or sent an invalid frame.
         """
         while True:
             frames = _decode(self._arrived)
@@ -175,7 +179,7 @@ class WorkerLink:
             self._arrived += data
 
     def close(self) -> None:
-        """What has not been written is not."""
+        """Close the link; queued frames are discarded."""
         if not self._closed:
             self._closed = True
             trio.lowlevel.notify_closing(self._socket)
@@ -184,10 +188,10 @@ class WorkerLink:
 
 
 def read_first(sock: socket.socket) -> Frame:
-    """The first frame, read before anything runs. Blocks.
+    """Read the first frame; blocks.
 
     Raises:
-        OSError: there is none, or it is broken.
+        OSError: The link is closed or the frame is invalid.
     """
     sock.settimeout(_FIRST_FRAME_TIMEOUT)
     head = _read(sock, _HEAD.size)
@@ -202,7 +206,7 @@ def _read(sock: socket.socket, size: int) -> bytes:
     while len(parts) < size:
         data = sock.recv(size - len(parts))
         if not data:
-            raise OSError("the parent is gone")
+            raise OSError("the parent process has ended")
         parts += data
     return bytes(parts)
 
@@ -212,10 +216,10 @@ def _encode(kind: FrameKind, body: bytes) -> bytes:
 
 
 def _decode(arrived: bytearray) -> list[Frame]:
-    """Take the whole frames off the front.
+    """Remove the complete frames from the front of the buffer and return them.
 
     Raises:
-        trio.EndOfChannel: what is there is no frame.
+        trio.EndOfChannel: The bytes are not a frame.
     """
     frames: list[Frame] = []
     at = 0

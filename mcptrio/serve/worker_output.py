@@ -1,7 +1,6 @@
-"""What workers write to their standard errors, line by line on the parent's, with the name of who wrote it.
+"""The standard error of workers, copied line by line to the parent's with the number of the worker.
 
-Read by one task for each worker, written by one for all.
-The one rule: a worker does not wait for who reads our standard error. Past a bound lines are dropped, and counted.
+One task reads from each worker, and one task writes for all.
 """
 
 from __future__ import annotations
@@ -19,30 +18,31 @@ from mcptrio.transports.fd_streams import ByteWriter, open_reader, open_writer
 
 __all__ = ["SharedStderr", "WorkerStderr"]
 
+# Longest line; a longer one is split.
 _MAX_LINE_BYTES: Final = 64 * 1024
-"""Of one line; a longer one comes in pieces."""
+# Bytes of lines that wait; further lines are dropped and counted, because a worker must not wait for the reader of the
+# parent's standard error.
 _MAX_QUEUED_BYTES: Final = 4 * 1024 * 1024
-"""Of lines that our standard error has not taken yet; what comes then is dropped."""
+# Seconds for writing the last lines.
 _CLOSE_TIMEOUT: Final = 1.0
-"""Seconds for the last lines."""
 _NOTHING: Final = memoryview(b"")
+# Lines of a worker that are kept to explain its end.
 _MAX_LAST_LINES: Final = 20
-"""Lines of a worker that are kept, to say why it ended."""
 
 
 class SharedStderr:
-    """Our standard error, shared by all workers. Written in a thread: what it leads to may be full or stopped."""
+    """The parent's standard error, shared by all workers."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._dropped = 0
+        # The bytes of the current write. A cancelled write may have happened in part; the next one continues.
         self._rest = memoryview(b"")
-        """What is being written. A cancelled write may have happened, and the next one tells."""
         self._waiting = trio.Event()
 
     def write(self, line: bytes) -> None:
-        """Write a line, without its end, or drop it. Never waits."""
+        """Queue a line without its line end, or drop it if the queue is full."""
         if self._size + len(line) > _MAX_QUEUED_BYTES:
             self._dropped += 1
             return
@@ -51,7 +51,7 @@ class SharedStderr:
         self._waiting.set()
 
     async def run(self) -> None:
-        """Write until cancelled, and then what is left, for a second at most."""
+        """Write until cancelled, then what is left, for at most a second."""
         writer = _open_own()
         try:
             while True:
@@ -76,7 +76,8 @@ class SharedStderr:
             try:
                 self._rest = self._rest[await writer.write_some(self._rest) :] if writer is not None else _NOTHING
             except (OSError, ConnectionClosed):
-                self._rest = _NOTHING  # there is nobody to be told
+                # Standard error is closed, so the lines cannot be written anywhere.
+                self._rest = _NOTHING
             self._size = len(self._rest) + sum(map(len, self._lines))
 
 
@@ -84,8 +85,11 @@ class WorkerStderr:
     """The standard error of one worker.
 
     Args:
-        fd: the reading end of its pipe, owned from now on.
-        as_json: whether its log is one object a line; the worker's number is put into it, so that it stays one.
+        fd: The read end of its pipe; the instance owns it.
+        output: The parent's standard error.
+        number: The number of the worker.
+        as_json: True if the log has one JSON object per line; the number is added as a member to keep the line valid
+            JSON.
     """
 
     def __init__(self, fd: int, output: SharedStderr, *, number: int, as_json: bool) -> None:
@@ -94,20 +98,21 @@ class WorkerStderr:
         self._begin = f"[worker {number}] ".encode()
         self._member = f'{{"worker": {number}, '.encode() if as_json else None
         self._line = b""
-        # Not cancelled with what is around it: a worker that cannot get rid of its last words would not end.
+        # Shielded: a worker that cannot write its last lines would not end.
         self._scope = trio.CancelScope(shield=True)
+        # The last lines that were not blank.
         self.last: deque[bytes] = deque(maxlen=_MAX_LAST_LINES)
-        """The last lines that were not blank."""
         self.ended = trio.Event()
 
     async def listen(self) -> None:
-        """Read until the end, or until :meth:`close`."""
+        """Read until the end of the pipe, or until :meth:`close`."""
         try:
             with self._scope:
                 while chunk := await self._reader.read():
                     self._take(chunk)
         except (OSError, ConnectionClosed):
-            pass  # as good as its end
+            # A broken pipe is treated as its end.
+            pass
         finally:
             if self._line:
                 self._tell(self._line)
@@ -115,7 +120,7 @@ class WorkerStderr:
             self.ended.set()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Stop reading."""
         self._scope.cancel()
 
     def _take(self, chunk: bytes) -> None:
@@ -138,10 +143,12 @@ class WorkerStderr:
 
 def _open_own() -> ByteWriter | None:
     if sys.__stderr__ is None:
-        return None  # its number leads to something else
+        # Python found no standard error at its start, so descriptor 2 may belong to something else.
+        return None
     with suppress(OSError, RuntimeError), ExitStack() as undo:
         fd = os.dup(2)
         undo.callback(os.close, fd)
+        # In a thread: the descriptor may be a full pipe or a stopped terminal, which must not block the event loop.
         writer = open_writer(fd, shared=True)
         undo.pop_all()
         return writer

@@ -1,10 +1,8 @@
-"""The parent of worker processes: it owns the sockets they accept from, and sees to it that they are there.
+"""The parent of worker processes: it owns their listening sockets and keeps the workers running.
 
-Run by the command line for ``http.workers``. It imports no plugin and no HTTP stack; each worker is a fresh
-interpreter that runs the same command and inherits the sockets (:mod:`mcptrio.serve.worker`). All accept from the same
-queue of the kernel: with SO_REUSEPORT each would have a queue of its own, which is lost with it.
-The one rule: nothing outlives it. What it starts it ends, within the shutdown timeout; if it is killed itself, the
-workers see the end of their link and go.
+The command line runs it for ``http.workers``. It imports no plugins and no HTTP stack; each worker is a new interpreter
+that runs the same command and inherits the sockets (:mod:`mcptrio.serve.worker`). The parent ends all that it has
+started, within the shutdown timeout; if it is killed, the workers see the end of their link and exit.
 
 Source: socket(7) "SO_REUSEPORT"; signal(7).
 """
@@ -42,40 +40,39 @@ __all__ = ["Pool", "WorkerPlan"]
 
 _log = logging.getLogger("mcptrio.workers")
 
+# Seconds before a worker that has died is started again; later pauses are longer.
 _FIRST_PAUSE_SECONDS: Final = 0.2
-"""Seconds before a worker that has died is started again; the pauses after it are longer."""
+# Consecutive failures of one worker after which the parent gives up, if no worker ever served.
 _MAX_ATTEMPTS: Final = 3
-"""Of each worker to serve at all, before the parent gives up if none ever did."""
+# The exit code for a wrong command or configuration; another attempt would fail too.
 _WRONG_USE: Final = 2
-"""The exit code that says the command or the configuration is wrong. Trying again would not help."""
+# Seconds beyond the shutdown timeout for connections, lifespans and the interpreter's exit.
 _EXIT_TIMEOUT: Final = 3.0
-"""Seconds beyond the shutdown timeout for connections, lifespans and the interpreter's end."""
+# Seconds after SIGTERM for processes that a worker has left behind.
 _GROUP_TIMEOUT: Final = 1.0
-"""Seconds for what a worker has started and left behind, after SIGTERM."""
+# Seconds after SIGTERM for a worker whose event loop is blocked.
 _BLOCKED_TIMEOUT: Final = 1.0
-"""Seconds for the end of a worker whose event loop is blocked, after SIGTERM."""
+# Seconds for the rest of a worker's standard error, which a process left behind may keep open.
 _STDERR_TIMEOUT: Final = 1.0
-"""Seconds for the rest of a standard error, which a process that was left behind may hold open."""
+# Seconds between the end of a link and the exit of its worker.
 _LINK_TIMEOUT: Final = 1.0
-"""Seconds between the end of a link and that of its worker."""
 
 
 @frozen(kw_only=True)
 class WorkerPlan:
-    """What is to be kept running.
+    """The workers to keep running.
 
     Args:
-        command: starts a worker; what makes it one is in its environment.
-        count: workers.
-        listening: what they accept from; owned, and closed at the end.
-        shutdown: seconds that requests in flight get when a worker ends.
-        as_json: whether the log of the workers is one JSON object a line.
-        folder: whether they share a folder for files, which is private and removed at the end.
-        ready_timeout: seconds from a worker's start until it has to serve.
-        last_request_timeout: seconds in which connections to a replaced worker can send one more request. A client that
-            sends later finds its connection closed, as at the end of any keep-alive.
-        worker_timeout: seconds after which a worker is replaced because a plugin blocks its event loop; 0 never
-            replaces it.
+        command: The command of a worker; its environment marks it as a worker.
+        count: The number of workers.
+        listening: The sockets from which they accept; owned, and closed at the end.
+        shutdown: Seconds for requests in flight when a worker ends.
+        as_json: True if the workers log one JSON object per line.
+        folder: True to give them a shared private folder, which is removed at the end.
+        ready_timeout: Seconds from the start of a worker until it has to serve.
+        last_request_timeout: Seconds in which clients of a replaced worker can send one more request. After that they
+            find their connection closed, as at the end of any keep-alive.
+        worker_timeout: Seconds after which a worker with a blocked event loop is replaced; 0 never replaces it.
     """
 
     command: Sequence[str]
@@ -91,7 +88,19 @@ class WorkerPlan:
 
 @define(eq=False, kw_only=True)
 class _Worker:
-    """One process."""
+    """One worker process.
+
+    Attributes:
+        scope: Cancel it to end the process.
+        began: Trio clock time of the start.
+        is_ready: True once it serves.
+        late: True if it is ended because it was not ready in time.
+        heard: Trio clock time of its last ALIVE frame.
+        is_stuck: True if it is ended because its event loop is blocked.
+        settled: Set when it is ready or has ended.
+        left: Set when it has ended or another worker has replaced it.
+        ended: Set when it has ended.
+    """
 
     number: int
     place: int
@@ -99,23 +108,17 @@ class _Worker:
     link: WorkerLink
     stderr: WorkerStderr
     scope: trio.CancelScope = field(factory=trio.CancelScope)
-    """Cancelled, the process is ended."""
     began: float = field(factory=trio.current_time)
     is_ready: bool = False
     late: bool = False
-    """Whether it is ended since it was not ready in time."""
     heard: float = field(factory=trio.current_time)
-    """When it last said that its event loop turns."""
     is_stuck: bool = False
-    """Whether it is ended since its event loop did not turn."""
     settled: trio.Event = field(factory=trio.Event)
-    """It is ready, or has ended."""
     left: trio.Event = field(factory=trio.Event)
-    """It has ended, or another one has taken its place."""
     ended: trio.Event = field(factory=trio.Event)
 
     def why(self) -> str:
-        """How it ended, and, where it never served, its reason or its last line."""
+        """Return how the worker ended and, if it never served, its error or its last line."""
         code = self.child.returncode
         if code is not None and code < 0:
             told = f"was killed by {signal_name(-code)}"
@@ -124,20 +127,20 @@ class _Worker:
         if self.late:
             told = "was not ready in time"
         if self.is_stuck:
-            told = "was ended, for its event loop was blocked"
+            told = "was ended because its event loop was blocked"
         if self.is_ready:
             return f"worker {self.number} {told}"
-        lines = [line.decode("utf-8", "replace") for line in self.stderr.last] or ["it said nothing"]
+        lines = [line.decode("utf-8", "replace") for line in self.stderr.last] or ["no output"]
         return f"worker {self.number} {told} before it served: {last_reason(lines) or lines[-1]}"
 
 
 @define(eq=False)
 class _Slot:
-    """A place for a worker; each has at most one, and while it is replaced two."""
+    """A position in the pool with at most one worker, or two while it is replaced."""
 
     worker: _Worker | None = None
+    # Set when another task puts a worker here.
     changed: trio.Event = field(factory=trio.Event)
-    """Set when another task has put a worker there."""
 
     def put(self, worker: _Worker) -> None:
         old, self.worker = self.worker, worker
@@ -147,13 +150,13 @@ class _Slot:
         self.changed = trio.Event()
 
     async def until_changed(self, timeout: float) -> None:
-        """Wait until another task puts a worker here, or the seconds are over."""
+        """Wait until another task puts a worker here, for at most ``timeout`` seconds."""
         with trio.move_on_after(timeout):
             await self.changed.wait()
 
 
 class Pool:
-    """The workers of one plan. Run once."""
+    """The workers of one plan. Run it once."""
 
     def __init__(self, plan: WorkerPlan) -> None:
         self._plan = plan
@@ -165,8 +168,8 @@ class Pool:
         self._live: set[_Worker] = set()
         self._slots = [_Slot() for _ in range(plan.count)]
         self._started = 0
+        # True once any worker has served.
         self._served = False
-        """Whether any worker ever did."""
         self._nursery: trio.Nursery
         self._status: trio.TaskStatus[list[str]]
 
@@ -177,20 +180,22 @@ class Pool:
         *,
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Keep them running until ``shutdown`` is set or the caller is cancelled; then end all of them, together.
+        """Keep the workers running until ``shutdown`` is set or the caller is cancelled; then end all of them
+        concurrently.
 
         Args:
-            hangups: at each one all workers are replaced, one after another.
-            task_status: started with the URLs when the first one serves.
+            shutdown: Set it to stop.
+            hangups: Each SIGHUP replaces all workers, one after another.
+            task_status: Started with the URLs when the first worker serves.
 
         Raises:
-            ChildProcessError: none could be got to serve; the message says what the last one said.
-            ConfigError: the same, and it said that the command or the configuration is wrong.
+            ChildProcessError: No worker could be started; the message has the error of the last one.
+            ConfigError: As above, and the worker reported a wrong command or configuration.
         """
         self._status = task_status
         with ExitStack() as stack:
             stack.callback(self._stop_listening)
-            # While they are replaced there is one more, and in each place one may be ending while the next one starts.
+            # A reload adds one worker, and in each slot one may be ending while the next one starts.
             self._board = Board(2 * self._plan.count + 1)
             stack.callback(self._board.close)
             if self._plan.folder:
@@ -208,7 +213,7 @@ class Pool:
                 outputs.cancel_scope.cancel()
 
     def kill(self) -> None:
-        """End all workers at once, for a process that will be gone in a moment. May be called by a signal handler."""
+        """Kill all workers, in a process that ends at once. A signal handler may call it."""
         for worker in tuple(self._live):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(worker.child.pid, signal.SIGKILL)
@@ -222,7 +227,7 @@ class Pool:
     # Keeping them
 
     async def _keep(self, slot: _Slot) -> None:
-        """Have a worker in the slot, always."""
+        """Keep one worker running in a slot."""
         backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
         worker: _Worker | None = None
         while True:
@@ -236,7 +241,7 @@ class Pool:
                     await slot.until_changed(backoff.draw())
                     continue
             worker = slot.worker
-            assert worker is not None, "one has just been put there, here or by a reload"
+            assert worker is not None, "_keep or a reload has just put a worker there"
             await worker.left.wait()
             if slot.worker is not worker:
                 backoff, failures = Backoff(_FIRST_PAUSE_SECONDS), 0
@@ -252,9 +257,10 @@ class Pool:
             await slot.until_changed(pause)
 
     def _give_up_after(self, failures: int, why: str) -> None:
-        """
+        """Stop the pool after repeated failures.
+
         Raises:
-            ChildProcessError: it has failed too often, and nothing ever served.
+            ChildProcessError: The worker has failed too often, and no worker ever served.
         """
         if failures >= _MAX_ATTEMPTS and not self._served:
             raise ChildProcessError(f"no worker serves: {why}")
@@ -267,17 +273,20 @@ class Pool:
                 _log.info("all workers are replaced")
 
     async def _reload(self) -> bool:
-        """Replace them one after another; whether all are."""
+        """Replace the workers one after another; return whether all were replaced."""
         for slot in self._slots:
             try:
                 new = self._start()
             except OSError as error:
-                _log.error("no process can be started: %s; the others stay as they are", error.strerror)
+                _log.error(
+                    "no process can be started: %s; reload aborted, the other workers keep running", error.strerror
+                )
                 return False
+            # The old worker serves until the new one is ready, so the number of serving workers never decreases.
             await new.settled.wait()
             if not new.is_ready:
                 await new.ended.wait()
-                _log.error("%s; the others stay as they are", new.why())
+                _log.error("%s; reload aborted, the other workers keep running", new.why())
                 return False
             old = slot.worker
             slot.put(new)
@@ -286,22 +295,22 @@ class Pool:
         return True
 
     async def _retire(self, worker: _Worker) -> None:
-        """Let a worker finish, within bounds."""
+        """Let a worker finish its requests within the timeouts, then end it."""
         worker.link.order(FrameKind.LEAVE)
         with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as patience:
             await worker.ended.wait()
         if patience.cancelled_caught:
-            _log.warning("worker %d does not end", worker.number)
+            _log.warning("worker %d did not exit in time, killing it", worker.number)
             worker.scope.cancel()
             await worker.ended.wait()
 
     # One of them
 
     def _start(self) -> _Worker:
-        """Start a process, with the task that owns it.
+        """Start a worker process and the task that owns it.
 
         Raises:
-            OSError: the system has no room for one.
+            OSError: The system cannot start another process.
         """
         self._started += 1
         with ExitStack() as theirs, ExitStack() as ours:
@@ -318,7 +327,8 @@ class Pool:
                 stderr=write,
                 env={**os.environ, VARIABLE: str(there.fileno())},
                 pass_fds=(there.fileno(), self._board.fd, *sockets),
-                # Ctrl-C in our terminal is ours to pass on; and what a worker leaves behind can be signalled with it.
+                # Ctrl-C in the terminal reaches only the parent, which passes it on. The group also allows signalling
+                # processes that a worker leaves behind.
                 start_new_session=True,
             )
             ours.pop_all()
@@ -345,7 +355,7 @@ class Pool:
         return worker
 
     async def _own(self, worker: _Worker) -> None:
-        """Be there from its start to its end, and end it when cancelled."""
+        """Own a worker from its start to its end; cancellation ends it."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(worker.stderr.listen)
@@ -359,7 +369,7 @@ class Pool:
                         await worker.child.wait()
                 finally:
                     with trio.CancelScope(shield=True):
-                        # Bounded by the seconds of each step.
+                        # Each step has a timeout.
                         await self._end(worker)
                 nursery.cancel_scope.cancel()
         finally:
@@ -374,13 +384,13 @@ class Pool:
     async def _end(self, worker: _Worker) -> None:
         try:
             if worker.child.returncode is None:
-                # To itself only: what it has started may be needed to the end, and is its own to end.
+                # Only to the worker: it may need its child processes until its end, and ends them itself.
                 with suppress(ProcessLookupError):
                     os.kill(worker.child.pid, signal.SIGTERM)
-            # A blocked event loop answers nothing in these seconds.
+            # A blocked event loop would use none of the longer time.
             seconds = _BLOCKED_TIMEOUT if worker.is_stuck else self._plan.shutdown + _EXIT_TIMEOUT
             if not await worker.child.end(exit=seconds, terminate=_GROUP_TIMEOUT):
-                _log.warning("something of worker %d is left", worker.number)
+                _log.warning("worker %d left processes that did not end", worker.number)
             with trio.move_on_after(_STDERR_TIMEOUT):
                 await worker.stderr.ended.wait()
         finally:
@@ -402,7 +412,8 @@ class Pool:
                     elif kind is FrameKind.ALIVE:
                         worker.heard = trio.current_time()
         except trio.EndOfChannel:
-            # It is ending; or it has closed what it has to keep open, and nobody would hear of it any more.
+            # The worker is exiting; or it has closed a link that it must keep open, and could not be controlled any
+            # more.
             with trio.move_on_after(_LINK_TIMEOUT):
                 await worker.child.wait()
             worker.scope.cancel()
@@ -423,13 +434,13 @@ class Pool:
         worker.scope.cancel()
 
     async def _watch(self, worker: _Worker) -> None:
-        """End a worker that serves and whose event loop does not turn: the clients connected to it wait for nothing."""
+        """End a serving worker whose event loop is blocked: its clients would wait without a limit."""
         await worker.settled.wait()
         worker.heard = trio.current_time()
         silence = self._plan.worker_timeout + BEAT_INTERVAL
         while trio.current_time() - worker.heard < silence:
             await trio.sleep_until(worker.heard + silence)
-            # The parent may have been stopped itself; what the worker has said meanwhile is read first.
+            # If the parent itself was stopped, read first what the worker has sent in the meantime.
             await trio.sleep(BEAT_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)
         worker.is_stuck = True
