@@ -173,7 +173,7 @@ def _make(path: Path) -> None:
             raise StoreFailed(f"{path}: expected a file, got something else") from None
         if os.name == "posix" and found.st_mode & 0o077:
             mode = stat.S_IMODE(found.st_mode)
-            _log.warning("%s: other users may open it (mode %o); it contains what users sent and received", path, mode)
+            _log.warning("%s: accessible to other users and contains user data: mode=%o, run chmod 600", path, mode)
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> None:

@@ -100,7 +100,7 @@ async def test_file_that_others_may_read_is_complained_of(file: Path, caplog: py
     async with open_sqlite_stores(file):
         pass
 
-    assert "other users may open it (mode 644)" in caplog.text
+    assert "accessible to other users and contains user data: mode=644" in caplog.text
 
 
 def ended(stream: str, stores: SQLiteStores) -> Callable[[], Awaitable[bool]]:

@@ -89,7 +89,7 @@ class ResourceServer:
         resources = _checked((resource,) if isinstance(resource, str) else resource)
         issuers = [_url(each, "authorization_servers") for each in authorization_servers]
         if issuers and not resources:
-            raise ValueError("resource: expected the address of the endpoint, which its clients ask tokens for")
+            raise ValueError("resource: expected the address of the endpoint, for which clients request tokens")
         if options.dpop.use == "required" and not resources:
             raise ValueError("resource: expected the address of the endpoint, which proofs of possession name")
         if not tokens and options.certificates is None:

@@ -235,7 +235,7 @@ class StaticTokens:
             seen = _identity(self._path.stat())
         except OSError as error:
             if self._seen != (0,):
-                _log.error("%s: the tokens cannot be read: %s; all of them are rejected", self._path, error.strerror)
+                _log.error("%s: cannot read the token file, rejecting all tokens: %s", self._path, error.strerror)
             self._tokens, self._seen = {}, (0,)
             return
         if seen == self._seen:
@@ -246,7 +246,7 @@ class StaticTokens:
             gone = {hash: each.name for hash, each in before.items() if hash not in self._tokens}
             self._revoked = dict([*self._revoked.items(), *gone.items()][-_MAX_TOKENS:])
         except ConfigError as error:
-            _log.error("%s; all of its tokens are rejected", error)
+            _log.error("%s; rejecting all tokens", error)
             self._tokens = None
         self._seen = seen
 
