@@ -1,6 +1,6 @@
-"""Allow-listed commands as MCP tools, bounded and ended for certain: the plugin ``shell`` of mcptrio.
+"""Allow-listed commands as MCP tools, with resource limits and reliable termination: the plugin ``shell`` of mcptrio.
 
-Loaded by mcptrio through the entry point ``shell``, which names :class:`Shell`.
+mcptrio loads it through the entry point ``shell``, which names :class:`Shell`.
 """
 
 from __future__ import annotations

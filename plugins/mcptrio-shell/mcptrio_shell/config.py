@@ -1,7 +1,7 @@
-"""What the operator may set: ``[plugins.shell]`` in mcptrio.toml.
+"""The settings of the plugin: ``[plugins.shell]`` in mcptrio.toml.
 
-Made by mcptrio from the table, or by an embedder. The one rule: without rules nothing may be run, and a rule that would
-let more run than it shows must say so.
+mcptrio creates a Config from the table; embedding programs create it directly. Without rules no command may be run, and
+a rule that allows more than it shows must say so (``shell = true``).
 
 Source: setrlimit(2) for the limits.
 """
@@ -30,10 +30,10 @@ LAUNCHERS = re.compile(
     "original-awk|parallel|pkexec|prlimit|pwsh|rbash|runuser|script|setarch|setpriv|setsid|sg|sh|ssh|"
     "start-stop-daemon|stdbuf|strace|su|sudo|systemd-run|taskset|tcsh|time|timeout|toybox|unshare|watch|xargs|zsh"
 )
-"""Programs whose business is to run what their arguments say; a rule for one of them says ``shell = true``."""
+"""Programs that run the command in their arguments; a rule for one of them needs ``shell = true``."""
 
+# With these variables a call could choose the program that runs, or code that is loaded into it.
 _FORBIDDEN_VARIABLE = re.compile(r"PATH|LD_.*|DYLD_.*|BASH_ENV|ENV|IFS|SHELLOPTS|BASHOPTS|PS4")
-"""Variables with which a call would choose the program, or code in it, by itself."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -47,28 +47,29 @@ def _seconds(least: float, most: float) -> Any:
 
 
 def is_launcher(name: str) -> bool:
-    """Whether a program of this name runs what its arguments say."""
+    """Return whether a program of this name runs the command in its arguments."""
+    # File systems of macOS ignore case.
     return LAUNCHERS.fullmatch(name.lower()) is not None
 
 
 @frozen(kw_only=True)
 class Rule:
-    """One kind of command that may be run."""
+    """A rule that allows commands."""
 
     argv: tuple[str, ...]
-    """The program and the arguments that must come first. The program is a name that is looked up in ``path``, or an
-    absolute path; the others are patterns."""
+    """The program and the arguments that must come first. The program is a name, which is looked up in ``path``, or an
+    absolute path; the arguments are patterns."""
 
     rest: tuple[str, ...] = ()
-    """Patterns of which each further argument must match one; without any, there may be none. ``*`` is any text, ``?``
-    a character, ``{path}`` a path inside ``folders``, ``{integer}`` digits, ``re:`` begins a regular expression. An
-    argument that begins with a dash is matched only by a pattern that does."""
+    """Patterns for further arguments; each one must match one of them. Without patterns no further arguments are
+    allowed. ``*`` matches any text, ``?`` one character, ``{path}`` a path inside ``folders``, ``{integer}`` digits;
+    ``re:`` starts a regular expression. An argument that starts with a dash is matched only by a pattern that does."""
 
     shell: bool = False
-    """Allow this rule a shell, or another program that runs what its arguments say, or one that lies in ``folders``."""
+    """Allow a shell, another program that runs the command in its arguments, or a program inside ``folders``."""
 
     description: str = ""
-    """What the command is good for; the model reads it."""
+    """The purpose of the command, for the model."""
 
     def __attrs_post_init__(self) -> None:
         if not self.argv or not self.argv[0]:
@@ -77,21 +78,21 @@ class Rule:
         if "\0" in program or (os.sep in program and not os.path.isabs(program)):
             raise ValueError(f"argv: expected the name of a program or an absolute path, got {program!r}")
         if is_launcher(os.path.basename(program)) and not self.shell:
-            raise ValueError(f"argv: {program} runs what its arguments say; expected shell = true beside it, got false")
+            raise ValueError(f"argv: {program} runs the command in its arguments; expected shell = true, got false")
         self.patterns()
 
     def patterns(self) -> tuple[tuple[ArgumentPattern, ...], tuple[ArgumentPattern, ...]]:
-        """``argv`` without the program, and ``rest``, compiled.
+        """Return the compiled patterns of ``argv`` (without the program) and of ``rest``.
 
         Raises:
-            ValueError: one is no pattern.
+            ValueError: A pattern is invalid.
         """
         first = tuple(ArgumentPattern.parse(text, literal=True) for text in self.argv[1:])
         return first, tuple(ArgumentPattern.parse(text) for text in self.rest)
 
     @property
     def program(self) -> str:
-        """The program as the call must write it."""
+        """The program exactly as a call must write it."""
         return self.argv[0]
 
     @property
@@ -103,40 +104,40 @@ class Rule:
 
 @frozen(kw_only=True)
 class Limits:
-    """What one command may take of the machine. Each holds for every process of it, but for ``processes``."""
+    """Resource limits of one command. Each applies to every process of it, except ``processes``."""
 
     cpu_seconds: int = field(default=300, validator=_count(1, 10**9))
-    """Seconds of processor time, 1 or more; then SIGXCPU, and SIGKILL after another five."""
+    """Seconds of processor time, at least 1; then SIGXCPU, and SIGKILL after another five seconds."""
 
     memory_bytes: int = field(default=8 * _GIB, validator=_count(_MIB, 2**53))
-    """Bytes of address space, 1 MiB or more. Runtimes such as Java's reserve far more than they use."""
+    """Bytes of address space, at least 1 MiB. Runtimes such as Java's reserve far more than they use."""
 
     file_bytes: int = field(default=_GIB, validator=_count(0, 2**53))
-    """Bytes to which a file may grow; 0 or more."""
+    """Bytes to which a file may grow, at least 0."""
 
     open_files: int = field(default=1024, validator=_count(3, 2**20))
-    """Descriptors, 3 or more."""
+    """Open descriptors, at least 3."""
 
     processes: int = field(default=256, validator=_count(1, 2**20))
-    """Processes of one command, 1 or more; one that has more is killed. Where the server does not run as root, each
-    thread counts as well, and no more can be started."""
+    """Processes of one command, at least 1; a command with more is killed. If the server does not run as root, threads
+    count as well, and no more can be started."""
 
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of the plugin. Sizes are bytes, times seconds."""
+    """The settings of the plugin. Sizes are in bytes, times in seconds."""
 
     allow: tuple[Rule, ...] = ()
-    """The commands that may be run; without any, none."""
+    """The rules; without any, no command may be run."""
 
     folders: tuple[Path, ...] = ()
-    """Folders in which commands may be run, with all below; the first is where they run by default."""
+    """Folders in which commands may run, including everything below; the first one is the default."""
 
     path: tuple[Path, ...] = (Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin"))
-    """Absolute folders in which programs are looked up, none of them inside ``folders``; also the commands' PATH."""
+    """Absolute folders in which programs are looked up, none of them inside ``folders``; also the PATH of commands."""
 
     inherit: tuple[str, ...] = ("HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "TMPDIR", "TZ", "USER")
-    """Variables of the server's environment that commands get; no other is inherited."""
+    """Variables of the server's environment that commands inherit; no others are."""
 
     environment: Mapping[str, str] = field(
         factory=lambda: {
@@ -147,50 +148,49 @@ class Config:
             "TERM": "dumb",
         }
     )
-    """Variables that commands get besides, with their values."""
+    """Further variables of commands, with their values."""
 
     client_environment: tuple[str, ...] = ()
-    """Variables that a call may set; PATH and those of the loader cannot be among them."""
+    """Variables that a call may set. PATH and variables of the dynamic loader cannot be among them."""
 
     limits: Limits = field(factory=Limits)
-    """What a command may take of the machine."""
+    """Resource limits of a command."""
 
     no_new_privileges: bool = True
-    """Take from commands what programs with a set-user-ID bit would give them, such as sudo; Linux only."""
+    """Disable the effect of set-user-ID programs such as sudo; Linux only."""
 
     default_timeout: float = field(default=60.0, validator=_seconds(0.01, 10**7))
-    """How long a command may run where the call does not say."""
+    """Timeout of a command if the call sets none."""
 
     max_timeout: float = field(default=600.0, validator=_seconds(0.01, 10**7))
-    """How long ``run_command`` may let one run, whatever it asks for."""
+    """Maximum timeout of ``run_command``; a longer one is reduced."""
 
     max_age: float = field(default=3600.0, validator=_seconds(0.01, 10**7))
-    """How long a process of ``start_process`` may run, whatever it asks for."""
+    """Maximum timeout of ``start_process``; a longer one is reduced."""
 
     grace: float = field(default=2.0, validator=_seconds(0, 60))
-    """Between SIGTERM and SIGKILL, 0 to 60."""
+    """Seconds between SIGTERM and SIGKILL, 0 to 60."""
 
     max_running: int = field(default=16, validator=_count(1, 1000))
-    """Commands that run at the same time, 1 to 1000; one more is refused."""
+    """Commands that run concurrently, 1 to 1000; further ones are refused."""
 
     max_running_per_caller: int = field(default=8, validator=_count(1, 1000))
-    """The same of one caller: of who has signed in, or else of one session; 1 to 1000."""
+    """Concurrent commands of one caller (a principal, or an anonymous session), 1 to 1000."""
 
     max_kept: int = field(default=32, validator=_count(1, 10_000))
-    """Commands that have ended and whose output is kept, 1 to 10,000; the oldest goes first."""
+    """Ended commands whose output is kept, 1 to 10,000; the oldest is removed first."""
 
     keep_seconds: float = field(default=900.0, validator=_seconds(0, 10**7))
-    """How long the output of a command is kept after its end."""
+    """How long the output of an ended command is kept."""
 
     log_bytes: int = field(default=256 * _KIB, validator=_count(4 * _KIB, 64 * _MIB))
-    """Output that is kept of each stream of a command, 4 KiB to 64 MiB: half of it from the beginning, half to the
-    end."""
+    """Output kept for each stream of a command, 4 KiB to 64 MiB: half from the beginning, half from the end."""
 
     result_bytes: int = field(default=32 * _KIB, validator=_count(_KIB, 16 * _MIB))
-    """Output of each stream in one answer, 1 KiB to 16 MiB."""
+    """Output of each stream in one result, 1 KiB to 16 MiB."""
 
     max_output_bytes: int = field(default=64 * _MIB, validator=_count(4 * _KIB, 2**53))
-    """Output after which a command is ended, 4 KiB or more."""
+    """Output after which a command is ended, at least 4 KiB."""
 
     max_input_bytes: int = field(default=_MIB, validator=_count(0, 16 * _MIB))
     """Standard input in one call, 0 to 16 MiB."""
@@ -198,11 +198,12 @@ class Config:
     max_arguments: int = field(default=256, validator=_count(1, 10_000))
     """Arguments of one command, 1 to 10,000."""
 
+    # Linux accepts at most 128 KiB, including the terminating zero, in one argument or variable.
     max_argument_bytes: int = field(default=64 * _KIB, validator=_count(1, 128 * _KIB - 1))
-    """Bytes of all arguments together, and of all variables a call sets, 1 to 131,071."""
+    """Bytes of all arguments, and separately of all variables that a call sets, 1 to 131,071."""
 
     progress_interval: float = field(default=0.25, validator=_seconds(0.05, 3600))
-    """Seconds between two lines of output that are reported as progress, 0.05 or more."""
+    """Seconds between two progress reports, at least 0.05."""
 
     def __attrs_post_init__(self) -> None:
         for name in ("folders", "path"):
@@ -217,6 +218,7 @@ class Config:
         for name in self.client_environment:
             if _FORBIDDEN_VARIABLE.fullmatch(name):
                 raise ValueError(f"client_environment: expected no variable that chooses what is run, got {name!r}")
+        # A command could otherwise replace a program that a later call runs.
         for directory in self.path:
             real = Path(os.path.realpath(directory))
             for folder in self.folders:
@@ -228,6 +230,7 @@ class Config:
 
 def _absolute(name: str, path: Path) -> Path:
     text = os.path.expanduser(path)
+    # The folders become PATH, which has no escape for its separator.
     if not os.path.isabs(text) or "\0" in text or os.pathsep in text:
         raise ValueError(f"{name}: expected an absolute path without {os.pathsep!r}, got {str(path)!r}")
     return Path(os.path.normpath(text))

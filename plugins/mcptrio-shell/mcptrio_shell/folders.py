@@ -1,7 +1,7 @@
 """The folders in which commands may run.
 
-Asked by the policy, in a worker thread. The one rule: a path is resolved first and allowed afterwards, and what is
-allowed is opened step by step without following a symbolic link, so that what was checked is what is used.
+The policy asks them in a worker thread. A path is first resolved, then checked, then opened component by component
+without following symbolic links, so that the folder that was checked is the one that is used.
 
 Source: openat2(2), ``RESOLVE_NO_SYMLINKS``, which the standard library does not offer.
 """
@@ -22,18 +22,18 @@ _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os
 
 @frozen
 class Folders:
-    """The allowed folders, absolute."""
+    """The allowed folders, as absolute paths."""
 
     paths: tuple[Path, ...]
 
     def resolve(self, path: str) -> str:
-        """The absolute path of a folder to run in, with every symbolic link resolved.
+        """Return the absolute path of a working folder, with all symbolic links resolved.
 
         Args:
-            path: absolute, or relative to the first folder.
+            path: Absolute, or relative to the first folder.
 
         Raises:
-            ToolError: it is outside, or no folder.
+            ToolError: The path is outside the folders, or is not a folder.
         """
         if not self.paths:
             raise ToolError('no folder is allowed: set folders = ["/absolute/path"] in [plugins.shell] of mcptrio.toml')
@@ -43,15 +43,15 @@ class Folders:
         if not self.contains(real):
             raise ToolError(f"cwd: expected a folder inside {self}, got {path!r}")
         if not os.path.isdir(real):
-            raise ToolError(f"cwd: expected a folder, got {path!r}, which is none")
+            raise ToolError(f"cwd: expected a folder, got {path!r}, which is not a folder")
         return real
 
     def contains(self, real: str) -> bool:
-        """Whether a resolved path is in one of the folders, or is one."""
+        """Return whether a resolved path is one of the folders or inside one."""
         return any(Path(real).is_relative_to(os.path.realpath(folder)) for folder in self.paths)
 
     def holds(self, path: str, cwd: str) -> bool:
-        """Whether a path lies inside, as a program that runs in ``cwd`` will take it."""
+        """Return whether a path, as a program that runs in ``cwd`` would interpret it, is inside the folders."""
         return "\0" not in path and self.contains(os.path.realpath(os.path.join(cwd, path)))
 
     def __str__(self) -> str:
@@ -60,14 +60,15 @@ class Folders:
 
     @staticmethod
     def open(real: str) -> int:
-        """A descriptor of a resolved folder; the caller closes it.
+        """Open a resolved folder and return its descriptor, which the caller must close.
 
         Raises:
-            ToolError: it has gone, or a part of it has become a symbolic link since it was resolved.
+            ToolError: The folder was removed, or a component has become a symbolic link.
         """
         at = os.open("/", _STEP)
         try:
             for name in Path(real).parts[1:]:
+                # O_NOFOLLOW covers only the last component, so each one is opened separately.
                 deeper = os.open(name, _STEP, dir_fd=at)
                 os.close(at)
                 at = deeper

@@ -1,7 +1,7 @@
-"""Patterns for one argument of a command.
+"""Patterns for single arguments of a command.
 
-Compiled with the configuration, matched by the policy. The one rule: an argument that begins with a dash is an option,
-and is matched only by a pattern that begins with one; so ``*`` lets any operand through and no option.
+They are compiled with the configuration and matched by the policy. An argument that starts with a dash is an option and
+is matched only by a pattern that starts with one, so ``*`` allows every operand but no option.
 
 Source: fnmatch (shell patterns); the rule about dashes is that of the shell about leading dots.
 """
@@ -24,21 +24,21 @@ _INTEGERS = "{integer}"
 
 @frozen
 class ArgumentPattern:
-    """What one argument may be. Made by :meth:`parse`."""
+    """A pattern for one argument. Made by :meth:`parse`."""
 
     text: str
     expression: re.Pattern[str] | None = field(repr=False, eq=False)
-    """Of the whole argument; ``None`` where it ends in a path."""
+    """Matches the whole argument; ``None`` for a pattern that ends with a path."""
 
     @classmethod
     def parse(cls, text: str, *, literal: bool = False) -> ArgumentPattern:
         """Compile a pattern.
 
         Args:
-            literal: it stands in the fixed part of a rule, where an empty text is an empty argument.
+            literal: The pattern is in the fixed part of a rule, where an empty text means an empty argument.
 
         Raises:
-            ValueError: it is no pattern.
+            ValueError: The pattern is invalid.
         """
         if not isinstance(text, str) or "\0" in text or (not text and not literal):
             raise ValueError(f"expected a pattern for an argument, got {text!r}")
@@ -55,10 +55,10 @@ class ArgumentPattern:
             raise ValueError(f"expected a regular expression, got {text!r}: {error}") from error
 
     def matches(self, argument: str, is_inside: Callable[[str], bool]) -> bool:
-        """Whether an argument fits.
+        """Return whether an argument matches.
 
         Args:
-            is_inside: whether a path, resolved, lies in an allowed folder.
+            is_inside: Returns whether a path, once resolved, is in an allowed folder.
         """
         source = self.text.removeprefix(_REGULAR)
         if argument.startswith("-") and not source.startswith(("-", r"\-", "[-]")):
@@ -71,7 +71,8 @@ class ArgumentPattern:
 
 
 def _is_path(text: str) -> bool:
-    """Whether programs take it for a path: ``host:file``, ``ext::command``, ``of=file`` and ``@file`` are something
-    else to many. A file that is called so is written ``./of=file``."""
+    """Return whether programs interpret the argument as a plain path."""
+    # Many programs give host:file, ext::command, of=file and @file another meaning. A file with such a name can be
+    # written as ./of=file.
     first = text.partition("/")[0]
     return bool(text) and not first.startswith("@") and ":" not in first and "=" not in first

@@ -1,8 +1,7 @@
-"""Whether a command may be run, and as what.
+"""Decides whether a command may be run, and with which program, folder and environment.
 
-Asked by the tools before anything is started, in a worker thread, since paths are resolved. The one rule: everything is
-refused but what a rule lets through, argument by argument; the program is found by us, in folders that only the
-operator chooses, and never by the call's text, working folder or environment.
+The tools ask it in a worker thread before they start anything, because it resolves paths. Everything is refused unless
+a rule allows it, argument by argument.
 """
 
 from __future__ import annotations
@@ -33,27 +32,28 @@ class PermittedCommand:
 
     argv: tuple[str, ...]
     executable: str
-    """The absolute path that was checked, as it was found: a program may ask under which name it was called."""
+    """Absolute path of the program as it was found and checked. Links are not resolved: a program may depend on the
+    name under which it is called."""
     cwd: str
-    """Resolved."""
+    """Working folder, resolved."""
     environment: Mapping[str, str]
 
     @property
     def shown(self) -> str:
-        """For people and models, cut where it is long."""
+        """The command line for users and models, shortened if it is long."""
         text = shlex.join(self.argv)
         return text if len(text) <= _MAX_QUOTED_CHARS else f"{text[: _MAX_QUOTED_CHARS - 1]}…"
 
 
 @frozen
 class CommandPolicy:
-    """What the configuration lets through."""
+    """The rules of one configuration."""
 
     config: Config
     _patterns: Mapping[int, tuple[tuple[ArgumentPattern, ...], tuple[ArgumentPattern, ...]]] = field(
         init=False, repr=False
     )
-    """Those of each rule, by its place."""
+    """The patterns of each rule, by its index."""
 
     def __attrs_post_init__(self) -> None:
         patterns = {number: rule.patterns() for number, rule in enumerate(self.config.allow)}
@@ -61,19 +61,19 @@ class CommandPolicy:
 
     @property
     def folders(self) -> Folders:
-        """Where commands may run."""
+        """The folders in which commands may run."""
         return Folders(self.config.folders)
 
     def decide(self, argv: Sequence[str], cwd: str | None, environment: Mapping[str, str]) -> PermittedCommand:
-        """The command, if it may be run. Blocks: it looks at the file system.
+        """Return the command if it may be run. Blocks on the file system.
 
         Args:
-            argv: the program and its arguments.
-            cwd: absolute or relative to the first folder; ``None`` is the first folder.
-            environment: what the call sets.
+            argv: The program and its arguments.
+            cwd: Working folder, absolute or relative to the first folder; ``None`` for the first folder.
+            environment: Variables that the call sets.
 
         Raises:
-            ToolError: it may not; what would be allowed instead.
+            ToolError: The command is not allowed; the message says what would be.
         """
         if not self.config.allow:
             raise ToolError(
@@ -81,12 +81,13 @@ class CommandPolicy:
                 '[plugins.shell]\nfolders = ["/absolute/path"]\n'
                 '[[plugins.shell.allow]]\nargv = ["git", "log"]\nrest = ["--oneline", "{path}"]'
             )
+        # Before any matching, so that patterns and paths are matched against bounded text only.
         self._check_size(argv, environment)
         real = self.folders.resolve(cwd or ".")
         rules = [rule for number, rule in enumerate(self.config.allow) if self._fits(number, argv, real)]
         if not rules:
             raise ToolError(self._refusal(argv))
-        # More than one rule may fit, and only one of them may be allowed a shell.
+        # Several rules may match, and only one of them may allow a shell.
         reason = ""
         for rule in rules:
             found, reason = self._find(rule)
@@ -104,7 +105,7 @@ class CommandPolicy:
             try:
                 size = sum(len(text.encode()) + 1 for text in texts)
             except UnicodeEncodeError:
-                raise ToolError(f"{name}: expected Unicode text, got half a character") from None
+                raise ToolError(f"{name}: expected Unicode text, got a lone surrogate") from None
             if size > config.max_argument_bytes:
                 raise ToolError(f"{name}: expected at most {config.max_argument_bytes} bytes, got {size}")
             if any("\0" in text for text in texts):
@@ -115,7 +116,7 @@ class CommandPolicy:
                 raise ToolError(f"env: expected variables that may be set ({allowed}), got {variable!r}")
 
     def _fits(self, number: int, argv: Sequence[str], cwd: str) -> bool:
-        """Whether a rule lets the arguments through. The program must be written exactly as in the rule."""
+        """Return whether a rule matches the arguments. The program must be written exactly as in the rule."""
         first, others = self._patterns[number]
         fixed = 1 + len(first)
         if argv[0] != self.config.allow[number].program or len(argv) < fixed:
@@ -136,7 +137,8 @@ class CommandPolicy:
         return f"not allowed: {command}\nThe command and each argument must fit one of these:\n{shown}{more}"
 
     def _find(self, rule: Rule) -> tuple[str | None, str]:
-        """The program's absolute path, or why it is not run."""
+        """Return the absolute path of the program, or ``None`` and the reason why it is not run."""
+        # Looked up in folders that only the operator configures, never by the call's working folder or environment.
         if os.path.isabs(rule.program):
             candidates = [rule.program]
         else:
@@ -147,27 +149,30 @@ class CommandPolicy:
         real = os.path.realpath(found)
         if not rule.shell and is_launcher(os.path.basename(real)):
             return None, f"it is a link to {os.path.basename(real)}, and its rule allows no shell"
-        # Both, the link and what it leads to: whoever can write to either decides what is run.
+        # Both folders matter, that of the link and that of its target: a user who can write to either decides which
+        # program runs.
         folders = {os.path.realpath(os.path.dirname(found)), os.path.dirname(real)}
         if not rule.shell and any(self.folders.contains(folder) for folder in folders):
-            return None, "it lies in a folder in which commands may write, and its rule allows no shell"
+            return None, "it is in a folder in which commands may write, and its rule allows no shell"
         if any(_is_anybodys(path) for path in (real, *folders)):
-            return None, "everybody on the machine may replace it"
+            return None, "every user of the machine may replace it"
         return found, ""
 
     def _environment(self, cwd: str, asked: Mapping[str, str]) -> dict[str, str]:
         config = self.config
         inherited = {name: os.environ[name] for name in config.inherit if name in os.environ}
         path = os.pathsep.join(map(str, config.path))
-        # A value that begins so is a function of bash's; those run code.
+        # Such a value is an exported bash function, which is code.
         kept = {name: value for name, value in inherited.items() if not value.startswith("()")}
+        # PWD comes last: programs believe that it names their working folder.
         return {"PATH": path, **kept, **config.environment, **asked, "PWD": cwd}
 
 
 def _is_anybodys(path: str) -> bool:
-    """Whether anybody may put something else in the place of this file, or into this folder."""
+    """Return whether every user may replace this file, or files in this folder."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return True  # it has gone since it was found
+        return True  # it was removed meanwhile
+    # The sticky bit keeps other users from replacing files, as in /tmp.
     return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX

@@ -1,8 +1,8 @@
-"""One command that runs: its output, its input, its end.
+"""One running command: its start, output, input and end.
 
-Made by the table of processes, run in the task that owns it: the call of ``run_command``, or a task of the plugin's
-lifespan. The one rule: :meth:`Process.run` does not return, whatever ends it, before the warden has said that nothing
-of the command is left, or has had its time to say so.
+The table of processes creates it. :meth:`Process.run` runs in the task that owns the command: the call of
+``run_command``, or a task of the plugin's lifespan. It returns only after the warden has reported that no process of
+the command is left, or its time for that is over.
 """
 
 from __future__ import annotations
@@ -34,59 +34,60 @@ from .tape import Tape
 __all__ = ["KILLED", "Process", "Status"]
 
 Status = Literal["running", "exited", "timed_out", "stopped", "too_much_output", "too_many_processes", "lost"]
-"""How it is, or how it ended: by itself, or for what reason it was ended. Lost is one whose warden was killed."""
+"""The status of a command: running, ended on its own, or the reason why it was ended. ``lost``: its warden was
+killed."""
 
 KILLED = 10.0
-"""Seconds for what was killed to be gone."""
+"""Seconds for killed processes to disappear."""
 _START = 30.0
-"""Seconds for the warden to start the command: an interpreter takes 20 to 40 ms on an idle machine."""
+"""Seconds for the warden to start the command. The interpreter takes 20 to 40 ms on an idle machine."""
 _SETTLE = 0.5
-"""Seconds in which the last output may still come once nothing of the command is left."""
+"""Seconds to read the last output after no process of the command is left."""
 _PIECE = 65536
 _LINE = 4096
-"""Bytes of the longest line that the warden writes."""
+"""Length limit in bytes for a line of the warden."""
 
 _WARDEN = Path(__file__).with_name("warden.py")
+# Variables that the interpreter may need to start. The command does not get them.
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-"""Of our environment, what the interpreter itself may need to start; the command does not get it."""
 
 
 @define(eq=False)
 class Process:
-    """A command and what is known of it."""
+    """A command and its state."""
 
     id: str
     command: PermittedCommand
     config: Config
     owner: str
-    """Who may look at it."""
+    """Caller key of the only caller that may access it."""
     changed: Callable[[Process], None]
-    """Told of new output, and of the end."""
+    """Called after new output and at the end."""
     merged: bool = False
-    """Standard error goes where standard output goes, in the order of writing."""
+    """Standard error is written to standard output, in the order of writing."""
 
     status: Status = "running"
     exit_code: int | None = None
     signal: str | None = None
     cpu_seconds: float | None = None
     left_behind: int = 0
-    """Processes that were still there when the command itself had ended, and were ended."""
+    """Processes that were still running when the command exited, and were ended."""
     stdout: Tape = field(init=False)
     stderr: Tape = field(init=False)
     started_at: float = field(factory=time.time)
-    """As the clock on the wall has it."""
+    """Wall clock time in seconds since 1970."""
     ended_at: float | None = None
     finished: trio.Event = field(factory=trio.Event)
-    """Nothing of it is left, and all of its output has been read."""
+    """Set when no process of it is left and all output was read."""
 
     _pid: int = 0
+    # errno of the failed start.
     _failed: int | None = None
-    """Why the command could not be started, as the system says."""
     _is_started: bool = False
+    # True once the warden has received the order to start the command.
     _is_ordered: bool = False
-    """The warden has been told what to start."""
+    # True once no process of the command is left, as far as the server can know.
     _gone: bool = False
-    """Nothing of the command is left, as far as anybody can tell."""
     _life: trio.CancelScope = field(factory=trio.CancelScope)
     _control: socket.socket | None = None
     _said: bytes = b""
@@ -108,15 +109,15 @@ class Process:
         keep_input: bool = False,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Start it and be there until it has ended; cancelled, end it.
+        """Start the command and wait until it has ended. If cancelled, end it.
 
         Args:
-            seconds: how long it may run.
-            stdin: what it reads; ``None`` is nothing.
-            keep_input: its standard input stays open for more.
+            seconds: Timeout of the command.
+            stdin: Its standard input; ``None`` for none.
+            keep_input: Keep its standard input open for further input.
 
         Raises:
-            ToolError: it could not be started.
+            ToolError: The command could not be started.
         """
         try:
             await self._start(with_input=stdin is not None or keep_input)
@@ -127,28 +128,29 @@ class Process:
                     if stdin is not None:
                         nursery.start_soon(self._feed, stdin, keep_input)
                     await self._attend()
-                    nursery.cancel_scope.cancel()  # what it has not read by now it never will
+                    nursery.cancel_scope.cancel()  # stops feeding input that the command did not read
             if self._life.cancelled_caught and self.status == "running":
                 self.status = "timed_out"
         finally:
             with trio.move_on_after(self.config.grace + KILLED, shield=True):
                 if self._is_ordered and not self._gone:
                     self.tell_to_stop()
-                    await self._attend()  # a program that cannot get rid of what it has to say would not end
+                    # Output must still be read: a program whose output blocks would not exit.
+                    await self._attend()
             self._kill()
-            # On its own: whatever has become of the command, its descriptors and its place are given back.
+            # A separate timeout, so that descriptors and the place in the table are released in any case.
             with trio.move_on_after(KILLED, shield=True):
                 await self._close()
 
     def tell_to_stop(self, why: Status = "stopped") -> None:
-        """Have it ended: SIGTERM, and SIGKILL after the grace. Does not wait."""
+        """Start ending the command: SIGTERM, then SIGKILL after the grace period. Does not block."""
         if self.status == "running":
             self.status = why
         self._tell_warden(b"T")
         self._wake_warden()
 
     async def stop(self) -> None:
-        """Have it ended and wait until nothing of it is left; bounded by the grace and :data:`KILLED`."""
+        """End the command and wait until no process of it is left, at most for the grace period and :data:`KILLED`."""
         self.tell_to_stop()
         with trio.move_on_after(self.config.grace + KILLED):
             await self.finished.wait()
@@ -156,21 +158,24 @@ class Process:
             self._life.cancel()
 
     async def send(self, data: bytes, *, seconds: float, close: bool) -> int:
-        """Write to its standard input, and close that if asked to.
+        """Write to its standard input, and close that if ``close`` is true.
 
         Returns:
-            How many bytes it has taken within ``seconds``.
+            The number of bytes that it accepted within ``seconds``.
 
         Raises:
-            ToolError: its standard input is closed, by us or by itself.
+            ToolError: Its standard input is closed, by the server or by the command.
         """
         sent = 0
         with trio.move_on_after(seconds) as scope:
             async with self._writing:
                 while sent < len(data) or self._input is None:
                     if self._input is None:
-                        raise ToolError(f"process {self.id} takes no more input; it has taken {sent} bytes of this")
+                        raise ToolError(
+                            f"process {self.id} accepts no more input; it has accepted {sent} bytes of this"
+                        )
                     try:
+                        # Not send_all(), which does not tell how much was written when it is cancelled.
                         sent += os.write(self._input.fileno(), data[sent : sent + _PIECE])
                     except BlockingIOError:
                         with suppress(trio.ClosedResourceError):
@@ -184,14 +189,14 @@ class Process:
         return sent
 
     async def wait_news(self, seconds: float) -> None:
-        """Wait for output or the end, but not longer than this."""
+        """Wait up to ``seconds`` for output or the end."""
         if not self.finished.is_set():
             with trio.move_on_after(seconds):
                 await self._news.wait()
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """Run time so far, or in total."""
         return (self.ended_at or time.time()) - self.started_at
 
     @property
@@ -201,10 +206,10 @@ class Process:
     # From the start to the end
 
     async def _start(self, *, with_input: bool) -> None:
-        """Start the warden, and have it start the command.
+        """Start the warden, and let it start the command.
 
         Raises:
-            ToolError: one of them cannot be started; why.
+            ToolError: One of them could not be started.
         """
         command = self.command
         ours, theirs = socket.socketpair()
@@ -212,9 +217,12 @@ class Process:
         self._control = ours
         cwd = -1
         try:
+            # Opened here and passed as a descriptor, so that the folder cannot be exchanged after the check.
             cwd = await trio.to_thread.run_sync(Folders.open, command.cwd)
             environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
             warden = await trio.lowlevel.open_process(
+                # -I and -S skip the environment and the site packages; the interpreter starts faster and loads no
+                # foreign code.
                 [sys.executable, "-I", "-S", str(_WARDEN), str(theirs.fileno())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -236,12 +244,13 @@ class Process:
             self._outputs[stream] = tape
         assert isinstance(warden.stdin, trio.lowlevel.FdStream)
         self._input = warden.stdin
+        # The command then reads the end of the file at once.
         if not with_input:
             self._close_input()
         await self._order(cwd)
 
     async def _order(self, cwd: int) -> None:
-        """Tell the warden what to start, and hear whether that has worked."""
+        """Send the warden the command, and wait for its report."""
         assert self._control is not None
         command = self.command
         order = json.dumps(
@@ -262,9 +271,9 @@ class Process:
                 self._heed(await self._hear())
         if self._failed is not None:
             raise ToolError(f"cannot start {command.argv[0]}: {os.strerror(self._failed)}")
-        # One that has killed its warden at once has been started all the same.
+        # A command that has killed its warden at once was started nevertheless.
         if not self._is_started and not (self._pid and self.status == "lost"):
-            raise ToolError(f"cannot start {command.argv[0]}: the process that was to start it has failed")
+            raise ToolError(f"cannot start {command.argv[0]}: the process that starts it has failed")
 
     async def _say(self, data: bytes) -> None:
         assert self._control is not None
@@ -274,11 +283,11 @@ class Process:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
             except OSError:
-                return  # it has ended, which is heard
+                return  # the warden has ended, which _hear() notices
         self._is_ordered = True
 
     async def _hear(self) -> dict[str, Any] | None:
-        """The warden's next message; ``None`` when it has ended."""
+        """Return the warden's next message, or ``None`` once it has ended."""
         assert self._control is not None
         while b"\n" not in self._said:
             try:
@@ -296,22 +305,22 @@ class Process:
         return message
 
     async def _attend(self) -> None:
-        """Read what it writes until nothing of it is left. May be cancelled, and called again."""
+        """Read output until no process of the command is left. May be cancelled and called again."""
         async with trio.open_nursery() as nursery:
             for stream, tape in list(self._outputs.items()):
                 nursery.start_soon(self._read, stream, tape)
             while not self._gone:
                 self._heed(await self._hear())
-            # Nobody holds the pipes any more; should somebody all the same, he is not waited for.
+            # Normally no process has the pipes open any more; if one has, it is not waited for.
             nursery.cancel_scope.deadline = trio.current_time() + _SETTLE
 
     def _heed(self, message: dict[str, Any] | None) -> None:
-        """Take note of what the warden says."""
+        """Update the state from a message of the warden."""
         if message is None:
             self._gone = True
             self.status = "lost"
             if self._pid:
-                # Its death has killed the command; what else is in the group is killed here.
+                # The kernel kills the command together with its warden; the rest of its group is killed here.
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._pid, signal.SIGKILL)
         elif "forked" in message:
@@ -342,7 +351,7 @@ class Process:
         stream.close()
 
     async def _feed(self, data: bytes, keep_open: bool) -> None:
-        """Its first input. A command that does not read it has its reasons."""
+        # A command may ignore its input.
         with suppress(ToolError):
             await self.send(data, seconds=inf, close=not keep_open)
 
@@ -357,14 +366,14 @@ class Process:
                 self._control.send(said)
 
     def _wake_warden(self) -> None:
-        """A command may have stopped its warden, which then hears nothing."""
         if self._warden is not None and not self._gone:
             with suppress(ProcessLookupError, PermissionError):
+                # The command may have stopped its warden, which then does not read its socket.
                 self._warden.send_signal(signal.SIGCONT)
 
     def _kill(self) -> None:
-        """What a warden that was kept from its work has not ended in time."""
-        # While the warden has not taken leave of the command, its number is nobody else's.
+        """Kill what a disturbed warden has not ended in time."""
+        # Until the warden has reaped the command, its process id cannot belong to another process.
         if self._is_ordered and not self._gone and self._pid and self.cpu_seconds is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
@@ -376,7 +385,7 @@ class Process:
             stream.close()
 
     async def _close(self) -> None:
-        """Give back every descriptor, and the warden's number. A warden that is still at work goes on alone."""
+        """Release all descriptors, and reap the warden. A warden that is still working continues alone."""
         self._close_input()
         for stream in self._outputs:
             stream.close()

@@ -1,8 +1,7 @@
-"""The commands that run, and those that have ended and whose output is still kept.
+"""The running commands, and ended commands whose output is still kept.
 
-Opened by the plugin's lifespan, used by the tools. The one rule: a command that nobody waits for is a task in the
-lifespan's nursery, so it ends with the server; and what is kept of those that have ended is bounded in number, bytes
-and age, the oldest going first.
+The plugin's lifespan opens it, and the tools use it. A background command is a task in the lifespan's nursery, so it
+ends with the server. Ended commands are limited in number, bytes and age; the oldest is removed first.
 """
 
 from __future__ import annotations
@@ -29,48 +28,49 @@ _NOTIFY = 0.5
 
 
 def log_uri(id: str) -> str:
-    """The resource that is a command's output."""
+    """Return the URI of the resource with a command's output."""
     return f"process://{id}/log"
 
 
 @define
 class Processes:
-    """Made by :func:`open_processes`."""
+    """All commands of the plugin. Made by :func:`open_processes`."""
 
     config: Config
     _nursery: trio.Nursery
     _known: dict[str, Process] = field(init=False, factory=dict)
-    """In the order of their start."""
+    """By id, in the order of their start."""
     _grown: set[str] = field(init=False, factory=set)
     _growth: trio.Event = field(init=False, factory=trio.Event)
 
     async def start(self, process: Process, *, seconds: float, stdin: bytes | None) -> None:
-        """Run a command in the background; returns when it has started. Raises as :meth:`Process.run`."""
+        """Run a command in the background; return when it has started. Raises what :meth:`Process.run` raises."""
         await self._nursery.start(partial(process.run, seconds=seconds, stdin=stdin, keep_input=True))
 
     def admit(self, command: PermittedCommand, owner: str, *, merged: bool) -> Process:
-        """A command that is about to be started.
+        """Return a new command that is about to be started.
 
         Args:
-            owner: whose it is: ``ctx.caller``.
+            owner: Caller key of its owner (``ctx.caller``).
 
         Raises:
-            ToolError: too many run already.
+            ToolError: Too many commands are running.
         """
         self._forget()
         running = [process.owner for process in self._known.values() if not process.finished.is_set()]
         own = self.config.max_running_per_caller
         if running.count(owner) >= own:
             raise ToolError(
-                f"expected at most {own} commands of yours at the same time, and so many run; "
+                f"expected at most {own} commands of yours at the same time, and all of them are running; "
                 "wait for one, or stop one with {tool:stop_process}"
             )
         if len(running) >= self.config.max_running:
             raise ToolError(
-                f"expected at most {self.config.max_running} commands at the same time, and so many run, of all "
-                "callers; wait, or stop one of yours with {tool:stop_process}"
+                f"expected at most {self.config.max_running} commands of all callers at the same time, and all of "
+                "them are running; wait, or stop one of yours with {tool:stop_process}"
             )
         process = Process(
+            # Unguessable, because anonymous callers without sessions are all the same caller.
             id=secrets.token_urlsafe(12),
             command=command,
             config=self.config,
@@ -86,30 +86,32 @@ class Processes:
         self._known.pop(process.id, None)
 
     def get(self, id: str, asker: str) -> Process:
-        """A command by its id.
+        """Return a command by its id.
 
         Raises:
-            ToolError: there is none, or it is somebody else's.
+            ToolError: No command has this id, or it belongs to another caller.
         """
         self._forget()
         process = self._known.get(id)
+        # The same error in both cases: callers must not learn of each other's commands.
         if process is None or process.owner != asker:
-            raise ToolError(f"expected the id of a process that runs, or ended not long ago, got {id[:40]!r}")
+            raise ToolError(f"expected the id of a process that is running or has ended recently, got {id[:40]!r}")
         return process
 
     def of(self, asker: str) -> list[Process]:
-        """Everything of one caller, the newest first."""
+        """Return all commands of one caller, newest first."""
         self._forget()
         return [process for process in reversed(self._known.values()) if process.owner == asker]
 
     async def tell(self, notify: Callable[[str], None]) -> None:
-        """Tell subscribers of output that has grown, until cancelled."""
+        """Notify subscribers of new output until cancelled."""
         while True:
             await self._growth.wait()
             self._growth = trio.Event()
             grown, self._grown = self._grown, set()
             for id in grown:
                 notify(log_uri(id))
+            # Output that arrives meanwhile is reported once.
             await trio.sleep(_NOTIFY)
 
     def _changed(self, process: Process) -> None:
@@ -117,7 +119,7 @@ class Processes:
         self._growth.set()
 
     def _forget(self) -> None:
-        """Drop what has been kept long enough, and what is too much."""
+        """Remove ended commands that are too old or too many."""
         ended = [process for process in self._known.values() if process.finished.is_set()]
         ended.sort(key=lambda process: process.ended_at or 0)
         oldest = time.time() - self.config.keep_seconds
@@ -128,7 +130,7 @@ class Processes:
 
 @asynccontextmanager
 async def open_processes(config: Config, notify: Callable[[str], None]) -> AsyncIterator[Processes]:
-    """The table, and the nursery of the commands that run in the background. Leaving it ends them, all at once."""
+    """Open the table and the nursery of background commands. Leaving the context ends all of them concurrently."""
     async with trio.open_nursery() as nursery:
         processes = Processes(config, nursery)
         nursery.start_soon(processes.tell, notify)

@@ -1,8 +1,7 @@
-"""What the tools answer.
+"""The results of the tools.
 
-Made by the tools. The one rule: text that leaves something out says so where it is missing, and in numbers.
-
-Nobody compares answers, and methods that are not generated need not be compiled at each start.
+Results are never compared, so their classes have no generated ``__eq__`` and ``__repr__``, which would be compiled at
+each start.
 """
 
 from __future__ import annotations
@@ -35,62 +34,62 @@ __all__ = [
 
 @frozen(kw_only=True, eq=False, repr=False)
 class Stream:
-    """What was written to one stream."""
+    """The output on one stream."""
 
-    text: Annotated[str, "The output; where the middle is left out, a line in brackets stands for it."]
-    bytes: Annotated[int, "Bytes written in all."]
-    omitted_bytes: Annotated[int, "Bytes left out of the middle; {tool:read_output} shows those that are kept."] = 0
-    omitted_lines: Annotated[int, "Line ends among them."] = 0
+    text: Annotated[str, "The output; a line in brackets replaces an omitted middle."]
+    bytes: Annotated[int, "Total bytes written."]
+    omitted_bytes: Annotated[int, "Bytes omitted from the middle; {tool:read_output} shows those that are kept."] = 0
+    omitted_lines: Annotated[int, "Line ends among the omitted bytes."] = 0
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class ProcessInfo:
-    """A command and how it is."""
+    """A command and its status."""
 
     id: Annotated[str, "For {tool:read_output}, {tool:send_input} and {tool:stop_process}."]
     command: str
     cwd: str
     status: Annotated[
         Status,
-        "exited: it ended by itself; timed_out, stopped, too_much_output, too_many_processes: it was ended for that; "
-        "lost: it has killed the process that watched it.",
+        "exited: ended on its own; timed_out, stopped, too_much_output, too_many_processes: ended by the server for "
+        "this reason; lost: its monitoring process was killed.",
     ]
-    exit_code: Annotated[int | None, "0 is success; null while it runs, and where a signal has ended it."]
-    signal: Annotated[str | None, "The signal that has ended it."]
+    exit_code: Annotated[int | None, "0 is success; null while it is running or if a signal ended it."]
+    signal: Annotated[str | None, "The signal that ended it."]
     started_at: Annotated[str, "ISO 8601, UTC."]
-    seconds: Annotated[float, "How long it has run."]
-    cpu_seconds: Annotated[float | None, "Processor time of it and of what it has waited for."]
-    left_behind: Annotated[int, "Processes it had left running at its end; they were ended."]
+    seconds: Annotated[float, "Run time so far or in total."]
+    cpu_seconds: Annotated[float | None, "Processor time of the command and the child processes it has waited for."]
+    left_behind: Annotated[int, "Processes that were still running when it exited; they were ended."]
     takes_input: Annotated[bool, "Whether {tool:send_input} works."]
-    log: Annotated[str, "The resource with its output."]
+    log: Annotated[str, "URI of the resource with its output."]
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class CommandResult:
-    """A command that has ended."""
+    """The result of an ended command."""
 
     process: ProcessInfo
     stdout: Stream
     stderr: Stream
-    truncated: Annotated[bool, "Whether output is left out."]
+    truncated: Annotated[bool, "Whether output is omitted."]
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class OutputPage:
-    """A piece of the output of one stream."""
+    """A part of the output on one stream."""
 
     process: ProcessInfo
     text: str
-    start: Annotated[int, "Where the piece begins, in bytes from the beginning of the stream."]
-    next_start: Annotated[int, "Where to go on."]
+    start: Annotated[int, "Offset of the text in bytes from the beginning of the stream."]
+    next_start: Annotated[int, "Offset of the next part."]
     total: Annotated[int, "Bytes written so far."]
-    skipped_bytes: Annotated[int, "Bytes before the piece that were asked for and are not kept."]
-    truncated: Annotated[bool, "Whether there is more to read now, from next_start on."]
+    skipped_bytes: Annotated[int, "Requested bytes before the text that are not kept."]
+    truncated: Annotated[bool, "Whether more output is available now, from next_start on."]
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class ProcessList:
-    """Commands, the newest first."""
+    """Commands, newest first."""
 
     items: list[ProcessInfo]
     truncated: bool
@@ -98,25 +97,25 @@ class ProcessList:
 
 @frozen(kw_only=True, eq=False, repr=False)
 class InputResult:
-    """What has become of some input."""
+    """How much of the input was accepted."""
 
     process: ProcessInfo
-    bytes_taken: Annotated[int, "How many bytes the process has taken; the others were dropped."]
+    bytes_taken: Annotated[int, "Bytes that the process has accepted; the rest was dropped."]
     bytes_given: int
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class AllowedCommand:
-    """A kind of command that may be run."""
+    """A rule that allows commands."""
 
     argv: Annotated[list[str], "The program and the arguments that must come first."]
-    rest: Annotated[list[str], "Patterns, of which each further argument must match one."]
+    rest: Annotated[list[str], "Patterns; each further argument must match one of them."]
     description: str
 
 
 @frozen(kw_only=True, eq=False, repr=False)
 class AllowedCommands:
-    """What may be run, where, and for how long."""
+    """Allowed commands, folders, variables and limits."""
 
     items: list[AllowedCommand]
     truncated: bool
@@ -125,11 +124,11 @@ class AllowedCommands:
     default_timeout: float
     max_timeout: float
     max_age: Annotated[float, "Seconds for a process of {tool:start_process}."]
-    max_running: Annotated[int, "Commands of yours at the same time."]
+    max_running: Annotated[int, "Maximum number of your concurrent commands."]
 
 
 def info_of(process: Process) -> ProcessInfo:
-    """How a command is now."""
+    """Return the current status of a command."""
     return ProcessInfo(
         id=process.id,
         command=process.command.shown,
@@ -147,10 +146,10 @@ def info_of(process: Process) -> ProcessInfo:
 
 
 def result_of(process: Process, config: Config, pager: str) -> CommandResult:
-    """What a command has done.
+    """Return the result of a command.
 
     Args:
-        pager: the name of the tool that shows the rest.
+        pager: Name of the tool that shows the whole output.
     """
     stdout = stream_of(process.stdout, config.result_bytes, pager)
     stderr = stream_of(process.stderr, config.result_bytes, pager)
@@ -163,7 +162,7 @@ def result_of(process: Process, config: Config, pager: str) -> CommandResult:
 
 
 def stream_of(tape: Tape, limit: int, pager: str) -> Stream:
-    """The beginning and the end of a stream, cut at line ends where there are some nearby."""
+    """Return the beginning and the end of a stream, cut at line ends if some are near."""
     first, last = tape.ends(limit)
     if first.end >= last.start:
         return Stream(text=as_text(first.data + last.data), bytes=tape.total)
@@ -171,7 +170,7 @@ def stream_of(tape: Tape, limit: int, pager: str) -> Stream:
     tail = last.data[_after_first_line(last.data) :]
     omitted = tape.total - len(head) - len(tail)
     lines = tape.lines - head.count(b"\n") - tail.count(b"\n")
-    note = f"[{omitted} bytes with {lines} line ends left out; {pager} shows what is kept of them]"
+    note = f"[{omitted} bytes with {lines} line ends omitted; {pager} shows those that are kept]"
     joint = "" if head.endswith(b"\n") else "\n"
     return Stream(
         text=f"{as_text(head)}{joint}{note}\n{as_text(tail)}",
@@ -182,15 +181,16 @@ def stream_of(tape: Tape, limit: int, pager: str) -> Stream:
 
 
 def as_text(data: bytes) -> str:
-    """Output as text; what is not UTF-8 becomes U+FFFD."""
+    """Decode output as UTF-8; invalid bytes become U+FFFD."""
     return data.decode("utf-8", "replace")
 
 
 def _after_last_line(data: bytes) -> int:
-    """Where to end: after the last line end, unless most would be lost; else between two characters."""
+    """Return where to end: after the last line end, unless that loses more than half; else at a character."""
     end = data.rfind(b"\n") + 1
     if end > len(data) // 2:
         return end
+    # UTF-8: continuation bytes are 10xxxxxx, the first byte of a longer character is 11xxxxxx.
     end = len(data)
     while end and len(data) - end < 4 and (data[end - 1] & 0xC0) == 0x80:
         end -= 1
@@ -198,7 +198,7 @@ def _after_last_line(data: bytes) -> int:
 
 
 def _after_first_line(data: bytes) -> int:
-    """Where to begin: after the first line end, unless most would be lost; else between two characters."""
+    """Return where to start: after the first line end, unless that loses more than half; else at a character."""
     start = data.find(b"\n") + 1
     if 0 < start < len(data) // 2:
         return start

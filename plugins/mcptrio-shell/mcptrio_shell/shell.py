@@ -1,7 +1,7 @@
-"""The tools and the resource.
+"""The tools and the resource of the plugin.
 
-Marked for mcptrio, registered by the plugin. The one rule: what is to be run is decided first, all of it, and only then
-is anything started; and whoever is cancelled does not return before what was started has ended.
+Each call is fully checked by the policy before anything is started. A cancelled call returns only after the processes
+that it started have ended.
 """
 
 from __future__ import annotations
@@ -46,28 +46,33 @@ _LIST = 100
 """Entries in one list."""
 _MAX_WAIT_SECONDS = 30.0
 _LINE = 200
-"""Characters of a line that is reported as progress."""
+"""Characters of an output line that is reported as progress."""
 _THREADS = 4
-"""Calls that look at the file system at a time."""
+"""Concurrent calls that access the file system."""
 
 _Argv = Annotated[
     list[str],
-    Meta(min_length=1, max_length=10_000, description="The program and its arguments, one string each. No shell."),
+    Meta(
+        min_length=1, max_length=10_000, description="Program and arguments, one string each; not a shell command line."
+    ),
 ]
-_Cwd = Annotated[str | None, "Where to run: absolute, or relative to the first allowed folder, which is the default."]
-_Env = Annotated[dict[str, str] | None, "Variables to set; only those that {tool:list_allowed_commands} names."]
-_Stdin = Annotated[str | None, "What the command reads from its standard input."]
+_Cwd = Annotated[str | None, "Working folder: absolute, or relative to the first allowed folder. Default: that folder."]
+_Env = Annotated[
+    dict[str, str] | None, "Environment variables to set; only those listed by {tool:list_allowed_commands}."
+]
+_Stdin = Annotated[str | None, "Text for its standard input."]
 _Seconds = Annotated[
-    Annotated[float, Meta(ge=0.01, le=10**7)] | None, "Seconds it may run; then it is ended, with all it has started."
+    Annotated[float, Meta(ge=0.01, le=10**7)] | None,
+    "Seconds after which the command and all its child processes are killed.",
 ]
-_Merge = Annotated[bool, "Put standard error into standard output, in the order of writing."]
-_Id = Annotated[str, Meta(min_length=1, max_length=64, description="The id of the process.")]
+_Merge = Annotated[bool, "Write standard error to standard output, in the order of writing."]
+_Id = Annotated[str, Meta(min_length=1, max_length=64, description="Id of the process.")]
 _Name = Literal["stdout", "stderr"]
 
 
 @frozen
 class Shell:
-    """The commands of one configuration."""
+    """The plugin: the commands of one configuration."""
 
     config: Config
     _policy: CommandPolicy = field(init=False)
@@ -78,7 +83,7 @@ class Shell:
 
     @lifespan
     def processes(self, server: Registrar) -> AbstractAsyncContextManager[Processes]:
-        """What runs while the server is open; nothing of it does afterwards."""
+        """Run background commands while the server is open, and end all commands afterwards."""
         return open_processes(self.config, server.notify_resource_updated)
 
     @tool(
@@ -87,6 +92,7 @@ class Shell:
         destructive=True,
         idempotent=False,
         open_world=True,
+        # The command has its own timeout; mcptrio's would cancel the call, and the output would be lost.
         timeout=math.inf,
     )
     async def run_command(
@@ -99,10 +105,10 @@ class Shell:
         env: _Env = None,
         merge_stderr: _Merge = False,
     ) -> CommandResult:
-        """Run a command to its end and return its exit code and output. Only allow-listed commands can be run
-        ({tool:list_allowed_commands} shows them), without a shell: no pipes, globs, redirections or variables. Long
-        output is cut in the middle; {tool:read_output} pages through it. When the command ends, is cancelled or takes
-        too long, everything that it has started is ended too.
+        """Run a command and return its exit code and output. Only allow-listed commands are possible (see
+        {tool:list_allowed_commands}), and no shell is involved: no pipes, globs, redirections or variables. Long
+        output is cut in the middle; {tool:read_output} returns all that is kept. When the command exits, is
+        cancelled or times out, all its child processes are ended too.
         """
         data = self._input(stdin)
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
@@ -113,7 +119,7 @@ class Shell:
             try:
                 await process.run(seconds=seconds, stdin=data)
             except ToolError as error:
-                failed = error  # out of the nursery as itself, and not as a group
+                failed = error  # raised below, so that the nursery does not wrap it in a group
             nursery.cancel_scope.cancel()
         if failed is not None:
             _processes(ctx).dismiss(process)
@@ -131,9 +137,9 @@ class Shell:
         env: _Env = None,
         merge_stderr: _Merge = False,
     ) -> ProcessInfo:
-        """Start an allow-listed command in the background and return its id at once, for servers, watchers and programs
-        to talk to: {tool:read_output}, {tool:send_input}, {tool:stop_process}. It is ended after its time (an hour, if
-        the operator has not said otherwise), and with the server.
+        """Start an allow-listed command in the background and return its id at once, for servers, watchers and
+        interactive programs. Use {tool:read_output}, {tool:send_input} and {tool:stop_process} with the id. The
+        process is ended at its timeout (one hour unless the operator has changed it) and when the server stops.
         """
         data = self._input(stdin)
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
@@ -149,20 +155,24 @@ class Shell:
         self,
         ctx: Context,
         id: _Id,
-        stream: Annotated[_Name, "Which output."] = "stdout",
+        stream: Annotated[_Name, "Stream to read."] = "stdout",
         start: Annotated[
-            Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Begin at this byte; without it, the end is shown."
+            Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Offset in bytes. Default: read the end."
         ] = None,
         max_bytes: Annotated[
-            Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many bytes."
+            Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Maximum number of bytes to return."
         ] = None,
         wait: Annotated[
             float,
-            Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output beyond start, or for the end."),
+            Meta(
+                ge=0,
+                le=_MAX_WAIT_SECONDS,
+                description="Seconds to wait for output after start, or for the process to end.",
+            ),
         ] = 0,
     ) -> OutputPage:
-        """Read the output of a command that runs, or has ended not long ago. Of long output the beginning and the end
-        are kept. To follow a process, pass next_start of the last answer as start, and wait.
+        """Read the output of a running or recently ended process. Only the beginning and the end of very long output
+        are kept. To follow a process, pass next_start of the previous result as start, and set wait.
         """
         process = _processes(ctx).get(id, ctx.caller)
         tape = process.stdout if stream == "stdout" else process.stderr
@@ -173,6 +183,7 @@ class Shell:
             await process.wait_news(until - trio.current_time())
         piece = tape.read(max(0, tape.total - limit) if start is None else start, limit)
         data = piece.data
+        # Ends at a complete character; the rest of an incomplete one comes with the next part.
         if piece.end < tape.total or not process.finished.is_set():
             data = data[: _whole(data)] or data
         next_start = piece.start + len(data)
@@ -191,11 +202,13 @@ class Shell:
         self,
         ctx: Context,
         id: _Id,
-        text: Annotated[str, "What to write to its standard input; a line needs its line end."] = "",
-        close: Annotated[bool, "Close its standard input afterwards: the end of what it reads."] = False,
-        timeout: Annotated[float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds it has to take it.")] = 10,
+        text: Annotated[str, "Text for its standard input; include line ends."] = "",
+        close: Annotated[bool, "Close its standard input afterwards (end of file)."] = False,
+        timeout: Annotated[
+            float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds for the process to read the text.")
+        ] = 10,
     ) -> InputResult:
-        """Write to the standard input of a process that was started with {tool:start_process}."""
+        """Write to the standard input of a process that {tool:start_process} started."""
         process = _processes(ctx).get(id, ctx.caller)
         data = self._input(text) or b""
         taken = await process.send(data, seconds=timeout, close=close)
@@ -203,8 +216,8 @@ class Shell:
 
     @tool(title="Stop Process", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def stop_process(self, ctx: Context, id: _Id) -> CommandResult:
-        """End a process and everything it has started: SIGTERM first, SIGKILL after a moment. Returns when nothing of
-        it is left, with the end of its output.
+        """Stop a process and all its child processes with SIGTERM, then SIGKILL. Returns the end of its output once all
+        of them have exited.
         """
         process = _processes(ctx).get(id, ctx.caller)
         await process.stop()
@@ -212,15 +225,15 @@ class Shell:
 
     @tool(title="List Processes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def list_processes(self, ctx: Context) -> ProcessList:
-        """List the commands that run, and those that have ended and whose output is kept, the newest first."""
+        """List running commands, and ended commands whose output is still kept, newest first."""
         found = _processes(ctx).of(ctx.caller)
         return ProcessList(items=[info_of(process) for process in found[:_LIST]], truncated=len(found) > _LIST)
 
     @tool(title="List Allowed Commands", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def list_allowed_commands(self) -> AllowedCommands:
-        """Show which commands may be run, in which folders, with which variables and for how long. In patterns, * is
-        any text, {path} a path inside the folders, {integer} digits; an argument that begins with a dash is matched
-        only by a pattern that does.
+        """List the allowed commands, folders, environment variables and limits. In patterns, * matches any text, {path}
+        a path inside the folders, {integer} digits; an argument that starts with a dash is matched only by a pattern
+        that does.
         """
         config = self.config
         return AllowedCommands(
@@ -241,7 +254,7 @@ class Shell:
     async def log(
         self, ctx: Context, id: str, stream: _Name | None = None, start: Annotated[int, Meta(ge=0)] = 0
     ) -> TextResourceContents:
-        """What a command has written, as far as it is kept: both streams, or from a byte of one on."""
+        """Kept output of a command: both streams, or one stream from an offset."""
         try:
             process = _processes(ctx).get(id, ctx.caller)
         except ToolError as error:
@@ -257,15 +270,15 @@ class Shell:
 
     @completion("resource", LOG, "id")
     async def complete_id(self, ctx: Context) -> list[str]:
-        """The ids there are."""
+        """Return the ids of the caller's commands."""
         return [process.id for process in _processes(ctx).of(ctx.caller)]
 
     async def _admit(
         self, ctx: Context, argv: list[str], cwd: str | None, env: dict[str, str] | None, merged: bool
     ) -> Process:
-        """The command, if it may be run and there is room for it."""
+        """Return the new command, if it is allowed and its caller has room for it."""
         decide: Callable[[], PermittedCommand] = partial(self._policy.decide, argv, cwd, env or {})
-        # A mount that hangs holds up threads of ours and none of anybody else's.
+        # A hanging mount blocks only the plugin's own threads.
         command = await trio.to_thread.run_sync(decide, limiter=self._threads, abandon_on_cancel=True)
         return _processes(ctx).admit(command, ctx.caller, merged=merged)
 
@@ -275,19 +288,20 @@ class Shell:
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            raise ToolError("stdin: expected Unicode text, got half a character") from None
+            raise ToolError("stdin: expected Unicode text, got a lone surrogate") from None
         if len(data) > self.config.max_input_bytes:
             raise ToolError(f"stdin: expected at most {self.config.max_input_bytes} bytes, got {len(data)}")
         return data
 
     async def _report(self, ctx: Context, process: Process) -> None:
-        """Report the last line of output as progress, not too often, until cancelled."""
+        """Report the last line of output as progress at intervals, until cancelled."""
         told = 0
         while True:
             await trio.sleep(self.config.progress_interval)
             written = process.stdout.total + process.stderr.total
             if written > told:
                 told = written
+                # Some programs write only progress, to standard error.
                 tape = process.stderr if process.stderr.total and not process.stdout.total else process.stdout
                 await ctx.report_progress(written, None, tape.last_line(_LINE) or None)
 
@@ -299,7 +313,7 @@ def _processes(ctx: Context) -> Processes:
 
 
 def _whole(data: bytes) -> int:
-    """Where the last whole character ends."""
+    """Return the offset after the last complete UTF-8 character."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:

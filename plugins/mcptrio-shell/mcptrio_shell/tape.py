@@ -1,7 +1,6 @@
-"""What a command has written to one stream: the beginning and the end, and how much was between them.
+"""The output of one stream: its beginning and end, and the size of the omitted middle.
 
-Filled by the process, read by the tools. The one rule: it never holds more than its bound (and as much again for a
-moment); what falls out is the middle, and is counted.
+The process writes it, and the tools read it. Memory is bounded by ``limit``, briefly twice that.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ __all__ = ["Piece", "Tape"]
 
 @frozen(kw_only=True)
 class Piece:
-    """A part of what was written."""
+    """A part of the output."""
 
     data: bytes
     start: int
-    """Where it begins, counted in bytes from the beginning of the stream."""
+    """Offset in bytes from the beginning of the stream."""
     skipped_bytes: int = 0
-    """How much was asked for and is not kept, before this piece."""
+    """Requested bytes before this piece that are not kept."""
 
     @property
     def end(self) -> int:
@@ -31,7 +30,7 @@ class Tape:
     """The output of one stream."""
 
     limit: int
-    """Bytes kept: half of them from the beginning, half to the end."""
+    """Bytes kept: half from the beginning, half from the end."""
     total: int = 0
     """Bytes written."""
     lines: int = 0
@@ -40,7 +39,7 @@ class Tape:
     _tail: bytearray = field(init=False, factory=bytearray)
 
     def write(self, data: bytes) -> None:
-        """Append."""
+        """Append output."""
         self.total += len(data)
         self.lines += data.count(b"\n")
         room = self.limit // 2 - len(self._head)
@@ -49,17 +48,17 @@ class Tape:
             data = data[room:]
         self._tail += data
         half = self.limit // 2
-        # Twice as much is let in before it is cut, so that each byte is moved once and not with every write.
+        # Cut only at twice the size, so that each byte is moved once and not with every write.
         if len(self._tail) > 2 * half:
             del self._tail[:-half]
 
     @property
     def kept_from(self) -> int:
-        """Where the kept end begins; before it, from the end of the kept beginning on, nothing is kept."""
+        """Offset of the kept end. Nothing is kept between the kept beginning and this offset."""
         return self.total - len(self._tail)
 
     def read(self, start: int, limit: int) -> Piece:
-        """At most ``limit`` bytes from ``start`` on; from where something is kept again, if there nothing is."""
+        """Return at most ``limit`` bytes from ``start``, or from the next offset that is kept."""
         start = max(0, min(start, self.total))
         if start < len(self._head):
             return Piece(data=bytes(self._head[start : start + limit]), start=start)
@@ -68,7 +67,7 @@ class Tape:
         return Piece(data=bytes(self._tail[at : at + limit]), start=begin, skipped_bytes=begin - start)
 
     def ends(self, limit: int) -> tuple[Piece, Piece]:
-        """The beginning and the end, together at most ``limit`` bytes; all of it where that is enough."""
+        """Return the beginning and the end, together at most ``limit`` bytes; everything if that suffices."""
         if self.total <= limit and self.kept_from == len(self._head):
             return Piece(data=bytes(self._head + self._tail), start=0), Piece(data=b"", start=self.total)
         half = limit // 2
@@ -77,7 +76,8 @@ class Tape:
         return first, self.read(begin, half)
 
     def last_line(self, limit: int) -> str:
-        """The last line with something in it, for people; at most ``limit`` characters."""
+        """Return the last line that is not blank as printable text, at most ``limit`` characters."""
+        # A UTF-8 character has at most four bytes.
         end = bytes((self._tail or self._head)[-4 * limit :]).decode("utf-8", "replace")
         line = next((line for line in reversed(end.splitlines()) if line.strip()), "")
         shown = "".join(character if character.isprintable() else "·" for character in line.strip())

@@ -1,18 +1,17 @@
-"""The process between the server and a command: it sets the limits, starts the command, and ends all of it.
+"""The process between the server and a command: sets limits, starts the command, and ends all its processes.
 
-Run as a script by its path, with nothing of the package imported: ``python -I -S warden.py DESCRIPTOR``. One for each
-command; the descriptor is a socket to the server, over which it is told what to start. The one rule: it is the parent
-of whatever the command leaves behind, and it does not end before the system says that it has no child left.
+The server runs it as a script, ``python -I -S warden.py DESCRIPTOR``, without importing the package. The descriptor is
+a socket to the server, which sends the order. Each command has a warden, for three reasons:
 
-Why a process of its own: limits have to hold from the command's first instruction, and in a server with threads no
-Python may run between fork and exec; here there is one thread. It is the subreaper of the command (Linux), so what
-detaches itself, by setsid or by forking twice, becomes its child and is ended too; in the server's own process that
-would take the children of everybody else. And it sees the server's end of the socket close, so nothing outlives a
-server that was killed.
+- Limits must apply from the command's first instruction, and in a server with threads no Python code may run between
+  fork and exec. The warden has a single thread.
+- It is the subreaper of the command (Linux): processes that detach themselves with setsid or a double fork become its
+  children and are ended too. In the server itself, this would affect the children of other code.
+- It sees the server's end of the socket close, so no process outlives a killed server.
 
-What it does not reach: processes that another process has started on the command's behalf (a service manager, a
-container engine, cron), and, elsewhere than on Linux, what has left the command's process group. A command runs as the
-same user: one that kills its warden is ended with its group by the server, and what has left the group by then stays.
+It does not reach processes that another process starts on the command's behalf (a service manager, a container engine,
+cron) and, on other systems than Linux, processes that left the command's group. A command runs as the same user: if it
+kills its warden, the server ends its group, and processes that had left the group stay.
 
 Source: prctl(2) "PR_SET_CHILD_SUBREAPER", "PR_SET_PDEATHSIG", "PR_SET_NO_NEW_PRIVS"; setrlimit(2); wait(2); setsid(2).
 """
@@ -36,22 +35,23 @@ __all__ = ["main"]
 
 LENGTH = struct.Struct("!I")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
-"""Of what the server sends first."""
+"""Maximum size of the order."""
 
 TICK = 0.2
-"""Seconds between two looks at how many processes there are."""
+"""Seconds between two counts of the command's processes."""
 SHARE = 50
-"""A look reads a file for each process of the machine; where that takes long, the next one is so many times later."""
+"""A count reads one file for each process of the machine. If that takes long, the next count follows after this many
+times as long."""
 FAST_TICK = 0.01
-"""While it is killing."""
+"""Seconds between two rounds of SIGKILL."""
 KILL_TIMEOUT = 10.0
-"""Seconds after SIGKILL in which the last process has to be gone; only what hangs in the kernel is not."""
+"""Seconds after the first SIGKILL until the warden gives up. Only processes that hang in the kernel take longer."""
 
 _SUBREAPER, _DEATH_SIGNAL, _NO_NEW_PRIVILEGES = 36, 1, 38
 
 
 class Warden:
-    """One command, from its start to the end of the last process it has left."""
+    """One command, from its start until its last process has ended."""
 
     def __init__(self, control: socket.socket, spec: dict[str, Any]) -> None:
         self._control = control
@@ -59,10 +59,10 @@ class Warden:
         self._pid = 0
         self._why = "exited"
         self._exited = False
+        # Time of SIGKILL; None while nothing has to end.
         self._deadline: float | None = None
-        """When what is left is killed; ``None`` while nothing is to end."""
+        # Processes that were still running when the command itself exited.
         self._stopped = 0
-        """Processes that were left when the command itself had ended."""
         self._next_look = 0.0
 
     def run(self) -> None:
@@ -87,18 +87,20 @@ class Warden:
         self._tell({"ended": self._why, "stopped": self._stopped})
 
     def _listen_to_children(self) -> int:
-        """A descriptor that is readable when a child has ended."""
+        """Return a descriptor that becomes readable when a child exits."""
         reading, writing = os.pipe()
         for descriptor in (reading, writing):
             os.set_blocking(descriptor, False)
+        # Only a signal with a handler writes to the wakeup descriptor.
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        # A signal that the command sends to its parent must not end the warden early.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         return reading
 
     def _start(self) -> bool:
-        """Start the command; whether that has worked."""
+        """Start the command; return True if it runs."""
         reading, writing = os.pipe()  # closed by exec
         waiting, go = os.pipe()
         own = os.getpid()
@@ -112,7 +114,7 @@ class Warden:
                 os.setsid()
                 os.close(go)
                 os.read(waiting, 1)
-                # Before anything that may fail: a warden that is killed takes the command along.
+                # Before any step that may fail: if the warden is killed, the kernel kills the command as well.
                 prctl(_DEATH_SIGNAL, signal.SIGKILL)
                 if os.getppid() != own:
                     os._exit(1)
@@ -123,10 +125,10 @@ class Warden:
                 os._exit(127)
         os.close(writing)
         os.close(waiting)
-        # First of all: a command that kills its warden has to be known to the server.
+        # Before the command may run: the server must know its process id even if the command kills its warden.
         self._tell({"forked": self._pid})
         os.close(go)
-        # What the command holds is the only other end of its pipes; they end with it.
+        # The command then has the only other ends of its pipes, which therefore close when it ends.
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -140,12 +142,13 @@ class Warden:
         return True
 
     def _become(self, prctl: Any, processes: int) -> None:
-        """Between fork and exec: never returns."""
+        """Set the limits and execute the command. Runs between fork and exec; never returns."""
         spec = self._spec
         limits = spec["limits"]
         os.fchdir(spec["cwd"])
         if spec["merge"]:
             os.dup2(1, 2)
+        # SIGXCPU at the soft limit, SIGKILL five seconds later at the hard one.
         _limit(resource.RLIMIT_CPU, limits["cpu_seconds"], 5)
         _limit(resource.RLIMIT_FSIZE, limits["file_bytes"])
         _limit(resource.RLIMIT_NOFILE, limits["open_files"])
@@ -153,19 +156,20 @@ class Warden:
         _limit_processes(processes)
         if spec["no_new_privileges"]:
             prctl(_NO_NEW_PRIVILEGES, 1)
+        # exec keeps ignored signals and the signal mask; the command must start with the defaults.
         for number in signal.valid_signals():
             if number not in (signal.SIGKILL, signal.SIGSTOP):
                 try:
                     signal.signal(number, signal.SIG_DFL)
                 except (OSError, ValueError):
-                    pass  # those that the C library keeps for itself
+                    pass  # reserved by the C library
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        # Last: from here on nothing more is allocated that could not be.
+        # Last, because further allocations could fail from here on.
         _limit(resource.RLIMIT_AS, limits["memory_bytes"])
         os.execve(spec["executable"], spec["argv"], spec["environment"])
 
     def _reap(self) -> bool:
-        """Take leave of those that have ended; whether there are others."""
+        """Reap children that have exited; return True if others are left."""
         while True:
             try:
                 pid, status, used = os.wait4(-1, os.WNOHANG)
@@ -179,7 +183,7 @@ class Warden:
                 self._tell({"exited": os.waitstatus_to_exitcode(status), "cpu_seconds": seconds})
 
     def _watch(self) -> None:
-        """Kill what has to go, and what has become too many."""
+        """Kill the processes if their time is over or there are too many."""
         if self._is_killing():
             self._signal(signal.SIGKILL)
         elif self._deadline is None and (began := time.monotonic()) >= self._next_look:
@@ -194,38 +198,39 @@ class Warden:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     def _end(self, grace: float) -> None:
-        """Ask all that there is to end, and remember until when."""
+        """Send SIGTERM to all processes, and set the time of SIGKILL."""
         deadline = time.monotonic() + grace
         if self._deadline is not None:
             self._deadline = min(self._deadline, deadline)
             return
         self._deadline = deadline
         self._signal(signal.SIGTERM)
+        # A stopped process handles SIGTERM only once it continues.
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
-        """To the command's group, and to the group of whatever has left it.
+        """Signal the command's group, and the group of each process that has left it.
 
-        A group of theirs holds nobody else: one can be joined only from within its session, and their sessions begin
+        These groups contain no other processes: only members of a session can join its groups, and these sessions start
         with the command's own.
         """
         own = os.getpgrp()
-        # The number stays the group's as long as one of it lives, or nobody has taken leave of the first.
+        # The id remains the group's while a member lives, or until the first process is reaped.
         groups = {self._pid} if not self._exited else set()
-        # Those of state Z too: of a program whose first thread has ended, the others live on.
+        # Zombies too: if only the first thread of a program has ended, the others are still running.
         for pid, _ in _descendants(os.getpid()):
             try:
                 groups.add(os.getpgid(pid))
             except OSError:
-                pass  # it is gone
+                pass  # it has exited
         for group in groups - {own}:
             try:
                 os.killpg(group, number)
             except OSError:
-                pass  # gone, or of another user: a command that may change its user was allowed to
+                pass  # it has exited, or runs as another user, which the operator's rule made possible
 
     def _obey(self, poll: select.poll) -> None:
-        """Hear the server: T ends the command, K kills it, and a server that is gone does so too."""
+        """Handle an order of the server: T ends the command, K kills it; a closed socket ends it too."""
         try:
             said = self._control.recv(64)
         except OSError:
@@ -240,29 +245,28 @@ class Warden:
         try:
             self._control.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
-            pass  # the server is gone, which the next look at the socket shows
+            pass  # the server has closed the socket, which the next poll reports
 
 
 def _limit(which: int, value: int, more: int = 0) -> None:
-    """Lower a limit; one that is lower already stays. Some systems do not have all of them."""
+    """Lower a limit; keep one that is lower already."""
     soft, hard = resource.getrlimit(which)
     highest = value + more if hard == resource.RLIM_INFINITY else min(value + more, hard)
     lowest = min(value, highest) if soft == resource.RLIM_INFINITY else min(value, highest, soft)
     try:
+        # Some systems do not have all limits.
         resource.setrlimit(which, (lowest, highest))
     except ValueError:
         pass
 
 
 def _limit_processes(most: int) -> None:
-    """Lower the number of processes and threads its user may have, if what has been counted is all there is.
-
-    The system counts those of other containers too, which we do not see; a limit below them would let nothing start.
-    """
+    """Lower RLIMIT_NPROC, unless the limit would prevent the command from starting anything."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     lowered = most if soft == resource.RLIM_INFINITY else min(most, soft)
     resource.setrlimit(resource.RLIMIT_NPROC, (lowered, hard))
     try:
+        # The system also counts processes of other containers, which are invisible here: try the limit.
         probe = os.fork()
     except BlockingIOError:
         resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
@@ -274,7 +278,7 @@ def _limit_processes(most: int) -> None:
 
 
 def _prctl() -> Any:
-    """prctl(2), looked up before the fork; elsewhere than on Linux a function that does nothing."""
+    """Return prctl(2), looked up before the fork; on other systems than Linux, a function that does nothing."""
     if sys.platform != "linux":
         return lambda *arguments: 0
     import ctypes
@@ -285,7 +289,7 @@ def _prctl() -> Any:
 
 
 def _descendants(root: int) -> list[tuple[int, str]]:
-    """The processes below one and their states, as far as /proc tells; none where there is no /proc."""
+    """Return pids and states of all processes below ``root``, according to /proc; none without /proc."""
     children: dict[int, list[tuple[int, str]]] = {}
     for pid, parent, state in _processes():
         children.setdefault(parent, []).append((pid, state))
@@ -299,28 +303,28 @@ def _descendants(root: int) -> list[tuple[int, str]]:
 
 
 def _processes() -> list[tuple[int, int, str]]:
-    """Number, parent and state of every process."""
+    """Return pid, parent and state of every process."""
     found = []
     for name in _numbers():
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
-                # The name of the program, in parentheses, may hold anything.
+                # The program's name in parentheses may contain anything, including parentheses.
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
         except OSError:
-            continue  # it is gone
+            continue  # it has exited meanwhile
         found.append((int(name), int(parent), state.decode()))
     return found
 
 
 def _processes_of(user: int) -> list[str]:
-    """The threads of a user, which RLIMIT_NPROC counts."""
+    """Return the threads of a user, which RLIMIT_NPROC counts."""
     found = []
     for name in _numbers():
         try:
             if os.stat(f"/proc/{name}").st_uid == user:
                 found += os.listdir(f"/proc/{name}/task")
         except OSError:
-            continue  # it is gone
+            continue  # it has exited meanwhile
     return found
 
 
@@ -340,7 +344,7 @@ def _empty(descriptor: int) -> None:
 
 
 def _receive(control: socket.socket) -> dict[str, Any]:
-    """What is to be started."""
+    # The order: its length, then JSON.
     (length,) = LENGTH.unpack(_exactly(control, LENGTH.size))
     if length > MAX_REQUEST_BYTES:
         raise SystemExit(2)
@@ -353,19 +357,20 @@ def _exactly(control: socket.socket, count: int) -> bytes:
     while len(data) < count:
         piece = control.recv(count - len(data))
         if not piece:
-            raise SystemExit(0)  # the server has changed its mind, or is gone
+            raise SystemExit(0)  # the server has cancelled the start or exited
         data += piece
     return data
 
 
 def main() -> None:
-    """Start what the server says, and watch over it to the end."""
+    """Start the command that the server orders, and watch it until all its processes have ended."""
     descriptor = int(sys.argv[1])
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFD)
     fcntl.fcntl(descriptor, fcntl.F_SETFD, flags | fcntl.FD_CLOEXEC)
     control = socket.socket(fileno=descriptor)
     control.setblocking(True)
     spec = _receive(control)
+    # The command must not inherit a descriptor of the folder.
     os.set_inheritable(spec["cwd"], False)
     Warden(control, spec).run()
 

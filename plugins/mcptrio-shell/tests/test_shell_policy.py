@@ -171,13 +171,13 @@ def test_a_link_is_judged_by_what_it_leads_to(inside: Path, outside: Path) -> No
 
 def test_a_program_that_everybody_may_replace_is_not_run(inside: Path, outside: Path) -> None:
     program(outside / "tool").chmod(0o757)
-    with pytest.raises(ToolError, match="everybody on the machine may replace it"):
+    with pytest.raises(ToolError, match="every user of the machine may replace it"):
         decide(inside, Rule(argv=("tool",)), argv=["tool"], path=(outside,))
 
     (outside / "tool").chmod(0o755)
     assert decide(inside, Rule(argv=("tool",)), argv=["tool"], path=(outside,))
     outside.chmod(0o777)
-    with pytest.raises(ToolError, match="everybody"):
+    with pytest.raises(ToolError, match="every user"):
         decide(inside, Rule(argv=("tool",)), argv=["tool"], path=(outside,))
 
 
@@ -222,7 +222,7 @@ def test_arguments_are_bounded(inside: Path) -> None:
         ([], "expected 1 to 3 arguments, got 0"),
         (["echo", "1", "2", "3"], "expected 1 to 3 arguments, got 4"),
         (["echo", "x" * 100], "expected at most 50 bytes"),
-        (["echo", "\ud800"], "half a character"),
+        (["echo", "\ud800"], "a lone surrogate"),
     ):
         with pytest.raises(ToolError, match=problem):
             decide(inside, ANYTHING, argv=argv, max_arguments=3, max_argument_bytes=50)
@@ -233,9 +233,9 @@ def test_arguments_are_bounded(inside: Path) -> None:
     [
         ((), (), "expected a program, got none"),
         (("bin/tool",), (), "name of a program or an absolute path"),
-        (("sh", "-c"), ("*",), "runs what its arguments say; expected shell = true"),
-        (("/usr/bin/env",), (), "runs what its arguments say"),
-        (("sudo", "-n", "id"), (), "runs what its arguments say"),
+        (("sh", "-c"), ("*",), "runs the command in its arguments; expected shell = true"),
+        (("/usr/bin/env",), (), "runs the command in its arguments"),
+        (("sudo", "-n", "id"), (), "runs the command in its arguments"),
         (("git",), ("",), "expected a pattern"),
         (("git",), ("re:(",), "expected a regular expression"),
         (("git",), ("{paths}",), "expected {path} or {integer}"),

@@ -66,7 +66,7 @@ async def test_a_conversation(connected: Connect, revision: str) -> None:
         page = await call(client, "read_output", id=id, start=page["total"] * 100, wait=30)
         assert page["process"]["status"] == "exited"
         assert page["process"]["exit_code"] == 0
-        assert "takes no more input" in await failure(client, "send_input", id=id, text="more")
+        assert "accepts no more input" in await failure(client, "send_input", id=id, text="more")
 
 
 async def test_stopping_returns_when_nothing_is_left_and_may_be_repeated(connected: Connect) -> None:
@@ -103,7 +103,7 @@ async def test_number_is_bounded_of_those_that_run_and_those_that_are_kept(conne
     async with connected(max_running=2, max_kept=2, grace=0) as client:
         ids = [await start(client, "sleep 60") for _ in range(2)]
         for tool in ("start_process", "run_command"):
-            assert "at most 2 commands at the same time" in await failure(client, tool, argv=["sh", "-c", "exit"])
+            assert "at most 2 commands of all callers" in await failure(client, tool, argv=["sh", "-c", "exit"])
         listed = await call(client, "list_processes")
         assert [item["id"] for item in listed["items"]] == ids[::-1]
 
@@ -133,7 +133,7 @@ async def test_number_of_those_that_run_is_bounded_of_each_caller(inside: Path, 
             assert "at most 2 commands of yours" in said
             await start(clients["bob"], "sleep 60")
             said = await failure(clients["cyd"], "start_process", argv=["sh", "-c", "exit"])
-            assert "at most 3 commands at the same time" in said
+            assert "at most 3 commands of all callers" in said
 
             listed = {name: (await call(client, "list_processes"))["items"] for name, client in clients.items()}
             assert {name: len(items) for name, items in listed.items()} == {

@@ -155,7 +155,7 @@ async def test_long_output_keeps_its_beginning_and_its_end(connected: Connect, r
         assert 900 < len(head) + len(tail) <= 1024
         assert out["omitted_bytes"] == len(text) - len(head) - len(tail)
         assert out["omitted_lines"] == 20000 - head.count("\n") - tail.count("\n")
-        assert note.startswith(f"{out['omitted_bytes']} bytes with {out['omitted_lines']} line ends left out")
+        assert note.startswith(f"{out['omitted_bytes']} bytes with {out['omitted_lines']} line ends omitted")
 
         pages, start, skipped = "", 0, 0
         while True:
