@@ -29,10 +29,11 @@ class Connection:
     Args:
         calls: sent in turn.
         number: of the first call. Where connections share a session, no two calls may have the same.
+        source: the client's address.
     """
 
-    def __init__(self, port: int, calls: Sequence[Call] = (), number: int = 0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+    def __init__(self, port: int, calls: Sequence[Call] = (), number: int = 0, source: str = "127.0.0.1") -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.calls = calls
         self.sent_at = 0.0

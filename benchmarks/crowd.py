@@ -66,8 +66,9 @@ def open_streams(port: int, count: int, opened: Callable[[int], None] | None = N
     try:
         while len(streams) < count:
             asked = []
-            for _ in range(min(_AT_ONCE, count - len(streams))):
-                asked.append(Connection(port, (request,)))
+            for number in range(min(_AT_ONCE, count - len(streams))):
+                # mcptrio gives one address at most half of its connections.
+                asked.append(Connection(port, (request,), source=f"127.0.0.{2 + number % 4}"))
                 streams.append(asked[-1])
                 asked[-1].send()
             for number, stream in enumerate(asked, len(streams) - len(asked) + 1):
