@@ -1,7 +1,6 @@
 """SQLite databases as MCP tools and resources: the plugin ``sqlite`` of mcptrio.
 
-Loaded by mcptrio through the entry point ``sqlite``. The one rule: the hooks are here and nothing else; nothing is kept
-in this module.
+mcptrio loads it through the entry point ``sqlite``. The module has no state.
 """
 
 from __future__ import annotations
@@ -16,6 +15,6 @@ __all__ = ["Config", "objects", "setup"]
 
 @hookimpl
 def setup(server: PluginSetup, config: Config) -> None:
-    """Add the objects whose methods are tools, resources and prompts."""
+    """Register the objects whose methods are tools, resources and prompts."""
     for each in objects(config):
         server.add(each)

@@ -1,6 +1,6 @@
-"""What a statement that writes has changed, and the transaction it runs in.
+"""The transaction of a statement that writes, and its results.
 
-Called in a child. The one rule: a call is one transaction, and until COMMIT nothing of it is seen from outside.
+Jobs use it in a child process. Each call is one transaction; other connections see nothing of it before COMMIT.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ _T = TypeVar("_T")
 
 @frozen(kw_only=True)
 class Written:
-    """What a statement has changed."""
+    """The changes that a statement made."""
 
     database: str
     affected_rows: Annotated[int, "Rows that the statement inserted, updated or deleted."]
-    total_changes: Annotated[int, "The same with those of triggers and foreign key actions."]
-    last_insert_rowid: Annotated[Cell, "The rowid of the last row inserted; null if none was."]
-    columns: Annotated[tuple[str, ...], "The names of the columns of RETURNING."] = ()
-    items: Annotated[tuple[tuple[Cell, ...], ...], "The rows of RETURNING."] = ()
-    truncated: Annotated[bool, "RETURNING had more rows; they were changed all the same."] = False
-    dry_run: Annotated[bool, "Everything was undone."] = False
+    total_changes: Annotated[int, "Affected rows including those of triggers and foreign key actions."]
+    last_insert_rowid: Annotated[Cell, "Rowid of the last inserted row; null if none was inserted."]
+    columns: Annotated[tuple[str, ...], "Column names of RETURNING."] = ()
+    items: Annotated[tuple[tuple[Cell, ...], ...], "Rows of RETURNING."] = ()
+    truncated: Annotated[bool, "RETURNING had more rows; they were changed as well."] = False
+    dry_run: Annotated[bool, "All changes were rolled back."] = False
     notes: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
 class CreatedTable:
-    """What became of a CREATE TABLE."""
+    """The result of a CREATE TABLE."""
 
     database: str
     table: str
-    created: Annotated[bool, "False where it existed already, or with dry_run."]
-    sql: Annotated[str, "The statement as SQLite keeps it."]
+    created: Annotated[bool, "False if it existed already, or with dry_run."]
+    sql: Annotated[str, "The statement as stored by SQLite."]
     dry_run: bool = False
 
 
 @frozen(kw_only=True)
 class Changed:
-    """The same, and the tables whose schema is another now."""
+    """The result of a statement, and the tables whose schema it changed."""
 
     written: Written
     altered: tuple[str, ...]
@@ -56,25 +56,23 @@ class Changed:
 
 @frozen(kw_only=True)
 class Made:
-    """The same, and the tables whose schema is another now."""
+    """The result of a CREATE TABLE, and the tables whose schema it changed."""
 
     created: CreatedTable
     altered: tuple[str, ...]
 
 
 def transact(opened: Opened, work: Callable[[Opened], _T], *, keep: bool) -> _T:
-    """Do it in a transaction; ``keep`` or undo it.
-
-    The lock is taken first, so nobody else's writing comes between; until COMMIT nothing is seen from outside, and
-    whatever is raised before leaves the transaction to the closing of the connection, which undoes it.
-    """
+    """Run ``work`` in a transaction; commit it if ``keep`` is true, else roll it back."""
     connection, policy = opened.connection, opened.policy
     connection.set_authorizer(None)
+    # IMMEDIATE takes the lock first, so that no other writer comes between. If an exception leaves this function,
+    # closing the connection rolls back.
     opened.patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
     connection.set_authorizer(policy)
     result = work(opened)
     connection.set_authorizer(None)
-    # The end of a statement may come before SQLite has looked whether it is to stop.
+    # The statement may have ended before SQLite checked whether the call was stopped.
     opened.watch.check()
     opened.watch.turn()
     if keep:
@@ -85,7 +83,7 @@ def transact(opened: Opened, work: Callable[[Opened], _T], *, keep: bool) -> _T:
 
 
 def notes_on(page: RowPage, policy: SQLitePolicy) -> tuple[str, ...]:
-    """The notes of a page, and which other tables there are."""
+    """Return the notes of a page, and the tables that the statement may change."""
     others = sorted(policy.written)
     if len(others) > 1:
         return (*page.notes, f"tables that the statement may change, its triggers included: {', '.join(others[:20])}")

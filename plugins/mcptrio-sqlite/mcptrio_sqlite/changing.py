@@ -1,7 +1,7 @@
 """The tools that write.
 
-Marked for mcptrio, registered by the plugin where a database may be written. The one rule: a call is one transaction,
-and one that fails, is cancelled or takes too long has changed nothing.
+The plugin registers them if a database is writable. Each call is one transaction; a call that fails, is cancelled or
+times out has changed nothing.
 
 Source: names and the argument ``query`` as in the archived reference SQLite server (2025.4.25).
 """
@@ -27,9 +27,9 @@ from .reading import DatabaseName, Limit, Params, Query, SQLiteReading, to_resul
 __all__ = ["Changing"]
 
 _MAX_NOTIFIED_TABLES: Final = 100
-"""Tables whose subscribers are told of one statement."""
+"""Tables whose subscribers are notified after one statement."""
 
-DryRun = Annotated[bool, "Run it, tell what it would do, and undo it."]
+DryRun = Annotated[bool, "Run the statement, report its effect, and roll it back."]
 
 
 @frozen(eq=False)
@@ -59,9 +59,9 @@ class Changing:
         limit: Limit = None,
         dry_run: DryRun = False,
     ) -> CallToolResult:
-        """Run one INSERT, UPDATE, DELETE or REPLACE as a transaction of its own, and tell how many rows it changed;
-        with RETURNING, the rows too. Put values into params, not into the text. Without WHERE, UPDATE and DELETE change
-        every row. ALTER, DROP and CREATE INDEX work only where the configuration allows them.
+        """Run one INSERT, UPDATE, DELETE or REPLACE in its own transaction and return the number of changed rows; with
+        RETURNING, also the rows. Pass values in params. Without WHERE, UPDATE and DELETE change every row. ALTER,
+        DROP and CREATE INDEX work only if the configuration allows them.
         """
         found = await self._writable(database)
         changed: Changed = await self.queries.run(
@@ -83,8 +83,8 @@ class Changing:
     async def create_table(
         self, ctx: Context, query: Query, database: DatabaseName = None, dry_run: DryRun = False
     ) -> CreatedTable:
-        """Create a table with one CREATE TABLE statement; IF NOT EXISTS and AS SELECT are fine. A database that has no
-        file yet is created with it.
+        """Create a table with one CREATE TABLE statement; IF NOT EXISTS and AS SELECT are allowed. If the database file
+        does not exist yet, it is created.
         """
         found = await self._writable(database)
         made: Made = await self.queries.run(ctx, found, CreateTable(query=query, keep=not dry_run))
@@ -96,12 +96,12 @@ class Changing:
         found = await self.queries.find(name)
         if not found.is_writable:
             raise ToolError(
-                f"the database {found.name} may only be read; writable in the configuration names the others"
+                f"the database {found.name} is read-only; the configuration key writable lists those that are not"
             )
         return found
 
     def _notify(self, ctx: Context, database: DatabaseFile, altered: tuple[str, ...]) -> None:
-        """Only the schema is a resource; rows are not."""
+        # Only schemas are resources, so changed rows are not announced.
         if not altered:
             return
         name = quote(database.name, safe="")

@@ -1,10 +1,8 @@
-"""The process that runs SQL: it opens databases, answers, and can be killed at any moment.
+"""The process that runs SQL: it opens databases, runs jobs, and can be killed at any moment.
 
-Started by ``Lane``, so that of this package only what it needs is imported. The one rule: nothing here outlives the
-server: a thread reads what the server says, and ends the process when there is nobody any more.
-
-Why a process: one call of an SQL function over megabytes cannot be interrupted, and all that a query takes of memory
-and of disk is taken from a limit that the system keeps. SQLite itself offers neither.
+``Lane`` starts it so that it imports only the modules it needs. A separate process is necessary because SQLite cannot
+interrupt a single SQL function that works on megabytes, and because the system can then limit the memory and disk space
+of a query.
 
 Source: getrlimit(2); sqlite.org/tempfiles.html.
 """
@@ -33,19 +31,22 @@ from .watching import CallStopped, Watch
 __all__ = ["main"]
 
 _FILES: Final = 64
-"""Open files, temporary ones included; so these are bounded together, and not only each."""
+"""Open files, which also limits the number of temporary files."""
 _SPARE: Final = 5
-"""Seconds of processor time beyond those of a query, so that the server, who knows why, stops it first."""
+"""Seconds of processor time in addition to the query timeout: the server should stop the query first, because it can
+explain why."""
 _JOURNALS: Final = 2
-"""How many times the size of a database its files may have: a WAL grows beyond what it stands for."""
+"""Size limit of a file as a multiple of the database size: a WAL can grow larger than its database."""
 
 
 def main() -> None:
-    """Do what the server says, one thing after another."""
+    """Run the server's orders one after another."""
     requests, answers = os.dup(0), os.dup(1)
+    # Output of a library to standard output would corrupt the answers.
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(null, descriptor)
+    # Ctrl-C in the terminal is the server's to handle.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     config = _read(requests)
@@ -62,7 +63,9 @@ class _Child:
         self._orders: SimpleQueue[tuple[Order, Watch]] = SimpleQueue()
 
     def run(self) -> None:
+        # Reads orders while the main thread computes; sqlite3 releases the GIL meanwhile.
         threading.Thread(target=self._listen, daemon=True).start()
+        # A core dump would contain the data of the databases.
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_NOFILE, _FILES)
         _limit_memory(self._config.max_memory_bytes)
@@ -72,6 +75,7 @@ class _Child:
             self._limit_for(order)
             message = self._obey(order, watch)
             self._say(message)
+            # After a MemoryError this process may not get its memory back; the server starts another one.
             if isinstance(message, Failed) and message.is_spent:
                 return
 
@@ -84,6 +88,7 @@ class _Child:
         except CallStopped:
             return Undone()
         except ToolError as error:
+            # Lone surrogates cannot be encoded as UTF-8.
             return Failed(str(error).encode(errors="backslashreplace").decode())
         except MemoryError:
             return Failed(
@@ -91,6 +96,7 @@ class _Child:
                 "ask for fewer or shorter values at once",
                 is_spent=True,
             )
+        # The server would refuse a longer message; 1000 bytes leave room for the envelope.
         if len(answer) > largest(config) - 1000:
             return Failed("the answer is far larger than max_result_bytes of the configuration; ask for less")
         return CallDone(answer)
@@ -101,7 +107,7 @@ class _Child:
             data = data[os.write(self._answers, data) :]
 
     def _listen(self) -> None:
-        """Hear what the server says, while the other thread computes. The only way out is that there is no server."""
+        """Read orders while the other thread computes. Ends only when the server closes the pipe."""
         current: tuple[int, Watch] | None = None
         while True:
             order = _read(self._requests)
@@ -113,8 +119,9 @@ class _Child:
                 current[1].stop()
 
     def _limit_for(self, order: Order) -> None:
-        """What one call may take."""
+        """Set the limits of one call."""
         config = self._config
+        # RLIMIT_CPU counts from the start of the process, so the time used so far is added.
         _limit(resource.RLIMIT_CPU, int(time.process_time() + config.query_timeout) + _SPARE)
         most = config.max_temp_bytes
         if order.job.access.writes:
@@ -133,20 +140,22 @@ def _exactly(descriptor: int, count: int) -> bytes:
     while len(data) < count:
         piece = os.read(descriptor, count - len(data))
         if not piece:
-            os._exit(0)  # the server is gone, or needs us no more; a transaction is undone by who opens the file next
+            # The server has closed the pipe or exited. The next process that opens the file rolls an open transaction
+            # back.
+            os._exit(0)
         data += piece
     return bytes(data)
 
 
 def _limit(which: int, value: int) -> None:
-    """Set a limit, which may be raised again as far as it was at the start."""
+    """Set the soft limit only, so that later calls can raise it again."""
     hard = resource.getrlimit(which)[1]
     soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (soft, hard))
 
 
 def _limit_memory(more: int) -> None:
-    """Limit the address space to what it is now and ``more``. Only Linux keeps to that."""
+    """Limit the address space to its current size plus ``more`` bytes. Only Linux enforces it."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + more)

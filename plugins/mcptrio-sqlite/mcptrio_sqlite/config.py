@@ -1,9 +1,9 @@
-"""What the operator may set: ``[plugins.sqlite]`` in mcptrio.toml, and the environment.
+"""The settings of the plugin: ``[plugins.sqlite]`` in mcptrio.toml, and the environment.
 
-Filled in by mcptrio when the plugin is loaded. The one rule: what is not named here is not reachable, and what is not
-called writable is not written.
+mcptrio creates a Config when it loads the plugin. Databases that it does not name are unreachable, and those not listed
+in ``writable`` are read-only.
 
-Source: ``MCPTRIO_SQLITE_<KEY>`` in the environment wins over the file.
+Source: ``MCPTRIO_SQLITE_<KEY>`` in the environment overrides the file.
 """
 
 from __future__ import annotations
@@ -26,77 +26,76 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of the plugin. Sizes are bytes, times seconds."""
+    """The settings of the plugin. Sizes are in bytes, times in seconds."""
 
     databases: Mapping[str, Path] = field(factory=dict)
-    """Names of databases and their files. A name is 1 to 64 of ``A-Za-z0-9_.-``."""
+    """Database files by name. A name has 1 to 64 characters of ``A-Za-z0-9_.-``."""
 
     folder: Path | None = None
-    """Every ``.db``, ``.db3``, ``.sqlite`` and ``.sqlite3`` file directly in this folder is a database, called as its
-    file is. Links that lead out of it are not followed."""
+    """Every ``.db``, ``.db3``, ``.sqlite`` and ``.sqlite3`` file directly in this folder is a database with the name of
+    the file. Links that lead out of the folder are not followed."""
 
     writable: tuple[str, ...] = ()
-    """Names of the databases that may be written; ``"*"`` is all of them. Without one, no tool that writes is
-    offered."""
+    """Names of writable databases; ``"*"`` for all. If empty, the writing tools are not offered."""
 
     schema_changes: bool = False
-    """Let ``write_query`` alter and drop tables too, and create and drop indexes, views and triggers."""
+    """Allow ``write_query`` to alter and drop tables, and to create and drop indexes, views and triggers."""
 
     deny: tuple[str, ...] = ()
-    """Globs of tables (``secrets``, ``audit_*``) and columns (``users.password``) that are neither read nor written."""
+    """Globs of tables (``secrets``, ``audit_*``) and columns (``users.password``) that can be neither read nor
+    written."""
 
     foreign_keys: bool = True
-    """Enforce foreign keys when writing, which SQLite does not by itself."""
+    """Enforce foreign keys on writes, which SQLite does not do by default."""
 
     query_timeout: float = field(default=30.0, validator=and_(ge(0.1), le(3600.0)))
-    """Seconds for one query, with its wait for locks and for a process; 0.1 to 3600."""
+    """Seconds for one query, including the wait for locks and for a process; 0.1 to 3600."""
 
     max_rows: int = field(default=500, validator=and_(ge(1), le(10_000)))
-    """The most rows in one answer; 1 to 10000."""
+    """Rows in one result; 1 to 10000."""
 
     max_result_bytes: int = field(default=100_000, validator=and_(ge(1000), le(10 * _MIB)))
-    """The most bytes of rows in one answer, as JSON; 1000 to 10 MiB. One row may be more where it has very many
-    columns."""
+    """Bytes of rows in one result, as JSON; 1000 to 10 MiB. A single row with very many columns may exceed it."""
 
     max_cell_bytes: int = field(default=10_000, validator=and_(ge(16), le(10 * _MIB)))
-    """What is shown of one value; 16 to 10 MiB. A longer one is cut, and says so."""
+    """Bytes shown of one value; 16 to 10 MiB. A longer value is cut and marked as truncated."""
 
     max_value_bytes: int = field(default=4 * _MIB, validator=and_(ge(1000), le(1_000_000_000)))
-    """The largest text or blob that a query may load or make; 1000 to 10^9."""
+    """Size of the largest text or blob that a query may load or create; 1000 to 10^9."""
 
     max_memory_bytes: int = field(default=256 * _MIB, validator=and_(ge(32 * _MIB), le(2**40)))
-    """The memory of one query at work, all its values together; 32 MiB to 1 TiB. Linux keeps to it."""
+    """Memory of one running query; 32 MiB to 1 TiB. Enforced on Linux."""
 
     max_temp_bytes: int = field(default=1024 * _MIB, validator=and_(ge(64 * 1024), le(2**46)))
-    """How large a temporary file of a query may grow, into which it sorts and groups what does not fit into memory;
-    64 KiB to 64 TiB. One that writes may use twice ``max_database_bytes``, or
-    twice the database where that is larger."""
+    """Size of each temporary file that a query uses for sorting and grouping; 64 KiB to 64 TiB. A query that writes may
+    use twice ``max_database_bytes``, or twice the size of the database if that is larger."""
 
     max_query_bytes: int = field(default=100_000, validator=and_(ge(100), le(1_000_000)))
-    """The longest SQL; 100 to 10^6."""
+    """Length of the SQL; 100 to 10^6."""
 
     max_export_rows: int = field(default=100_000, validator=and_(ge(1), le(10_000_000)))
-    """The most rows in one exported file; 1 to 10^7."""
+    """Rows in one exported file; 1 to 10^7."""
 
     max_export_bytes: int = field(default=_MIB, validator=and_(ge(1000), le(64 * _MIB)))
-    """The largest exported file, and the longest schema as a resource; 1000 to 64 MiB."""
+    """Size of an exported file, and of a schema as a resource; 1000 to 64 MiB."""
 
     max_database_bytes: int = field(default=4096 * _MIB, validator=and_(ge(64 * 1024), le(2**46)))
-    """How large writing may make a database; 64 KiB to 64 TiB. One that is larger already does not grow."""
+    """Size to which writing may grow a database; 64 KiB to 64 TiB. A larger database does not grow further."""
 
     max_databases: int = field(default=1000, validator=and_(ge(1), le(100_000)))
-    """Files in ``folder`` that are databases, the first in order of name; 1 to 100000."""
+    """Files in ``folder`` that are databases, the first ones by name; 1 to 100000."""
 
     max_threads: int = field(default=4, validator=and_(ge(1), le(64)))
-    """Queries at work at the same time, each in a process of its own; 1 to 64. More wait."""
+    """Concurrent queries, each in its own process; 1 to 64. Further ones wait."""
 
     max_insights: int = field(default=100, validator=and_(ge(1), le(10_000)))
-    """Insights in one memo; 1 to 10000. When it is full, the oldest goes."""
+    """Insights in one memo; 1 to 10000. When full, the oldest is removed."""
 
     def __attrs_post_init__(self) -> None:
         for name, path in self.databases.items():
             if not _NAME.fullmatch(name):
                 raise ValueError(f"databases: expected a name of 1 to 64 characters A-Za-z0-9_.-, got {name!r}")
+            # ":memory:" and other special names of SQLite are not files.
             if not str(path) or str(path).startswith(":") or "\0" in str(path):
                 raise ValueError(f"databases.{name}: expected the path of a file, got {str(path)!r}")
         for pattern in self.deny:

@@ -1,10 +1,8 @@
-"""A connection for one call: opened, bounded, watched, closed.
+"""Opens a connection for one call, with its limits and its authorizer.
 
-Called in a child, for one job. The one rule: a connection lives for one call, so no call finds a lock, a temporary
-table or a setting of another.
-
-A call is stopped by the handler that SQLite calls every few thousand steps, and by ``sqlite3_interrupt``; see
-``Watch``. What neither reaches is the server's affair, which kills the child.
+Jobs use it in a child process. A connection serves a single call, so no call meets a lock, a temporary table or a
+setting of another. ``Watch`` stops a call with the progress handler and ``sqlite3_interrupt``; if both fail, the server
+kills the child.
 
 Source: sqlite.org/uri.html, sqlite.org/security.html ("Untrusted SQL Inputs", "Untrusted SQLite Database Files"),
 sqlite.org/limits.html.
@@ -32,9 +30,9 @@ from .watching import STEPS, Watch
 __all__ = ["Opened", "open_database"]
 
 _LOCK_TIMEOUT: Final = 0.05
-"""Seconds that SQLite waits for a lock before this module looks at whether the call is to stop, and tries again."""
+"""Seconds that SQLite waits for a lock before this module checks whether the call was stopped, and tries again."""
 
-# What a statement may cost to compile, well below what SQLite puts up with by itself.
+# Limits for compiling a statement, well below SQLite's defaults.
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 100,
@@ -58,34 +56,34 @@ class Opened:
     database: DatabaseFile
     policy: SQLitePolicy
     watch: Watch
+    # The model's SQL, for error messages.
     statement: str = field(init=False, default="")
-    """What the model wrote, for the errors."""
     _cursors: list[sqlite3.Cursor] = field(init=False, factory=list)
 
     def execute(self, sql: str, parameters: Parameters | None = None, *, prefix: str = "") -> sqlite3.Cursor:
-        """Run what the model wrote: one statement.
+        """Run the model's SQL, which must be one statement.
 
         Args:
-            prefix: comes before it, such as ``EXPLAIN``.
+            prefix: Text to put in front, such as ``EXPLAIN``.
 
         Raises:
-            ToolError: the text or a parameter is none that SQLite could take.
-            sqlite3.Error: it does not work; :func:`open_database` translates.
+            ToolError: SQLite cannot accept the text or a parameter.
+            sqlite3.Error: The statement failed; :func:`open_database` translates the error.
         """
         self.statement = sql
         values = bound(parameters)
         try:
             return self._run(prefix + sql, values)
-        except (ValueError, OverflowError) as error:  # a NUL, half a surrogate pair, an integer of more than 64 bits
-            raise ToolError(f"the statement or a parameter is none that SQLite could take: {error}") from error
+        except (ValueError, OverflowError) as error:  # a NUL, a lone surrogate, an integer of more than 64 bits
+            raise ToolError(f"SQLite cannot accept the statement or a parameter: {error}") from error
 
     def ask(self, sql: str, *values: object) -> list[Any]:
-        """Run a statement of this plugin's own. A text that is not UTF-8 comes with escapes."""
+        """Run a statement of the plugin and return its rows. Text that is not UTF-8 is returned with escapes."""
         self.statement = ""
         return [tuple(map(readable, row)) for row in self._run(sql, values).fetchall()]
 
     def patiently(self, work: Callable[[], _T]) -> _T:
-        """Do it again as long as another connection holds the lock, until the call is to stop."""
+        """Repeat ``work`` while another connection holds the lock, until the call is stopped."""
         while True:
             try:
                 return work()
@@ -95,8 +93,8 @@ class Opened:
             self.watch.check()
 
     def close(self) -> None:
-        """Close the connection, which also rolls back. Its cursors go first: as long as one is there, and a traceback
-        may hold one, SQLite keeps the file open."""
+        """Close the connection, which rolls back an open transaction."""
+        # SQLite keeps the file open while a cursor exists, and a traceback may hold one.
         for cursor in self._cursors:
             cursor.close()
         self.connection.close()
@@ -109,29 +107,32 @@ class Opened:
 
 @contextmanager
 def open_database(database: DatabaseFile, policy: SQLitePolicy, config: Config, watch: Watch) -> Iterator[Opened]:
-    """Open a connection, and close it again.
+    """Open a connection inside the context.
 
     Raises:
-        ToolError: the file cannot be opened, or what the body asked for does not work.
-        Stopped: the call is to stop.
+        ToolError: The file cannot be opened, or the body failed in SQLite.
+        CallStopped: The call was stopped.
     """
     opened: Opened | None = None
     try:
+        # isolation_level=None: the sqlite3 module must not start transactions on its own; transact() does.
         connection = sqlite3.connect(_uri(database, policy), uri=True, timeout=_LOCK_TIMEOUT, isolation_level=None)
         opened = Opened(connection, database, policy, watch)
         watch.connection = connection
-        watch.check()  # who was told to stop before has interrupted nothing
+        # A stop before this line had no connection to interrupt.
+        watch.check()
         connection.set_progress_handler(watch.step, STEPS)
         _prepare(opened, config)
         yield opened
     except (sqlite3.Error, sqlite3.Warning) as error:
         if isinstance(error, sqlite3.Error) and is_interrupted(error):
-            watch.check()  # raises
+            watch.check()  # raises CallStopped
         sql = opened.statement if opened is not None else ""
         tables = _tables(opened) if opened is not None and "no such table" in str(error) else ()
         raise explain(error, database=database, policy=policy, sql=sql, tables=tables) from error
     finally:
         if opened is not None:
+            # Rolling back and closing may take longer than REACTION; the server waits for them.
             if policy.access.writes:
                 watch.turn()
             watch.connection = None
@@ -144,38 +145,46 @@ def _uri(database: DatabaseFile, policy: SQLitePolicy) -> str:
     elif database.is_configured:
         mode = "rwc"
     else:
-        mode = "rw"  # a file of the folder that has gone since is not made anew
+        mode = "rw"  # does not recreate a file of the folder that was removed meanwhile
     return f"{database.path.as_uri()}?mode={mode}&cache=private"
 
 
 def _prepare(opened: Opened, config: Config) -> None:
-    """Settings and limits. The authorizer comes last: it would refuse these statements."""
+    """Apply settings and limits."""
     connection, writes = opened.connection, opened.policy.access.writes
+    # Text that is not UTF-8 must not make the query fail.
     connection.text_factory = decoded_text
     for limit, value in _LIMITS.items():
         connection.setlimit(limit, value)
     connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, config.max_query_bytes)
+    # A database file may come from an attacker: its schema must not call functions with side effects.
     opened.ask("PRAGMA trusted_schema = OFF")
     opened.ask("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 12):
+        # Prevents SQL from corrupting the file, for example through writable_schema.
         connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
     if writes:
         opened.ask(f"PRAGMA foreign_keys = {'ON' if config.foreign_keys else 'OFF'}")
+        # SQLite limits the number of pages, not of bytes.
         [(page_size,)] = opened.ask("PRAGMA page_size")
         opened.ask(f"PRAGMA max_page_count = {max(1, config.max_database_bytes // page_size)}")
     else:
+        # A second barrier in addition to mode=ro.
         opened.ask("PRAGMA query_only = ON")
     _connect_virtual_tables(opened)
     if opened.policy.deny:
+        # Shadow tables contain the data of virtual tables under other names.
         shadows = opened.ask("SELECT lower(name) FROM pragma_table_list WHERE type = 'shadow'")
         opened.policy.shadows = frozenset(name for (name,) in shadows)
+    # Last: the plugin's own statements above need neither this limit nor the authorizer, which would refuse them.
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, config.max_value_bytes)
     connection.set_authorizer(opened.policy)
 
 
 def _connect_virtual_tables(opened: Opened) -> None:
-    """Use every virtual table once. R-trees prepare their own writing then, even if nobody writes; the authorizer, that
-    cannot know who asks, would refuse it."""
+    """Use every virtual table once, before the authorizer is set."""
+    # R-trees prepare their writing statements at the first use, even for reading. The authorizer cannot tell them from
+    # the model's statements and would refuse them.
     names = opened.ask(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%' LIMIT ?",
         _VIRTUAL_TABLES,
@@ -187,7 +196,7 @@ def _connect_virtual_tables(opened: Opened) -> None:
         except sqlite3.Error as error:
             if is_interrupted(error):
                 raise
-            # Its module is not here. Whoever asks for it is told so.
+            # Its module is not available; a query that uses the table reports that.
 
 
 def _tables(opened: Opened) -> list[str]:
@@ -197,5 +206,5 @@ def _tables(opened: Opened) -> list[str]:
             "ORDER BY name LIMIT 1000"
         ).fetchall()
     except sqlite3.Error:
-        return []  # only a suggestion
+        return []  # needed only for a suggestion
     return [name for (name,) in rows if not opened.policy.hides(name)]

@@ -1,9 +1,8 @@
-"""A CSV file that grows up to a size.
+"""A CSV file of limited size.
 
-Filled in a child. The one rule: values are whole, or the row is not in the file.
+Jobs fill it in a child process, with complete rows only.
 
-Source: RFC 4180. The standard library's writer cannot tell NULL from an empty text before Python 3.12, so fields are
-written here: NULL is an empty field, an empty text is ``""``, a blob is SQL's ``X'…'``.
+Source: RFC 4180.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ class Exported:
     columns: tuple[str, ...]
     text: str
     rows: int
-    """Without the header."""
+    """Rows without the header."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     has_more: bool
 
 
 class CsvFile:
-    """Lines of a file."""
+    """Collects the lines of a file."""
 
     def __init__(self, *, delimiter: str, most: int) -> None:
         self._delimiter = delimiter
@@ -38,7 +37,7 @@ class CsvFile:
         self.size = 0
 
     def add(self, row: tuple[Any, ...]) -> bool:
-        """Add a line; returns whether there was room for it."""
+        """Add a line; return False if it does not fit."""
         line = self._delimiter.join(self._field(value) for value in row) + "\r\n"
         size = len(line.encode())
         if self.size + size > self._most:
@@ -47,13 +46,16 @@ class CsvFile:
         self.lines.append(line)
         return True
 
+    # The csv module cannot distinguish NULL from an empty text before Python 3.12: NULL is an empty field, an empty
+    # text is "", a blob is SQL's X'…'.
     def _field(self, value: Any) -> str:
         if value is None:
             return ""
         if isinstance(value, bytes):
             return f"X'{value.hex().upper()}'"
         if not isinstance(value, str):
-            return repr(value)  # the shortest text that is this number again
+            return repr(value)  # the shortest text that reads back as the same number
+        # Quoted also for white space at the ends, which some readers strip.
         if not value or any(sign in value for sign in (self._delimiter, '"', "\r", "\n")) or value.strip() != value:
             escaped = value.replace('"', '""')
             return f'"{escaped}"'

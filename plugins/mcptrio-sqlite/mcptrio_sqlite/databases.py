@@ -1,7 +1,6 @@
-"""The databases that there are: from a name to a file, and to whether it may be written.
+"""Finds databases by name.
 
-Called by ``Queries`` and the tools, in worker threads where the folder has to be looked at. The one rule: a model gives
-names, never paths.
+``Queries`` and the tools use it, in worker threads if the folder must be read. Models pass names, never paths.
 """
 
 from __future__ import annotations
@@ -22,34 +21,34 @@ __all__ = ["DatabaseFile", "Databases"]
 _SUFFIXES = (".db", ".db3", ".sqlite", ".sqlite3")
 _MAX_NAME_CHARS = 128
 _MAX_SHOWN_NAMES = 20
-"""Names in an error."""
+"""Names that an error lists."""
 
 
 @frozen(kw_only=True)
 class DatabaseFile:
-    """One database, which need not exist yet."""
+    """A database, which may not exist yet."""
 
     name: str
     path: Path
     is_writable: bool
     is_configured: bool
-    """Named in the configuration, and so created when it is first written."""
+    """True for a database named in the configuration; the first write creates its file."""
 
 
 @frozen(eq=False)
 class Databases:
-    """The databases as the configuration and its folder have them."""
+    """The databases of the configuration and its folder."""
 
     config: Config
 
     def find(self, name: str | None) -> DatabaseFile:
-        """The database of this name. Blocks where it is one of the folder.
+        """Return the database with this name. Blocks if the folder must be read.
 
         Args:
-            name: ``None`` where there is only one.
+            name: The name, or ``None`` if only one database exists.
 
         Raises:
-            ToolError: there is none of this name, or more than one to choose from.
+            ToolError: No database has this name, or ``None`` is ambiguous.
         """
         if name is None:
             if self.config.folder is None and len(self.config.databases) == 1:
@@ -65,7 +64,7 @@ class Databases:
         return self._database(name, found, is_configured=False)
 
     def all(self) -> Iterator[DatabaseFile]:
-        """Every database in order of name. Blocks."""
+        """Return all databases in order of name. Blocks."""
         names = {*self.config.databases, *self._names_in_folder()}
         for name in sorted(names):
             path = self.config.databases.get(name)
@@ -76,6 +75,7 @@ class Databases:
     def _database(self, name: str, path: Path, *, is_configured: bool) -> DatabaseFile:
         return DatabaseFile(
             name=name,
+            # Path.as_uri() requires an absolute path.
             path=Path(os.path.abspath(path.expanduser())),
             is_writable=ALL in self.config.writable or name in self.config.writable,
             is_configured=is_configured,
@@ -109,18 +109,19 @@ class Databases:
         return names[: self.config.max_databases]
 
     def _in_folder(self, name: str) -> Path | None:
-        """The file of this name, if it lies in the folder in truth."""
+        """Return the file of this name if it really is in the folder."""
         if self.config.folder is None or not _is_database_name(name):
             return None
         folder = os.path.realpath(self.config.folder.expanduser())
         real = os.path.realpath(os.path.join(folder, name))
+        # A symbolic link may point outside.
         if os.path.dirname(real) != folder or not os.path.isfile(real):
             return None
         return Path(real)
 
 
 def _is_database_name(name: str) -> bool:
-    """A file's name that a model may say: no separator, nothing hidden, nothing unprintable."""
+    """Return whether a model may use this file name: no separator, not hidden, only printable characters."""
     return (
         name.lower().endswith(_SUFFIXES)
         and len(name) <= _MAX_NAME_CHARS

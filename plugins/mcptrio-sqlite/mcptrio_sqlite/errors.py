@@ -1,7 +1,7 @@
-"""What a model is told when SQLite refuses.
+"""Translates errors of SQLite for the model.
 
-Called wherever a statement runs. The one rule: what SQLite said, where it lies in the SQL, and what to do about it; the
-path of a file is not told.
+Every statement uses it. A message contains SQLite's text, the location in the SQL, and what to do, but never the path
+of a file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISSING_TABLE: Final = re.compile(r"no such table: (?:main\.)?(?P<name>\S+)")
 _NAMES: Final = 15
 _HINTS: Final = {
     AccessMode.READ: "this tool only reads",
-    AccessMode.EXPLAIN: "this tool explains what reads or changes tables",
+    AccessMode.EXPLAIN: "this tool explains statements that read or change tables",
     AccessMode.CHANGE: (
         "{tool:write_query} changes rows of tables; schema_changes = true in the configuration allows more"
     ),
@@ -35,7 +35,8 @@ _TOO_BIG: Final = "; leave that column out, or ask for length() of it"
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection holds the lock, so that trying again may help."""
+    """Return whether another connection holds the lock, so that a retry may succeed."""
+    # The low byte of an extended result code is the primary code.
     return _code(error) & 0xFF == sqlite3.SQLITE_BUSY
 
 
@@ -51,12 +52,13 @@ def explain(
     sql: str = "",
     tables: Iterable[str] = (),
 ) -> ToolError:
-    """Turn what SQLite said into what a model can act on.
+    """Return an error that a model can act on.
 
     Args:
-        sql: the statement as the model wrote it.
-        tables: what there is, for a name that there is not.
+        sql: The statement as the model wrote it.
+        tables: Existing tables, for a suggestion if a name is unknown.
     """
+    # SQLite itself only reports "not authorized".
     if policy.refusal is not None:
         return ToolError(f"not allowed: {policy.refusal}; {_HINTS[policy.access]}")
     message = str(error)
@@ -69,8 +71,8 @@ def explain(
     if code == sqlite3.SQLITE_NOTADB:
         return ToolError(f"the file of {database.name} is not an SQLite database, or it is encrypted")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
-        return ToolError(f"{message}: {database.name} may be read but not written here")
-    if code == sqlite3.SQLITE_IOERR_WRITE:  # what the system says of a file that may not grow further
+        return ToolError(f"{message}: {database.name} is read-only here")
+    if code == sqlite3.SQLITE_IOERR_WRITE:  # the result of RLIMIT_FSIZE
         limit = "max_temp_bytes or max_database_bytes" if policy.access.writes else "max_temp_bytes"
         return ToolError(f"{message}: a file has reached {limit} of the configuration; sort and group fewer rows")
     if code == sqlite3.SQLITE_FULL:
@@ -103,5 +105,5 @@ def _is_to_come(database: DatabaseFile) -> bool:
 
 
 def _code(error: BaseException) -> int:
-    """The extended result code; the errors of the module itself have none."""
+    # The extended result code. Errors of the sqlite3 module itself have none.
     return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR

@@ -1,7 +1,6 @@
 """The tool that exports rows as a CSV file.
 
-Marked for mcptrio, registered by the plugin. The one rule: a file is one answer, of bounded size, and says where to go
-on.
+A file is one result of limited size; the next one continues at its cursor.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ __all__ = ["ExportedFile", "Exporting"]
 
 @frozen(kw_only=True)
 class ExportedFile:
-    """What is in an exported file."""
+    """The content of an exported file."""
 
     database: str
     columns: tuple[str, ...]
-    rows: Annotated[int, "Rows in the file, the header not counted."]
-    bytes: Annotated[int, "The size of the file."]
-    uri: Annotated[str, "Of the embedded resource that holds the file."]
+    rows: Annotated[int, "Rows in the file without the header."]
+    bytes: Annotated[int, "Size of the file."]
+    uri: Annotated[str, "URI of the embedded resource with the file."]
     truncated: Annotated[bool, "There are more rows."]
-    next_cursor: Annotated[str | None, "Ask again with this cursor for a file of the rows that follow."] = None
+    next_cursor: Annotated[str | None, "Cursor for a file with the next rows."] = None
 
 
 @frozen(eq=False)
@@ -60,11 +59,11 @@ class Exporting:
         database: DatabaseName = None,
         limit: Limit = None,
         cursor: Cursor = None,
-        header: Annotated[bool, "Begin with the names of the columns."] = True,
+        header: Annotated[bool, "Start with a line of column names."] = True,
         delimiter: Annotated[str, Meta(pattern="^[,;\\t|]$", description="One of , ; | and tab.")] = ",",
     ) -> CallToolResult:
-        """Run one query that reads and return its rows as a CSV file, in an embedded resource. Values are not cut.
-        NULL is an empty field, an empty text is "". A long file is cut: go on with next_cursor.
+        """Run one read-only SQL statement and return the rows as a CSV file (embedded resource) with full values. NULL
+        is an empty field, an empty string is "". Long results have a next_cursor.
         """
         found = await self.queries.find(database)
         skip = position_of(cursor, found.name, query, params)
@@ -80,10 +79,12 @@ class Exporting:
             delimiter=delimiter,
         )
         file: Exported = await self.queries.run(ctx, found, job)
+        # The next cursor would be the same as this one.
         if file.has_more and not file.rows:
             raise ToolError(
                 f"a row is larger than max_export_bytes, {config.max_export_bytes} bytes; select less of it"
             )
+        # A new URI for each file, since the same query may return other rows later.
         uri = f"urn:uuid:{uuid.uuid4()}"
         export = ExportedFile(
             database=found.name,
@@ -94,7 +95,7 @@ class Exporting:
             truncated=file.has_more,
             next_cursor=cursor_for(skip + file.rows, found.name, query, params) if file.has_more else None,
         )
-        more = f"; there are more, go on with cursor={export.next_cursor}" if file.has_more else ""
+        more = f"; there are more, continue with cursor={export.next_cursor}" if file.has_more else ""
         contents = TextResourceContents(uri=uri, mime_type="text/csv", text=file.text)
         return CallToolResult(
             content=(

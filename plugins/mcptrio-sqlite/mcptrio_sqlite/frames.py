@@ -1,9 +1,8 @@
-"""What the server and a child say to each other, and how that is written into a pipe.
+"""The messages between the server and a child process, and their encoding.
 
-Used at both ends. The one rule: the child trusts what the server sends, which is pickled; the server does not trust the
-child, that runs anybody's SQL over anybody's file: what it says is MessagePack, of known types and bounded size.
-
-A frame is four bytes with its length, and as many bytes.
+A frame is its length in four bytes, followed by the body. The child trusts the server, whose orders are pickled. The
+server does not trust the child, which runs any SQL on any file: its messages are MessagePack of known types and limited
+size.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ __all__ = [
 
 LENGTH: Final = struct.Struct("!I")
 _ROOM: Final = 16 * 1024 * 1024
-"""Bytes of an answer beyond its rows: a schema whose names and defaults are long."""
+"""Bytes of an answer in addition to its rows, for schemas with long names and defaults."""
 
 
 @frozen(kw_only=True)
 class Order:
-    """Do this. ``job`` is one of :mod:`.jobs`."""
+    """Run ``job``, one of :mod:`.jobs`."""
 
     number: int
     database: DatabaseFile
@@ -54,7 +53,7 @@ class Order:
 
 @frozen(kw_only=True)
 class Stop:
-    """Stop doing what has this number."""
+    """Stop the job with this number."""
 
     number: int
 
@@ -64,33 +63,33 @@ class Ready(Struct, frozen=True, tag=True):
 
 
 class CallProgress(Struct, frozen=True, tag=True):
-    """How far it is."""
+    """The progress of the current job."""
 
     steps: int
     rows: int
 
 
 class Turn(Struct, frozen=True, tag=True):
-    """The statement is at its end, and nothing of a model's is computed any more."""
+    """The statement has ended; only COMMIT, ROLLBACK and closing are left."""
 
 
 class CallDone(Struct, frozen=True, tag=True):
-    """It is done."""
+    """The job succeeded."""
 
     answer: Raw
 
 
 class Failed(Struct, frozen=True, tag=True):
-    """It could not be done."""
+    """The job failed."""
 
     message: str
-    """For the model."""
+    """Error message for the model."""
     is_spent: bool = False
-    """The child is of no more use."""
+    """True if the child cannot be used again."""
 
 
 class Undone(Struct, frozen=True, tag=True):
-    """It was stopped, and nothing is changed."""
+    """The job was stopped and has changed nothing."""
 
 
 Message = Ready | CallProgress | Turn | CallDone | Failed | Undone
@@ -98,39 +97,41 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def order_frame(order: Config | Order | Stop) -> bytes:
-    """To the child."""
+    """Encode an order to the child."""
     body = pickle.dumps(order, protocol=5)
     return LENGTH.pack(len(body)) + body
 
 
 def said_frame(message: Message) -> bytes:
-    """To the server."""
+    """Encode a message to the server."""
     body = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(body)) + body
 
 
 def packed(answer: object) -> Raw:
-    """An answer, for :class:`CallDone`."""
+    """Encode an answer for :class:`CallDone`."""
     return Raw(msgspec.msgpack.encode(answer))
 
 
 def message_of(body: bytes) -> Message:
-    """
+    """Decode a message of the child.
+
     Raises:
-        msgspec.MsgspecError: it is none.
+        msgspec.MsgspecError: The message is invalid.
     """
     return _decoder.decode(body)
 
 
 def answer_of(done: CallDone, kind: Any) -> Any:
-    """The answer, which has to be of this kind.
+    """Decode the answer as an instance of ``kind``.
 
     Raises:
-        msgspec.MsgspecError: it is of another.
+        msgspec.MsgspecError: The answer has another type.
     """
     return msgspec.msgpack.decode(done.answer, type=kind)
 
 
 def largest(config: Config) -> int:
-    """Bytes of the longest message; one row is as long as its answer may be, or its very many columns make it."""
+    """Return the maximum size of a message in bytes."""
+    # Twice, because a single row may be longer than the limit, for example with very many columns.
     return 2 * max(config.max_result_bytes, config.max_export_bytes) + _ROOM

@@ -1,9 +1,7 @@
-"""Insights: what a model found out, gathered in a memo.
+"""Insights: findings of a model, collected in a memo.
 
-Marked for mcptrio, registered by the plugin. The one rule: the memo lives in this process, belongs to its caller, and
-is bounded: when it is full its oldest insight goes, and when there are too many memos, the one unused for longest.
-
-There is no lock: nothing is awaited while a memo is changed.
+A memo is kept in this process and belongs to one caller. A full memo drops its oldest insight; if there are too many
+memos, the least recently used one is evicted.
 
 Source: append_insight, ``memo://insights`` and the prompt ``mcp-demo`` of the archived reference SQLite server
 (2025.4.25).
@@ -26,21 +24,21 @@ __all__ = ["MEMO", "Appended", "Insights"]
 MEMO: Final = "memo://insights"
 _MAX_INSIGHT_CHARS: Final = 4_000
 _MAX_MEMOS: Final = 200
-"""Memos that are kept, each of one caller."""
+"""Memos that are kept, one for each caller."""
 
 
 @frozen(kw_only=True)
 class Appended:
-    """What the memo is after an insight was added."""
+    """The memo after an insight was added."""
 
-    insights: Annotated[int, "How many there are now."]
-    dropped: Annotated[int, "How many old ones made room."]
-    uri: Annotated[str, "The memo as a resource."]
+    insights: Annotated[int, "Number of insights in the memo."]
+    dropped: Annotated[int, "Number of old insights that were dropped."]
+    uri: Annotated[str, "URI of the memo."]
 
 
 @frozen(eq=False)
 class Insights:
-    """The memos, the tool that adds to one and the resource that shows it."""
+    """The memos, the tool that adds to one, and the resource that shows it."""
 
     config: Config
     _memos: OrderedDict[str, deque[str]] = field(init=False, factory=OrderedDict)
@@ -53,9 +51,10 @@ class Insights:
             str, Meta(min_length=1, max_length=_MAX_INSIGHT_CHARS, description="One finding, in a sentence or two.")
         ],
     ) -> Appended:
-        """Add a finding to the memo, which is the resource memo://insights. No database is changed; the memo is kept
-        until the server ends.
+        """Add a finding to the memo, which is the resource memo://insights. The memo is kept until the server stops;
+        databases are not changed.
         """
+        # No lock is needed: nothing is awaited while a memo is changed.
         memo = self._memo(ctx.caller)
         dropped = int(len(memo) == self.config.max_insights)
         memo.append(insight.strip())
@@ -64,10 +63,11 @@ class Insights:
 
     @resource(MEMO, name="insights", title="Insights", mime_type="text/markdown")
     async def memo(self, ctx: Context) -> str:
-        """What has been found out so far, one finding a line."""
+        """The findings so far, one per line."""
         found = self._memos.get(ctx.caller, ())
         if not found:
             return "# Insights\n\nNone yet.\n"
+        # One line for each insight, whatever line breaks it contains.
         return "# Insights\n\n" + "".join(f"- {' '.join(insight.split())}\n" for insight in found)
 
     def _memo(self, owner: str) -> deque[str]:

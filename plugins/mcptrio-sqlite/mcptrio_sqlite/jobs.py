@@ -1,7 +1,7 @@
-"""What a child can be asked to do with an open database.
+"""The jobs that a child process can run on an open database.
 
-Made by the tools, sent to a child, run there. The one rule: a job says what it may do (``access``) and of which kind
-its answer is; it holds values only, and everything that takes time or memory happens in :meth:`run`.
+Tools create a job, the server sends it to a child, and the child calls its ``run``. A job contains values only.
+``access`` is what it may do, ``answer`` the type of its result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_READING: Final = "expected a statement that returns rows, such as SELECT"
 
 @frozen(kw_only=True)
 class ReadRows:
-    """A page of the rows of a query."""
+    """Return one page of the rows of a query."""
 
     answer: ClassVar[Any] = RowPage
     access: ClassVar[AccessMode] = AccessMode.READ
@@ -51,6 +51,7 @@ class ReadRows:
 
     def run(self, opened: Opened) -> RowPage:
         rows = opened.execute(self.query, self.params)
+        # sqlite3 describes columns only for statements that return rows.
         if rows.description is None:
             raise ToolError(_NOT_READING)
         return read_page(rows, opened.watch, self.bounds, skip=self.skip)
@@ -58,7 +59,7 @@ class ReadRows:
 
 @frozen(kw_only=True)
 class ExportRows:
-    """A CSV file of the rows of a query."""
+    """Return the rows of a query as a CSV file."""
 
     answer: ClassVar[Any] = Exported
     access: ClassVar[AccessMode] = AccessMode.READ
@@ -67,7 +68,7 @@ class ExportRows:
     skip: int
     rows: int
     size: int
-    """Bytes."""
+    """Maximum size in bytes."""
     header: bool
     delimiter: str
 
@@ -93,7 +94,7 @@ class ExportRows:
 
 @frozen(kw_only=True)
 class ExplainQuery:
-    """A query plan."""
+    """Return a query plan."""
 
     answer: ClassVar[Any] = Plan
     access: ClassVar[AccessMode] = AccessMode.EXPLAIN
@@ -106,7 +107,7 @@ class ExplainQuery:
 
 @frozen(kw_only=True)
 class ListTables:
-    """Tables and views, and whether there are more."""
+    """Return tables and views, and whether there are more."""
 
     answer: ClassVar[Any] = tuple[tuple[TableEntry, ...], bool]
     access: ClassVar[AccessMode] = AccessMode.READ
@@ -119,7 +120,7 @@ class ListTables:
 
 @frozen(kw_only=True)
 class TableNames:
-    """Names of tables and views, for completion."""
+    """Return names of tables and views, for completion."""
 
     answer: ClassVar[Any] = list[str]
     access: ClassVar[AccessMode] = AccessMode.READ
@@ -131,7 +132,7 @@ class TableNames:
 
 @frozen(kw_only=True)
 class DescribeTable:
-    """A table in full."""
+    """Return the description of one table."""
 
     answer: ClassVar[Any] = Table
     access: ClassVar[AccessMode] = AccessMode.READ
@@ -144,13 +145,13 @@ class DescribeTable:
 
 @frozen(kw_only=True)
 class ShowSchema:
-    """The SQL that made everything."""
+    """Return the SQL of the whole schema."""
 
     answer: ClassVar[Any] = str
     access: ClassVar[AccessMode] = AccessMode.READ
     limit: int
     others: str
-    """The tools that show what is left out."""
+    """Names of the tools that show omitted parts."""
 
     def run(self, opened: Opened) -> str:
         return schema_text(opened, self.limit, self.others)
@@ -158,7 +159,7 @@ class ShowSchema:
 
 @frozen(kw_only=True)
 class ChangeRows:
-    """A statement that writes."""
+    """Run a statement that writes."""
 
     answer: ClassVar[Any] = Changed
     access: AccessMode
@@ -166,7 +167,7 @@ class ChangeRows:
     params: Parameters | None
     bounds: PageLimits
     keep: bool
-    """``False`` to undo it."""
+    """False to roll back."""
 
     def run(self, opened: Opened) -> Changed:
         return transact(opened, self._change, keep=self.keep)
@@ -174,9 +175,11 @@ class ChangeRows:
     def _change(self, opened: Opened) -> Changed:
         policy = opened.policy
         rows = opened.execute(self.query, self.params)
+        # A statement with RETURNING changes further rows only while its rows are read.
         page = read_page(rows, opened.watch, self.bounds, drain=True)
+        # The authorizer has seen every table that the statement writes; the SQL text is not inspected.
         if not policy.written and not policy.altered:
-            raise ToolError("expected a statement that writes; {tool:read_query} is for those that read")
+            raise ToolError("expected a statement that writes; use {tool:read_query} for one that reads")
         [(direct, rowid)] = opened.ask("SELECT changes(), last_insert_rowid()")
         written = Written(
             database=opened.database.name,
@@ -194,18 +197,19 @@ class ChangeRows:
 
 @frozen(kw_only=True)
 class CreateTable:
-    """A CREATE TABLE."""
+    """Run a CREATE TABLE statement."""
 
     answer: ClassVar[Any] = Made
     access: ClassVar[AccessMode] = AccessMode.CREATE
     query: str
     keep: bool
-    """``False`` to undo it."""
+    """False to roll back."""
 
     def run(self, opened: Opened) -> Made:
         return transact(opened, self._create, keep=self.keep)
 
     def _create(self, opened: Opened) -> Made:
+        # With IF NOT EXISTS, only a comparison tells whether the table is new.
         before = {name for (name,) in opened.ask("SELECT lower(name) FROM sqlite_master")}
         opened.execute(self.query).close()
         name = opened.policy.created
@@ -227,13 +231,13 @@ class CreateTable:
 
 @frozen(kw_only=True)
 class Recover:
-    """Undo what a child has left that was killed while it wrote: who opens the file for writing does so. Those who
-    only read could not, and would be refused."""
+    """Roll back the transaction of a child that was killed while writing."""
 
     answer: ClassVar[Any] = None
     access: ClassVar[AccessMode] = AccessMode.CHANGE
 
     def run(self, opened: Opened) -> None:
+        # Opening the file for writing rolls back. A later reader could not do that, and would be refused.
         opened.ask("SELECT count(*) FROM sqlite_master")
 
 

@@ -1,7 +1,7 @@
-"""One child from the server's side: started, asked, stopped, ended.
+"""One child process as the server sees it: start, run a job, stop, end.
 
-Made by ``Lanes``, and used by one call at a time. The one rule: whoever asks gets an answer or has the child stopped,
-and a child that does not stop by itself is killed; so a call that is cancelled returns within :data:`REACTION`.
+``LanePool`` creates lanes; a lane is used by one call at a time. A child that does not stop on request is killed, so
+that a cancelled call returns within :data:`REACTION`.
 """
 
 from __future__ import annotations
@@ -43,17 +43,19 @@ from .jobs import Job
 __all__ = ["REACTION", "Lane", "Tally"]
 
 REACTION: Final = 0.25
-"""Seconds in which a child has to react to being stopped; SQLite does so within a millisecond, between its steps."""
+"""Seconds for a child to react to a stop. SQLite reacts within a millisecond between its steps."""
 _CLOSING: Final = 10.0
-"""Seconds for COMMIT, for undoing and for closing, all of which end by themselves."""
+"""Seconds for COMMIT, ROLLBACK and closing, which cannot be interrupted."""
 _STARTING: Final = 20.0
-"""Seconds for a child to start: an interpreter takes a tenth of one on an idle machine."""
+"""Seconds for a child to start; the interpreter takes a tenth of a second on an idle machine."""
 _CHUNK: Final = 65536
 _LAST_WORDS: Final = 2.0
-"""Seconds for finding out why a child has ended."""
+"""Seconds to find out why a child has ended."""
 _COMPLAINT: Final = 4000
-"""Characters of a child's last words that are kept."""
+"""Characters of a child's last output that are kept."""
 
+# For python -c, with the folder of this package and sys.path as arguments. It bypasses the package's __init__, which
+# imports the whole plugin: that takes four times as long as the rest.
 _START: Final = """
 import sys, types
 sys.path[:] = sys.argv[2:]
@@ -63,8 +65,6 @@ sys.modules["mcptrio_sqlite"] = package
 from mcptrio_sqlite.child import main
 main()
 """
-"""For ``python -c``, with the folder of this package and ``sys.path``. The package's own module, which imports all of
-the plugin, is left out: that takes four times as long as the rest."""
 
 _FOLDER: Final = str(Path(__file__).parent)
 _PASSED_ON: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", "SQLITE_TMPDIR", "TMPDIR", "LANG", "LC_ALL")
@@ -72,21 +72,21 @@ _PASSED_ON: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PATH", "SQLITE_TMP
 
 @define(eq=False)
 class Tally:
-    """How far a call is, and what has come of it."""
+    """The progress and the result of a call."""
 
     steps: int = 0
     rows: int = 0
     answer: list[Any] = field(factory=list)
-    """One, if it is done; perhaps it was so before it could be stopped."""
+    """Contains the result once the job is done, which may be before it could be stopped."""
     is_killed: bool = False
-    """The child was killed, or has died, before it said what has come of it."""
+    """True if the child was killed or died before it reported a result."""
     has_turned: bool = False
-    """By then its statement was at its end, so its changes may have been made."""
+    """True if its statement had ended by then, so that the changes may have been committed."""
 
 
 @define(eq=False)
 class Lane:
-    """A child that runs one job at a time."""
+    """A child process that runs one job at a time."""
 
     config: Config
     _process: ChildProcess
@@ -95,18 +95,21 @@ class Lane:
     _stderr: trio.lowlevel.FdStream
     _buffer: bytearray = field(init=False, factory=bytearray)
     _number: int = field(init=False, default=0)
+    # True while a job is running, and when the child cannot be used again.
     _is_spent: bool = field(init=False, default=True)
-    """It is in the middle of something, or will never do anything again."""
 
     @classmethod
     async def start(cls, config: Config) -> Lane:
-        """Start a child and wait until it can be asked.
+        """Start a child and wait until it accepts jobs.
 
         Raises:
-            ToolError: it does not start; why.
+            ToolError: The child did not start; the message has the reason.
         """
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment["MALLOC_ARENA_MAX"] = "1"  # each arena would take 64 MiB of its address space
+        # Each further arena of malloc would reserve 64 MiB of the limited address space.
+        environment["MALLOC_ARENA_MAX"] = "1"
+        # -P keeps the working folder out of sys.path, where a file named like a module could be.
+        # Relative entries of sys.path would depend on the working folder.
         command = (sys.executable, "-P", "-c", _START, _FOLDER, *filter(os.path.isabs, sys.path))
         try:
             process = start_process(command, env=environment)
@@ -121,7 +124,7 @@ class Lane:
         except trio.TooSlowError as error:
             raise ToolError(f"the process for queries did not start within {_STARTING:g} seconds") from error
         except ConnectionClosed as error:
-            said = "it does not say why"
+            said = "reason unknown"
             with trio.move_on_after(_LAST_WORDS, shield=True):
                 said = await lane._last_words()
             raise ToolError(f"the process for queries did not start: {said}") from error
@@ -133,15 +136,16 @@ class Lane:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be asked again."""
+        """True if the child can run another job."""
         return not self._is_spent and self._process.returncode is None
 
     async def run(self, database: DatabaseFile, job: Job, tally: Tally) -> None:
-        """Have a job done; its answer is in ``tally``, also where it is done and the call is cancelled by then.
+        """Run a job and store its result in ``tally``, even if the call is cancelled just then.
 
         Raises:
-            ToolError: it does not work.
+            ToolError: The job failed.
         """
+        # Spent until the final message arrives: an interrupted child is in the middle of a job.
         self._number += 1
         self._is_spent = True
         is_sent = False
@@ -151,23 +155,24 @@ class Lane:
             self._heed(await self._hear_end(tally, None), job, tally)
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
+                # A child that received half an order is not asked to stop but killed.
                 if is_sent:
                     await self._stop(job, tally)
             tally.is_killed = self._is_spent
             raise
         except ConnectionClosed as error:
             tally.is_killed = True
-            said = "it does not say why"
+            said = "reason unknown"
             with trio.move_on_after(_LAST_WORDS, shield=True):
                 said = await self._last_words()
             raise ToolError(f"the process that ran this has ended: {said}") from error
 
     def close(self) -> None:
-        """Tell it that nobody will ask again; it ends at once, whatever it does."""
+        """Close its standard input; the child then exits at once, even during a job."""
         self._stdin.close()
 
     async def end(self) -> None:
-        """End it, by force. Not cancelled; bounded by the time the system takes."""
+        """Kill the child and wait until it is gone. Cannot be cancelled."""
         self._is_spent = True
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
@@ -180,13 +185,13 @@ class Lane:
                 await self._send(order_frame(Stop(number=self._number)))
                 self._heed(await self._hear_end(tally, scope), job, tally)
             except (ConnectionClosed, ToolError):
-                pass  # the call is over; whether it has failed is of no interest
+                pass  # the call was cancelled, so its failure does not matter
 
     async def _hear_end(self, tally: Tally, scope: trio.CancelScope | None) -> Message:
-        """Hear how far it is, and at last what has come of it.
+        """Receive progress reports and return the final message.
 
         Args:
-            scope: of one that is to stop; it is given more time once its statement is at its end.
+            scope: Deadline of a job that is being stopped. It is extended once the statement has ended.
         """
         if scope is not None and tally.has_turned:
             scope.deadline = trio.current_time() + _CLOSING
@@ -218,19 +223,20 @@ class Lane:
         try:
             await self._stdin.send_all(data)
         except trio.BrokenResourceError as error:
-            raise ConnectionClosed("it does not listen") from error
+            raise ConnectionClosed("the process has closed its input") from error
 
     async def _hear(self) -> Message:
-        """The next message. May be cancelled, and called again.
+        """Return the next message. May be cancelled and called again.
 
         Raises:
-            ConnectionClosed: it has ended, or what it says is no message.
+            ConnectionClosed: The child has ended, or its message is invalid.
         """
         while True:
             if len(self._buffer) >= LENGTH.size:
                 (length,) = LENGTH.unpack_from(self._buffer)
                 if length > largest(self.config):
-                    raise ConnectionClosed(f"it announced {length} bytes")
+                    raise ConnectionClosed(f"the process announced a message of {length} bytes")
+                # The buffer keeps a partial frame, so that a cancelled call loses nothing.
                 end = LENGTH.size + length
                 if len(self._buffer) >= end:
                     body = bytes(self._buffer[LENGTH.size : end])
@@ -238,19 +244,20 @@ class Lane:
                     try:
                         return message_of(body)
                     except msgspec.MsgspecError as error:
-                        raise ConnectionClosed(f"it said what is no message: {error}") from error
+                        raise ConnectionClosed(f"the process sent an invalid message: {error}") from error
             piece = await self._stdout.receive_some(_CHUNK)
             if not piece:
-                raise ConnectionClosed("it has ended")
+                raise ConnectionClosed("the process has ended")
             self._buffer += piece
 
     async def _last_words(self) -> str:
-        """Why it has ended, as far as can be told."""
+        """Return why the child has ended, as far as known."""
         said = b""
         with trio.move_on_after(REACTION):
             said = await self._stderr.receive_some(_CHUNK)
         await self.end()
         code = self._process.returncode
+        # The last line of a traceback is the exception.
         text = said.decode(errors="replace").strip()[-_COMPLAINT:].rpartition("\n")[2]
         if code is not None and code < 0:
             return f"{signal.Signals(-code).name} {text}".rstrip()

@@ -1,7 +1,7 @@
-"""The children of one server: started when they are needed, kept for the next call, ended with the server.
+"""The pool of child processes: started on demand, kept for later calls, ended with the server.
 
-Made by ``Queries`` and registered by the plugin for its lifespan. The one rule: there are never more children than
-``max_threads``, and none of them is used by two calls at once; who finds all of them at work waits.
+``Queries`` creates it, and the plugin registers its lifespan. There are at most ``max_threads`` children, each used by
+one call at a time; further calls wait.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .lane import Lane, Tally
 __all__ = ["LanePool"]
 
 _ENDING: Final = 5.0
-"""Seconds for children to end; they are killed, so only what hangs in the kernel takes longer than an instant."""
+"""Seconds for killed children to disappear. Only a process that hangs in the kernel takes longer than an instant."""
 _RECOVERING: Final = 10.0
-"""Seconds for undoing what a child has left that was killed."""
+"""Seconds to roll back the transaction of a killed child."""
 
 
 @define(eq=False)
 class LanePool:
-    """The children."""
+    """The child processes of one plugin."""
 
     config: Config
     _turns: trio.CapacityLimiter = field(init=False)
@@ -44,13 +44,14 @@ class LanePool:
     @lifespan
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """While this is open there may be children."""
+        """Allow children inside the context, and end them afterwards."""
         self._is_open = True
         try:
             yield
         finally:
             self._is_open = False
             idle, self._idle = self._idle, []
+            # First close all of them, so that they exit concurrently.
             for lane in idle:
                 lane.close()
             with trio.move_on_after(_ENDING, shield=True):
@@ -58,16 +59,15 @@ class LanePool:
                     await lane.end()
 
     async def run(self, database: DatabaseFile, job: Job, tally: Tally, scope: trio.CancelScope) -> None:
-        """Have a job done; its answer is in ``tally``.
+        """Run a job and store its result in ``tally``.
 
-        A child that was killed while it wrote may have left a transaction half done, which is undone before this
-        returns.
+        If the child was killed while writing, its transaction is rolled back before this returns.
 
         Args:
-            scope: with the time for the job; that of starting a child is added to it.
+            scope: Contains the deadline of the job, which is extended by the time to start a child.
 
         Raises:
-            ToolError: it does not work.
+            ToolError: The job failed.
         """
         async with self._turns:
             lane = await self._take(scope)
@@ -89,14 +89,14 @@ class LanePool:
         if not self._is_open:
             raise ToolError("the plugin sqlite is not open")
         began, deadline = trio.current_time(), scope.deadline
-        scope.deadline = math.inf  # a start has its own
+        scope.deadline = math.inf  # Lane.start has its own timeout
         try:
             return await Lane.start(self.config)
         finally:
             scope.deadline = deadline + trio.current_time() - began
 
     async def _put_back(self, lane: Lane) -> None:
-        """Keep it for the next call, or end it. Called under a shield."""
+        """Keep the child for the next call, or end it. Must be called under a shield."""
         if lane.is_usable and self._is_open:
             self._idle.append(lane)
         else:
@@ -106,11 +106,11 @@ class LanePool:
         try:
             lane = await self._take(scope)
         except ToolError:
-            return  # who next writes does it, as SQLite has it
+            return  # the next writer rolls back
         try:
             await lane.run(database, Recover(), Tally())
         except ToolError:
-            pass  # likewise
+            pass  # the next writer rolls back
         finally:
             with trio.move_on_after(_ENDING, shield=True):
                 await self._put_back(lane)

@@ -1,6 +1,6 @@
-"""The objects that carry the tools, resources and prompts, as the configuration has them.
+"""Selects the objects with tools, resources and prompts for a configuration.
 
-Called when the plugin is registered. The one rule: where nothing may be written, nothing that writes is offered.
+The plugin's ``setup`` calls it. Without a writable database, no writing tool is offered.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .resources import SchemaResources
 __all__ = ["objects"]
 
 _MIN_SQLITE_VERSION: Final = (3, 37, 0)
-"""The first SQLite with ``pragma_table_list``."""
+"""The first version of SQLite with ``pragma_table_list``."""
 
 
 def objects(config: Config) -> list[object]:
-    """What is to be registered.
+    """Return the objects to register.
 
     Raises:
-        ValueError: this Python has an SQLite that is too old.
+        ValueError: The SQLite of this Python is too old.
     """
     if sqlite3.sqlite_version_info < _MIN_SQLITE_VERSION:
         raise ValueError(f"expected SQLite 3.37 or newer, got {sqlite3.sqlite_version}")

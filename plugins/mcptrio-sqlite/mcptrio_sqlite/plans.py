@@ -1,6 +1,6 @@
-"""How SQLite would run a query.
+"""Query plans of SQLite.
 
-Called in a child, for ``explain_query``. The one rule: the query is compiled and not run.
+The job for ``explain_query`` uses it in a child process. The query is compiled but not run.
 
 Source: sqlite.org/eqp.html.
 """
@@ -30,8 +30,8 @@ class Step:
     """One step of a plan."""
 
     id: int
-    parent: Annotated[int, "The step that this one is part of; 0 for none."]
-    detail: Annotated[str, "SCAN reads all of a table, SEARCH uses an index or the key."]
+    parent: Annotated[int, "The step that contains this one; 0 for none."]
+    detail: Annotated[str, "SCAN reads a whole table, SEARCH uses an index or the key."]
 
 
 @frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Plan:
 
 
 def explain_plan(opened: Opened, query: str, parameters: Parameters | None) -> Plan:
-    """The plan of one statement; its parameters need not be there."""
+    """Return the plan of one statement; its parameters may be missing."""
     if parameters is None:
         parameters = _nothing(opened, query)
     rows = opened.execute(query, parameters, prefix=_PREFIX).fetchmany(_STEPS + 1)
@@ -54,7 +54,8 @@ def explain_plan(opened: Opened, query: str, parameters: Parameters | None) -> P
 
 
 def _nothing(opened: Opened, query: str) -> Parameters:
-    """NULL for every placeholder; only sqlite3's complaint tells what there is."""
+    """Return NULL for each placeholder of the query."""
+    # sqlite3 has no function that lists the placeholders, so its error messages name them one by one.
     names: dict[str, Parameter] = {}
     for _ in range(_PLACEHOLDERS):
         try:

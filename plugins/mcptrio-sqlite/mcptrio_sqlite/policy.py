@@ -1,8 +1,8 @@
-"""What a statement may do: the authorizer that SQLite asks about every action while it compiles one.
+"""The authorizer: decides which actions a statement may contain.
 
-Made by ``Queries`` for one call. The one rule: what is not named here is refused. The text of the SQL is never looked
-at, so no comment, no ``WITH`` and no second statement gets around it; and a connection that only reads has its file
-opened for reading on top of that.
+``Queries`` creates one for each call, and SQLite asks it about every action while it compiles a statement. Actions that
+are not listed are refused. The SQL text is not inspected, so comments, ``WITH`` or several statements cannot circumvent
+the policy. In addition, files are opened read-only for calls that only read.
 
 Source: sqlite.org/c3ref/set_authorizer.html, sqlite.org/c3ref/c_alter_table.html, sqlite.org/security.html.
 """
@@ -21,15 +21,15 @@ from attrs import define, field
 __all__ = ["MASTER", "AccessMode", "SQLitePolicy"]
 
 MASTER: Final = frozenset({"sqlite_master", "sqlite_schema"})
-"""The table of the schema."""
+"""Names of the schema table."""
 
 
 class AccessMode(Enum):
-    """What a call is for."""
+    """The actions that a call may perform."""
 
     READ = "read"
     EXPLAIN = "explain"
-    """Compile what reads or writes, and run none of it."""
+    """Compile statements that read or write, without running them."""
     CHANGE = "change"
     """Insert, update and delete rows."""
     CREATE = "create"
@@ -39,7 +39,7 @@ class AccessMode(Enum):
 
     @property
     def writes(self) -> bool:
-        """Whether the file is opened for writing."""
+        """True if the file is opened for writing."""
         return self in (AccessMode.CHANGE, AccessMode.CREATE, AccessMode.SCHEMA)
 
 
@@ -64,9 +64,9 @@ _SCHEMA: Final = {
     sqlite3.SQLITE_REINDEX: "REINDEX",
     sqlite3.SQLITE_ANALYZE: "ANALYZE",
 }
+# Actions that rename tables and columns, or compute with a column (generated columns, indexes over expressions) without
+# asking whether it may be read.
 _OVER_COLUMNS: Final = frozenset({sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_CREATE_INDEX})
-"""What renames tables and columns, or computes with a column (generated columns, indexes over expressions) without
-SQLite asking whether it may be read."""
 _NEVER: Final = {
     sqlite3.SQLITE_ATTACH: "ATTACH or VACUUM",
     sqlite3.SQLITE_DETACH: "DETACH",
@@ -78,12 +78,13 @@ _NEVER: Final = {
     sqlite3.SQLITE_CREATE_TEMP_INDEX: "CREATE TEMP INDEX",
 }
 
+# Functions that access files or load code. All except the first are missing in Python's SQLite.
 _FUNCTIONS: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"})
-"""Functions that reach outside; all but the first are not in SQLite as Python has it."""
 
+# Gives access to the raw pages of the file, if SQLite was built with it.
 _PAGES: Final = frozenset({"sqlite_dbpage"})
-"""The bare pages of the file, where SQLite was built with it."""
 
+# PRAGMAs that never change anything. database_list is omitted, because it reveals the path.
 _ASKING: Final = frozenset(
     {
         "collation_list",
@@ -103,8 +104,8 @@ _ASKING: Final = frozenset(
         "table_xinfo",
     }
 )
-"""PRAGMAs that change nothing, whatever follows them. ``database_list`` is not among them: it tells the path."""
 
+# PRAGMAs that change nothing unless a value follows.
 _VALUES: Final = frozenset(
     {
         "application_id",
@@ -121,23 +122,22 @@ _VALUES: Final = frozenset(
         "user_version",
     }
 )
-"""PRAGMAs that change nothing as long as no value follows them."""
 
 
 @define(eq=False)
 class SQLitePolicy:
-    """The authorizer of one call, and what it has seen."""
+    """The authorizer of one call, and its findings."""
 
     access: AccessMode
     deny: tuple[str, ...] = ()
-    """Globs of tables, and of ``table.column``."""
+    """Globs of tables and of ``table.column``."""
     shadows: frozenset[str] = frozenset()
-    """Tables in which virtual tables keep their data; filled in where something is denied."""
+    """Shadow tables, which contain the data of virtual tables; set if anything is denied."""
 
     refusal: str | None = field(init=False, default=None)
-    """What was refused first."""
+    """The first action that was refused."""
     written: set[str] = field(init=False, factory=set)
-    """Tables whose rows the statement may change, its triggers' included."""
+    """Tables whose rows the statement may change, including those of its triggers."""
     created: str | None = field(init=False, default=None)
     """The table that it creates."""
     altered: set[str] = field(init=False, factory=set)
@@ -146,20 +146,21 @@ class SQLitePolicy:
     def __call__(
         self, action: int, first: str | None, second: str | None, schema: str | None, trigger: str | None
     ) -> int:
-        """Answer SQLite: allowed or not. Must not raise."""
+        """Return SQLITE_OK or SQLITE_DENY. Must not raise."""
         refused = self._refused(action, first or "", second)
         if refused is None:
             return sqlite3.SQLITE_OK
+        # SQLite may ask about further actions; the first refusal explains the error.
         if self.refusal is None:
             self.refusal = refused
         return sqlite3.SQLITE_DENY
 
     def hides(self, table: str, column: str = "") -> bool:
-        """Whether the configuration denies this table, or this column of it."""
+        """Return whether the configuration denies this table or column."""
         if table.lower() in _PAGES:
             return True
         if table.lower() in self.shadows:
-            # ``texts_content`` holds what ``texts`` shows, under other names of columns.
+            # texts_content contains the data of the virtual table texts, under other column names.
             virtual = table.rpartition("_")[0]
             if any(by_table.match(virtual) for by_table, _ in self._patterns):
                 return True
@@ -169,7 +170,7 @@ class SQLitePolicy:
         )
 
     def _hides_part(self, table: str) -> bool:
-        """Whether the configuration denies a column of this table."""
+        """Return whether the configuration denies any column of this table."""
         return any(by_table.match(table) for by_table, _ in self._patterns)
 
     @cached_property
@@ -178,14 +179,15 @@ class SQLitePolicy:
         for glob in self.deny:
             table, dot, column = glob.partition(".")
             found.append((_glob(table), _glob(column) if dot else None))
-        if found:  # the statistics of ANALYZE hold values of any column
+        if found:  # the statistics of ANALYZE contain values of all columns
             found.append((_glob("sqlite_stat[34]"), None))
         return found
 
     def _refused(self, action: int, first: str, second: str | None) -> str | None:
-        """What is refused, for the model; ``None`` if it is allowed."""
+        """Return the refused action, for the model; ``None`` if it is allowed."""
         if action in _PLAIN:
             if action == sqlite3.SQLITE_READ and self.hides(first, second or ""):
+                # The column is empty if the statement uses none, for example count(*).
                 return f"reading {first}.{second}" if second else f"reading {first}"
             return None
         if action == sqlite3.SQLITE_FUNCTION:
@@ -196,12 +198,13 @@ class SQLitePolicy:
             return self._refused_rows(action, first, second)
         if action in _SCHEMA:
             return self._refused_schema(action, first, second or "")
+        # Actions that a newer SQLite adds are refused as well.
         return _NEVER.get(action, f"this (action {action} of SQLite)")
 
     def _refused_rows(self, action: int, table: str, column: str | None) -> str | None:
         if table.lower() in MASTER:
-            # SQLite lets nobody update the schema by hand. It asks for this itself when a query first uses a virtual
-            # table such as json_each or pragma_table_info, and then writes nothing.
+            # SQLite itself prevents updates of the schema by statements. It asks about this action when a query first
+            # uses a virtual table such as json_each or pragma_table_info, without writing anything.
             is_needed = action == sqlite3.SQLITE_UPDATE or self.access in (
                 AccessMode.CREATE,
                 AccessMode.SCHEMA,
@@ -218,9 +221,9 @@ class SQLitePolicy:
 
     def _refused_schema(self, action: int, name: str, table: str) -> str | None:
         if action == sqlite3.SQLITE_ALTER_TABLE:
-            name = table  # what comes first is the database
+            name = table  # the first argument is the database
         what = f"{_SCHEMA[action]} {name}"
-        if self.hides(name) or self.hides(table):  # the second is the table of an index or a trigger
+        if self.hides(name) or self.hides(table):  # table: that of an index or a trigger
             return what
         if action in _OVER_COLUMNS and self._hides_part(table):
             return what
@@ -229,10 +232,11 @@ class SQLitePolicy:
             return None
         if self.access is AccessMode.CREATE:
             if action == sqlite3.SQLITE_CREATE_TABLE:
-                if name != "sqlite_sequence":  # made along with the first AUTOINCREMENT
+                if name != "sqlite_sequence":  # created together with the first AUTOINCREMENT
                     self.created = name
                 self.altered.add(name)
                 return None
+            # SQLite creates these indexes for UNIQUE and PRIMARY KEY.
             if action == sqlite3.SQLITE_CREATE_INDEX and name.startswith("sqlite_autoindex_"):
                 return None
         return what
@@ -244,4 +248,5 @@ def _is_asking(pragma: str, value: str | None) -> bool:
 
 
 def _glob(text: str) -> re.Pattern[str]:
+    # SQLite ignores the case of names.
     return re.compile(translate(text.strip()), re.IGNORECASE)

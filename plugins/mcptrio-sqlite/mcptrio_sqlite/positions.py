@@ -1,7 +1,7 @@
-"""Where in the SQL an error lies.
+"""Locates an error in the SQL.
 
-Called when SQLite refuses a statement: Python does not hand on what ``sqlite3_error_offset`` knows, so the token of
-which the message speaks is looked for. The one rule: no position is better than a wrong one.
+:mod:`.errors` uses it when SQLite rejects a statement. Python does not expose ``sqlite3_error_offset``, so the token
+that the message names is searched for. An uncertain position is not reported.
 
 Source: sqlite.org/lang.html for the tokens; sqlite.org/c3ref/errcode.html.
 """
@@ -35,25 +35,25 @@ _NAMED: Final = re.compile(
     r"(?P<name>[^\s\"]+)"
 )
 _MAX_POSITIONS: Final = 20
-"""Places at which one token is tried."""
+"""Occurrences of one token that are tried."""
 _EXCERPT: Final = 40
 
 
 @frozen
 class Position:
-    """A place in a text, counted from 1."""
+    """A position in a text; line and column count from 1."""
 
     line: int
     column: int
     excerpt: str
-    """What stands there."""
+    """The text at the position."""
 
     def __str__(self) -> str:
         return f"line {self.line}, column {self.column}: {self.excerpt}" if self.excerpt else "at the end"
 
 
 def locate(sql: str, message: str) -> Position | None:
-    """The place that an error message of SQLite means; ``None`` where that is not certain."""
+    """Return the position that an error message refers to, or ``None`` if it is uncertain."""
     if message == "incomplete input":
         return _position(sql, len(sql.rstrip()))
     if found := _NEAR.fullmatch(message):
@@ -62,18 +62,21 @@ def locate(sql: str, message: str) -> Position | None:
         places = [start for start in _each(sql, found["token"]) if start >= 0]
         return _position(sql, places[0] if places else None)
     if found := _NAMED.match(message):
+        # The message may qualify a name that the SQL does not.
         places = list(_names(sql, found["name"].rpartition(".")[2]))
+        # Several occurrences of a name make the position uncertain.
         return _position(sql, places[0] if len(places) == 1 else None)
     return None
 
 
 def _near(sql: str, token: str) -> int | None:
-    """The token that the parser stumbled over: the first up to which the text fails in this same way."""
+    """Return the offset of the token at which the parser failed."""
     places = list(_each(sql, token))
     if len(places) == 1:
         return places[0]
+    # If the token occurs several times, it is the first one at which the text up to there fails in the same way.
     with closing(sqlite3.connect(":memory:")) as empty:
-        empty.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)  # it is only parsed
+        empty.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)  # parsing only
         for place in places[:_MAX_POSITIONS]:
             try:
                 empty.execute("EXPLAIN " + sql[: place + len(token)])

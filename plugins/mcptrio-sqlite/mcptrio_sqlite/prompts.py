@@ -1,9 +1,9 @@
-"""Prompts: look into a table, and see what the server can do.
+"""Prompts: analyse a table, and demonstrate the server.
 
-Marked for mcptrio, registered by the plugin. The one rule: a prompt names only tools that are offered.
+Prompts name only tools that are offered.
 
-Source: ``mcp-demo`` with the argument topic, as in the archived reference SQLite server (2025.4.25); the words are our
-own, and analyse_table is added.
+Source: ``mcp-demo`` with the argument topic, as in the archived reference SQLite server (2025.4.25), with another text;
+analyse_table is added.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Analysis:
     async def analyse_table(
         self,
         ctx: Context,
-        table: Annotated[str, "The table."],
-        database: Annotated[str, "Its database; may be left out where there is only one."] = "",
-        question: Annotated[str, "What you want to know."] = "",
+        table: Annotated[str, "Name of the table."],
+        database: Annotated[str, "Database of the table; optional if there is only one."] = "",
+        question: Annotated[str, "Question to answer."] = "",
     ) -> str:
-        """Have the model look into a table and say what is in it."""
+        """Let the model analyse a table and summarize its content."""
         where = f" of the database {database}" if database else ""
         aim = f"Answer this question: {question}" if question else "Find out what is remarkable about it."
         tool = ctx.tool_name
@@ -48,11 +48,11 @@ class Analysis:
 
 @frozen(eq=False)
 class Demonstration:
-    """The prompt that needs a database that may be written."""
+    """The prompt that requires a writable database."""
 
     @prompt(name="mcp-demo", title="Demonstration")
-    async def demonstrate(self, ctx: Context, topic: Annotated[str, "What the made-up data are about."]) -> str:
-        """Have the model make up a small database on a topic and analyse it with the user."""
+    async def demonstrate(self, ctx: Context, topic: Annotated[str, "Topic of the invented data."]) -> str:
+        """Let the model invent a small database about a topic and analyse it with the user."""
         tool = ctx.tool_name
         return f"""Show me what the SQLite server can do, with made-up data about: {topic}
 

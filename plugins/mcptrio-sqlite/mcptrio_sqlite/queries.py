@@ -1,7 +1,7 @@
-"""The way from a call to a database: a child with a connection, a deadline, a lock, and reports of progress.
+"""Runs jobs for the tools and resources: with a child process, a deadline, a write lock and progress reports.
 
-Called by every tool and resource. The one rule: when the call is cancelled or its time is up, SQLite is made to stop,
-or its process is killed. Either is waited for, so that a write is known to be done or undone.
+When a call is cancelled or times out, SQLite is stopped or its process is killed. Both are waited for, so that it is
+known whether a write was committed.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .lanes import LanePool
 __all__ = ["Queries"]
 
 _PROGRESS_INTERVAL: Final = 1.0
-"""Seconds between two reports of progress; the first one comes after as many."""
+"""Seconds before the first progress report and between two reports."""
 
 _T = TypeVar("_T")
 
 
 @define(eq=False)
 class Queries:
-    """Runs work on databases."""
+    """Runs jobs on databases."""
 
     config: Config
     databases: Databases = field(init=False)
     lanes: LanePool = field(init=False)
+    # A separate limiter: long queries must not delay calls that only look for databases.
     _looking: trio.CapacityLimiter = field(init=False)
-    """Of its own: long queries do not keep anybody from looking what databases there are."""
+    # One writer per database at a time. SQLite enforces that too, but its queue is not fair.
     _writing: WeakValueDictionary[str, trio.Lock] = field(init=False, factory=WeakValueDictionary)
-    """One writer a database at a time. SQLite sees to it as well, but its queue is not fair."""
 
     def __attrs_post_init__(self) -> None:
         self.databases = Databases(self.config)
@@ -48,50 +48,51 @@ class Queries:
         self._looking = trio.CapacityLimiter(self.config.max_threads)
 
     async def find(self, name: str | None) -> DatabaseFile:
-        """The database of this name; ``None`` is the only one.
+        """Return the database with this name; ``None`` for the only one.
 
         Raises:
-            ToolError: there is none, or more than one to choose from.
+            ToolError: No database has this name, or ``None`` is ambiguous.
         """
         if self.config.folder is None or name in self.config.databases:
-            return self.databases.find(name)  # which looks at no file then
+            return self.databases.find(name)  # does not access files in this case
         return await self.look(lambda: self.databases.find(name))
 
     async def look(self, work: Callable[[], _T]) -> _T:
-        """Run something that looks at files and no database, in a thread.
+        """Run a function that accesses the file system, but no database, in a thread.
 
         Raises:
-            ToolError: the file system did not answer in time.
+            ToolError: The file system did not respond in time.
         """
         with trio.move_on_after(self.config.query_timeout):
+            # abandon_on_cancel: a hanging mount must not delay the timeout.
             return await trio.to_thread.run_sync(work, limiter=self._looking, abandon_on_cancel=True)
-        raise ToolError(f"the file system did not answer within {self.config.query_timeout:g} seconds")
+        raise ToolError(f"the file system did not respond within {self.config.query_timeout:g} seconds")
 
     async def run(self, ctx: Context, database: DatabaseFile, job: Job) -> Any:
-        """Have something done with a connection, in a child.
+        """Run a job in a child process and return its result.
 
         Returns:
-            What the job's ``answer`` says.
+            An instance of the job's ``answer`` type.
 
         Raises:
-            ToolError: SQLite refused, or it took too long.
+            ToolError: The job failed or took too long.
         """
         tally = Tally()
         with trio.move_on_after(self.config.query_timeout) as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._report, ctx, tally)
-                # Kept until the nursery has closed, which would put it into a group.
+                # Unwrapped outside the nursery, which would put the exception into a group.
                 ran = await outcome.acapture(self._run, database, job, tally, scope)
                 nursery.cancel_scope.cancel()
             ran.unwrap()
-        if tally.answer:  # also where the time was up while COMMIT was on its way: it is done
+        if tally.answer:  # also if the deadline passed during COMMIT, which then succeeded
             return tally.answer[0]
         what = ""
         if job.access.writes:
             is_known = not (tally.is_killed and tally.has_turned)
-            what = ", and nothing was changed" if is_known else ", while it was written; look whether it was"
+            what = ", and nothing was changed" if is_known else " during the commit; check whether the change was made"
         raise ToolError(
-            f"stopped after {self.config.query_timeout:g} seconds{what}; narrow the query down, or have an index made "
+            f"stopped after {self.config.query_timeout:g} seconds{what}; restrict the query or add an index "
             "({tool:explain_query} shows what is slow)"
         )
 
@@ -104,6 +105,7 @@ class Queries:
 
     def _lock(self, database: DatabaseFile) -> trio.Lock:
         key = str(database.path)
+        # A lock disappears with its last user, so the mapping stays small.
         lock = self._writing.get(key)
         if lock is None:
             lock = self._writing[key] = trio.Lock()

@@ -1,7 +1,6 @@
 """The tools that read.
 
-Marked for mcptrio, registered by the plugin. The one rule: a tool says what it wants done with an open database, and
-``Queries`` sees to the process, the deadline and the connection.
+A tool creates a job; ``Queries`` provides the process, the deadline and the connection.
 
 Source: names and first arguments of read_query, list_tables and describe_table as in the archived reference SQLite
 server (2025.4.25); the others are added.
@@ -43,15 +42,15 @@ __all__ = [
 Query = Annotated[str, Meta(min_length=1, description="One SQL statement, in SQLite's dialect.")]
 Params = Annotated[
     Parameters | None,
-    "Values for the placeholders of the query: a list for ?, an object for :name. A blob is {base64}, an integer "
-    "beyond 2^53 is {integer}.",
+    "Values of the placeholders: a list for ?, an object for :name. Write a blob as {base64}, an integer beyond 2^53 "
+    "as {integer}.",
 ]
-DatabaseName = Annotated[str | None, "A name from {tool:list_databases}; may be left out where there is only one."]
-Limit = Annotated[Annotated[int, Meta(ge=1, le=1_000_000)] | None, "Answer at most this many."]
-Cursor = Annotated[str | None, "Go on from here: the next_cursor of the answer before."]
+DatabaseName = Annotated[str | None, "A name from {tool:list_databases}; optional if there is only one."]
+Limit = Annotated[Annotated[int, Meta(ge=1, le=1_000_000)] | None, "Maximum number of items to return."]
+Cursor = Annotated[str | None, "next_cursor of the previous result."]
 
 ROWS = schema_of(Rows)
-"""The output schema of what answers rows."""
+"""Output schema of the tools that return rows."""
 
 
 @frozen(kw_only=True)
@@ -59,8 +58,8 @@ class DatabaseEntry:
     """A database in a list."""
 
     name: str
-    file: Annotated[str, "The file's name, without its folder."]
-    bytes: Annotated[int | None, "Its size; null where the file does not exist yet."]
+    file: Annotated[str, "Name of the file, without its folder."]
+    bytes: Annotated[int | None, "File size; null if the file does not exist yet."]
     writable: bool
 
 
@@ -106,9 +105,8 @@ class SQLiteReading:
         limit: Limit = None,
         cursor: Cursor = None,
     ) -> CallToolResult:
-        """Run one query that reads (SELECT, WITH, VALUES, EXPLAIN, or a PRAGMA that asks) and return its rows as
-        arrays. Nothing can be changed by it. Put values into params, not into the text. A long answer is cut: go on
-        with next_cursor, and use ORDER BY so that the pages fit together.
+        """Run one read-only SQL statement (SELECT, WITH, VALUES, EXPLAIN or a read-only PRAGMA) and return its rows as
+        arrays. Pass values in params. Long results have a next_cursor; use ORDER BY so that pages are consistent.
         """
         found = await self.queries.find(database)
         skip = position_of(cursor, found.name, query, params)
@@ -128,11 +126,12 @@ class SQLiteReading:
 
     @tool(title="List Databases", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def list_databases(self, limit: Limit = None, cursor: Cursor = None) -> DatabaseList:
-        """List the databases there are, with their sizes and whether they may be written."""
+        """List the databases with their sizes and whether they are writable."""
         most = self._most(limit)
 
         def work() -> list[DatabaseEntry]:
             after = [each for each in self.queries.databases.all() if each.name > (cursor or "")]
+            # One more than requested shows whether there are more.
             return [_entry(each) for each in after[: most + 1]]
 
         entries = await self.queries.look(work)
@@ -161,13 +160,11 @@ class SQLiteReading:
     async def describe_table(
         self,
         ctx: Context,
-        table_name: Annotated[str, Meta(min_length=1, max_length=1000, description="A table or view.")],
+        table_name: Annotated[str, Meta(min_length=1, max_length=1000, description="Name of the table or view.")],
         database: DatabaseName = None,
-        count_rows: Annotated[bool, "Count the rows too, which takes long for a large table."] = False,
+        count_rows: Annotated[bool, "Also count the rows, which is slow for a large table."] = False,
     ) -> Table:
-        """Describe a table: its columns with types and defaults, its keys, indexes, foreign keys and triggers, and the
-        SQL that made it.
-        """
+        """Describe a table: columns with types and defaults, keys, indexes, foreign keys, triggers, and its SQL."""
         found = await self.queries.find(database)
         job = DescribeTable(table=table_name, count_rows=count_rows)
         described: Table = await self.queries.run(ctx, found, job)
@@ -177,15 +174,15 @@ class SQLiteReading:
     async def explain_query(
         self, ctx: Context, query: Query, params: Params = None, database: DatabaseName = None
     ) -> Plan:
-        """Show how SQLite would run a query, without running it: which indexes it uses, and where it scans or sorts.
-        Also says whether a query that writes is well formed.
+        """Show how SQLite would run a query without running it: which indexes it uses, and where it scans or sorts.
+        Also checks whether a statement that writes is valid.
         """
         found = await self.queries.find(database)
         plan: Plan = await self.queries.run(ctx, found, ExplainQuery(query=query, params=params))
         return plan
 
     def bounds(self, limit: int | None) -> PageLimits:
-        """What one answer may hold."""
+        """Return the limits of one result."""
         config = self.queries.config
         return PageLimits(rows=self._most(limit), size=config.max_result_bytes, cell=config.max_cell_bytes)
 
@@ -195,7 +192,8 @@ class SQLiteReading:
 
 
 def to_result(value: object) -> CallToolResult:
-    """Structured content, and the same as compact JSON: indented, rows would take several times as much."""
+    """Return structured content, and the same as compact text."""
+    # Compact: indented JSON would take several times as many tokens.
     structured = encode_value(value)
     return CallToolResult(content=(TextContent(text=orjson.dumps(structured).decode()),), structured_content=structured)
 

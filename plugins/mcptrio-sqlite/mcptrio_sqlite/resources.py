@@ -1,8 +1,7 @@
-"""Schemas as resources, with completion of databases and tables.
+"""Schemas as resources, with completion of database and table names.
 
-Marked for mcptrio, registered by the plugin. The one rule: a resource shows what a tool would show, no more.
-
-A table whose name has a slash in it, or is ``schema``, has no resource of its own; describe_table shows it.
+A resource shows no more than a tool does. A table whose name contains a slash or is ``schema`` has no resource;
+describe_table shows it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["SCHEMA", "TABLE", "SchemaResources"]
 SCHEMA: Final = "sqlite://{database}/schema"
 TABLE: Final = "sqlite://{database}/{table}"
 _CANDIDATES: Final = 1000
-"""Names that are ranked; a person types another letter."""
+"""Names that are ranked for a completion. Users type more letters to find others."""
 
 
 @frozen(eq=False)
@@ -36,7 +35,7 @@ class SchemaResources:
 
     @resource(SCHEMA, name="schema", title="Schema of a database", mime_type="application/sql")
     async def schema(self, ctx: Context, database: str) -> str:
-        """The SQL that made everything in a database."""
+        """The SQL of the whole schema of a database."""
         found = await self._find(database, f"sqlite://{database}/schema")
         others = f"{ctx.tool_name('list_tables')} and {ctx.tool_name('describe_table')}"
         job = ShowSchema(limit=self.queries.config.max_export_bytes, others=others)
@@ -45,12 +44,13 @@ class SchemaResources:
 
     @resource(TABLE, name="table", title="One table", mime_type="application/json")
     async def table(self, ctx: Context, database: str, table: str) -> Table:
-        """A table in full: columns, keys, indexes and the SQL that made it; as {tool:describe_table} says it."""
+        """A table with its columns, keys, indexes and SQL, as returned by {tool:describe_table}."""
         uri = f"sqlite://{database}/{table}"
         found = await self._find(database, uri)
         try:
             described: Table = await self.queries.run(ctx, found, DescribeTable(table=table))
         except ToolError as error:
+            # The error comes from a child as text, without a class of its own.
             if str(error).startswith("no such table"):
                 raise ResourceNotFound(uri) from error
             raise
@@ -58,13 +58,14 @@ class SchemaResources:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """List the schemas of the configured databases; what is in the folder may come and go."""
+        """List the schemas of the configured databases."""
+        # Databases of the folder are not listed, because its files may change at any time.
         for name in sorted(self.queries.config.databases):
             server.add_resource(
                 partial(self.schema, database=name),
                 f"sqlite://{name}/schema",
                 name=f"{name} schema",
-                description=f"The SQL that made everything in the database {name}.",
+                description=f"The SQL of the whole schema of the database {name}.",
                 mime_type="application/sql",
             )
 
@@ -72,14 +73,14 @@ class SchemaResources:
     @completion("resource", TABLE, "database")
     @completion("prompt", "analyse_table", "database")
     async def complete_database(self) -> list[str]:
-        """Names of databases."""
+        """Return names of databases."""
         names = await self.queries.look(lambda: [database.name for database in self.queries.databases.all()])
         return names[:_CANDIDATES]
 
     @completion("resource", TABLE, "table")
     @completion("prompt", "analyse_table", "table")
     async def complete_table(self, ctx: Context, arguments: Mapping[str, str]) -> list[str]:
-        """Names of tables of the database that was chosen before."""
+        """Return names of tables in the chosen database."""
         found = await self.queries.find(arguments.get("database") or None)
         names: list[str] = await self.queries.run(ctx, found, TableNames(limit=_CANDIDATES))
         return names

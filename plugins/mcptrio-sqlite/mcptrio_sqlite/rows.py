@@ -1,9 +1,7 @@
-"""Rows of an answer: as many as fit, and where to go on.
+"""Pages of rows.
 
-Called in a child with a cursor that has been executed. The one rule: rows are taken one by one and none is kept
-that is not answered, so memory is bounded by the answer and one row.
-
-A page is found again by running the query anew and leaving out the rows before it; SQLite keeps nothing between calls.
+Jobs use it in a child process. Rows are read one by one and only those of the page are kept, so memory is limited to
+one page and one row.
 """
 
 from __future__ import annotations
@@ -26,28 +24,27 @@ __all__ = ["PageLimits", "RowPage", "Rows", "cursor_for", "position_of", "read_p
 
 _CURSOR: Final = re.compile(r"(\d{1,15})-([0-9a-f]{16})")
 _MIN_CELL_BYTES: Final = 32
-"""Bytes shown of a cell even where there are very many columns."""
+"""Bytes shown of a value, even in rows with very many columns."""
 
 
 @frozen(kw_only=True)
 class Rows:
     """Rows of a query."""
 
-    database: Annotated[str, "The database."]
-    columns: Annotated[tuple[str, ...], "The names of the columns."]
+    database: Annotated[str, "Name of the database."]
+    columns: Annotated[tuple[str, ...], "Names of the columns."]
     items: Annotated[
         tuple[tuple[Cell, ...], ...],
-        "The rows; the values are in the order of columns. A blob, an integer beyond 2^53, an infinity and a long text "
-        "are objects.",
+        "Rows with values in the order of columns. Blobs, integers beyond 2^53, infinities and long texts are objects.",
     ]
     truncated: Annotated[bool, "There are more rows."]
-    next_cursor: Annotated[str | None, "Ask again with this cursor for the rows that follow."] = None
-    notes: Annotated[tuple[str, ...], "What else there is to know."] = ()
+    next_cursor: Annotated[str | None, "Cursor for the next rows."] = None
+    notes: Annotated[tuple[str, ...], "Notes on the result."] = ()
 
 
 @frozen(kw_only=True)
 class PageLimits:
-    """What one page may hold."""
+    """The limits of one page."""
 
     rows: int
     size: int
@@ -58,7 +55,7 @@ class PageLimits:
 
 @frozen(kw_only=True)
 class RowPage:
-    """Rows that were read, and whether there are more."""
+    """A page of rows, and whether there are more."""
 
     columns: tuple[str, ...]
     items: tuple[tuple[Cell, ...], ...]
@@ -69,11 +66,11 @@ class RowPage:
 def read_page(
     cursor: sqlite3.Cursor, watch: Watch, bounds: PageLimits, *, skip: int = 0, drain: bool = False
 ) -> RowPage:
-    """Take the next page of rows.
+    """Read the next page of rows.
 
     Args:
-        skip: rows to leave out first.
-        drain: take the rest too, without keeping it; a statement that writes has to come to its end.
+        skip: Rows to skip first.
+        drain: Read all further rows without keeping them, so that a statement that writes is completed.
     """
     columns = tuple(name for name, *_ in cursor.description or ())
     cell = min(bounds.cell, max(_MIN_CELL_BYTES, bounds.size // max(1, len(columns))))
@@ -83,10 +80,13 @@ def read_page(
     for row in cursor:
         watch.row()
         position += 1
+        # SQLite keeps nothing between calls: a later page runs the query again and skips the earlier rows.
         if position <= skip or has_more:
             continue
         shown_row = tuple(shown(value, cell) for value in row)
+        # Plus one for the comma.
         row_size = len(orjson.dumps(shown_row)) + 1
+        # The first row is always included, or the next page would start at the same place.
         if len(items) == bounds.rows or (items and size + row_size > bounds.size):
             has_more = True
             if not drain:
@@ -97,22 +97,23 @@ def read_page(
         is_cut = is_cut or any(isinstance(value, dict) and "truncated" in value for value in shown_row)
     notes = []
     if is_cut:
-        notes.append(f"values longer than {cell} bytes are cut; substr(column, start, length) gets the rest")
+        notes.append(f"values longer than {cell} bytes are cut; substr(column, start, length) returns the rest")
     if len(set(columns)) < len(columns):
-        notes.append("some columns have the same name; AS tells them apart")
+        notes.append("some columns have the same name; use AS to distinguish them")
     return RowPage(columns=columns, items=tuple(items), has_more=has_more, notes=tuple(notes))
 
 
 def cursor_for(position: int, database: str, query: str, parameters: Parameters | None) -> str:
-    """Where to go on in a query."""
+    """Return the cursor for a position in the rows of a query."""
+    # The digest detects a cursor that is used with another query.
     return f"{position}-{_digest(database, query, parameters)}"
 
 
 def position_of(cursor: str | None, database: str, query: str, parameters: Parameters | None) -> int:
-    """How many rows come before a cursor.
+    """Return the number of rows before a cursor.
 
     Raises:
-        ToolError: it is no cursor, or one of another query.
+        ToolError: The cursor is invalid or belongs to another query.
     """
     if cursor is None:
         return 0
@@ -123,5 +124,6 @@ def position_of(cursor: str | None, database: str, query: str, parameters: Param
 
 
 def _digest(database: str, query: str, parameters: Parameters | None) -> str:
-    text = json.dumps([database, query, parameters], sort_keys=True)  # which takes any integer, and half a surrogate
+    # Not orjson, which rejects large integers and lone surrogates.
+    text = json.dumps([database, query, parameters], sort_keys=True)
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()

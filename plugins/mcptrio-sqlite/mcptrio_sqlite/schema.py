@@ -1,8 +1,8 @@
-"""What a database is made of: its tables, and one table in full.
+"""The schema of a database: lists of tables, and descriptions of single tables.
 
-Called in a child. The one rule: names are bound, never put into SQL; so a table may be called anything.
+Jobs use it in a child process.
 
-Source: sqlite.org/pragma.html#pragfunc (``pragma_table_xinfo(?)`` and its like).
+Source: sqlite.org/pragma.html#pragfunc (``pragma_table_xinfo(?)`` and similar functions).
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ __all__ = [
 ]
 
 _MAX_DESCRIBED_ITEMS: Final = 200
-"""Indexes, foreign keys and triggers of one table that are described; columns there are 2000 at most."""
+"""Indexes, foreign keys and triggers of a table that are described. SQLite limits columns to 2000."""
 _MAX_SQL_CHARS: Final = 20_000
 
+# Names that start with sqlite_ are internal. ESCAPE is necessary because _ is a wildcard of LIKE.
 _TABLES: Final = """
     SELECT name, type, ncol FROM pragma_table_list
     WHERE schema = 'main' AND type <> 'shadow' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
@@ -46,7 +47,7 @@ class TableEntry:
 
     name: str
     type: Kind
-    columns: Annotated[int, "How many columns it has."]
+    columns: Annotated[int, "Number of columns."]
 
 
 @frozen(kw_only=True)
@@ -54,12 +55,12 @@ class Column:
     """A column of a table."""
 
     name: str
-    type: Annotated[str, "As declared; SQLite does not hold every value to it."]
+    type: Annotated[str, "Declared type; SQLite does not enforce it for all values."]
     not_null: bool
-    default: Annotated[str | None, "An SQL expression."]
-    primary_key: Annotated[int, "Its place in the primary key, from 1; 0 if it is no part of it."]
+    default: Annotated[str | None, "SQL expression of the default value."]
+    primary_key: Annotated[int, "Position in the primary key, from 1; 0 if it is not part of the key."]
     generated: bool
-    hidden: Annotated[bool, "Of a virtual table: not part of SELECT *."]
+    hidden: Annotated[bool, "Column of a virtual table that SELECT * omits."]
 
 
 @frozen(kw_only=True)
@@ -69,8 +70,8 @@ class Index:
     name: str
     unique: bool
     partial: bool
-    origin: Annotated[Literal["create_index", "unique", "primary_key"], "What made it."]
-    columns: Annotated[tuple[str, ...], "In order; (expression) where it is over no column."]
+    origin: Annotated[Literal["create_index", "unique", "primary_key"], "How it was created."]
+    columns: Annotated[tuple[str, ...], "In order; (expression) for an indexed expression."]
 
 
 @frozen(kw_only=True)
@@ -78,35 +79,35 @@ class ForeignKey:
     """A foreign key of a table."""
 
     columns: tuple[str, ...]
-    table: Annotated[str, "The table it refers to."]
-    references: Annotated[tuple[str, ...], "Columns of that table; none means its primary key."]
+    table: Annotated[str, "The referenced table."]
+    references: Annotated[tuple[str, ...], "Columns of that table; empty for its primary key."]
     on_update: str
     on_delete: str
 
 
 @frozen(kw_only=True)
 class Table:
-    """A table, view or virtual table in full."""
+    """A table, view or virtual table with all details."""
 
     database: str
     name: str
     type: Kind
-    items: Annotated[tuple[Column, ...], "The columns, in order."]
+    items: Annotated[tuple[Column, ...], "Columns in order."]
     indexes: tuple[Index, ...]
     foreign_keys: tuple[ForeignKey, ...]
-    triggers: Annotated[tuple[str, ...], "Names."]
-    strict: Annotated[bool, "Whether SQLite holds values to the declared types."]
+    triggers: Annotated[tuple[str, ...], "Names of the triggers."]
+    strict: Annotated[bool, "Whether SQLite enforces the declared types."]
     without_rowid: bool
-    sql: Annotated[str, "The statement that made it."]
-    rows: Annotated[int | None, "How many rows it has, if that was asked for."] = None
-    truncated: Annotated[bool, "Something is left out: the statement is long, or there are very many indexes."] = False
+    sql: Annotated[str, "The statement that created it."]
+    rows: Annotated[int | None, "Number of rows, if requested."] = None
+    truncated: Annotated[bool, "The SQL or the lists of indexes, keys and triggers are cut."] = False
 
 
 def list_tables(opened: Opened, *, limit: int, after: str = "") -> tuple[tuple[TableEntry, ...], bool]:
-    """Tables and views in order of name, and whether there are more.
+    """Return tables and views in order of name, and whether there are more.
 
     Args:
-        after: begin after this name.
+        after: Start after this name.
     """
     rows = opened.ask(f"{_TABLES} AND name > ? ORDER BY name", after)
     seen = [row for row in rows if not opened.policy.hides(row[0])]
@@ -115,10 +116,10 @@ def list_tables(opened: Opened, *, limit: int, after: str = "") -> tuple[tuple[T
 
 
 def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Table:
-    """One table in full.
+    """Return the description of one table.
 
     Raises:
-        ToolError: there is no such table.
+        ToolError: The table does not exist.
     """
     found = opened.ask(
         "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE", name
@@ -141,6 +142,7 @@ def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Ta
     )
     grouped = _foreign_keys(keys)
     quoted = table.replace('"', '""')
+    # A table name cannot be a parameter here, so it is quoted. All other names are bound.
     counted = opened.ask(f'SELECT count(*) FROM "{quoted}"') if count_rows else [(None,)]
     return Table(
         database=opened.database.name,
@@ -159,11 +161,11 @@ def describe_table(opened: Opened, name: str, *, count_rows: bool = False) -> Ta
 
 
 def schema_text(opened: Opened, limit: int, others: str) -> str:
-    """Every statement that made the schema, in order of making.
+    """Return the statements that created the schema, in order of creation.
 
     Args:
-        limit: bytes; what comes after is left out, and a comment says so.
-        others: the names of the tools that show it.
+        limit: Maximum size in bytes. Further statements are omitted, and a comment says so.
+        others: Names of the tools that show omitted parts.
     """
     rows = opened.ask("SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
     shadows = {name for (name,) in opened.ask("SELECT name FROM pragma_table_list WHERE type = 'shadow'")}
@@ -180,11 +182,11 @@ def schema_text(opened: Opened, limit: int, others: str) -> str:
         parts.append(part)
     if left_out:
         parts.append(f"-- cut: {left_out} more; {others} show them\n")
-    return "\n".join(parts) or "-- there is nothing in it yet\n"
+    return "\n".join(parts) or "-- the database is empty\n"
 
 
 def table_names(opened: Opened, limit: int) -> list[str]:
-    """Names of tables and views, for completion."""
+    """Return names of tables and views, for completion."""
     entries, _ = list_tables(opened, limit=limit)
     return [entry.name for entry in entries]
 
@@ -200,6 +202,7 @@ def _columns(opened: Opened, table: str) -> tuple[Column, ...]:
             not_null=bool(not_null),
             default=default,
             primary_key=key,
+            # In pragma_table_xinfo, 1 is a hidden column of a virtual table; 2 and 3 are generated columns.
             generated=hidden in (2, 3),
             hidden=hidden == 1,
         )
@@ -215,12 +218,13 @@ def _index(opened: Opened, name: str, unique: int, origin: str, partial: int) ->
         unique=bool(unique),
         partial=bool(partial),
         origin=origins.get(origin, "create_index"),
+        # The column number is -2 for an expression and -1 for the rowid.
         columns=tuple("(expression)" if number == -2 else column or "rowid" for number, column in rows),
     )
 
 
 def _foreign_keys(rows: list[Any]) -> tuple[ForeignKey, ...]:
-    """Rows of pragma_foreign_key_list: id, seq, table, from, to, on_update, on_delete, match."""
+    # Rows of pragma_foreign_key_list: id, seq, table, from, to, on_update, on_delete, match.
     grouped: dict[int, list[Any]] = {}
     for row in rows:
         grouped.setdefault(row[0], []).append(row)
@@ -228,6 +232,7 @@ def _foreign_keys(rows: list[Any]) -> tuple[ForeignKey, ...]:
         ForeignKey(
             columns=tuple(row[3] for row in parts),
             table=parts[0][2],
+            # NULL stands for the primary key of the referenced table.
             references=tuple(row[4] for row in parts if row[4] is not None),
             on_update=parts[0][5],
             on_delete=parts[0][6],

@@ -1,7 +1,7 @@
-"""Values of SQLite as JSON and back, without losing any of them.
+"""Converts values of SQLite to JSON and back without loss.
 
-Called for every cell of an answer, and every parameter. The one rule: what JSON can hold exactly is itself; anything
-else is an object that says what it is. The same object as a parameter means the same value.
+Every cell of a result and every parameter is converted here. A value that JSON can represent exactly is unchanged; any
+other value is an object, which means the same value as a parameter.
 
 Source: sqlite.org/datatype3.html; RFC 8259 section 6 (integers beyond 2**53 are not safe).
 """
@@ -30,39 +30,41 @@ __all__ = [
 ]
 
 _SAFE: Final = 2**53 - 1
-"""The largest integer that every JSON reader keeps."""
+"""The largest integer that all JSON readers preserve."""
 
 
 class Special(TypedDict, total=False):
-    """A value that JSON has no form for, or only the beginning of one. Exactly one of base64, integer, real, text."""
+    """A value that JSON cannot represent, or the beginning of a long value. Has exactly one of base64, integer, real,
+    text.
+    """
 
-    base64: Annotated[str, "The bytes of a blob."]
+    base64: Annotated[str, "Bytes of a blob."]
     integer: Annotated[str, "An integer beyond 2^53, in decimal."]
     real: Annotated[str, "Infinity or -Infinity."]
-    text: Annotated[str, "The beginning of a text."]
-    bytes: Annotated[int, "The size of the whole value."]
-    truncated: Annotated[bool, "Only the beginning is here; substr() gets the rest."]
-    is_text: Annotated[bool, "The bytes are a text that is not UTF-8."]
+    text: Annotated[str, "Beginning of a text."]
+    bytes: Annotated[int, "Size of the whole value."]
+    truncated: Annotated[bool, "Only the beginning is included; substr() returns the rest."]
+    is_text: Annotated[bool, "The bytes are text that is not UTF-8."]
 
 
 Cell: TypeAlias = int | float | str | Special | None
-"""A value in an answer."""
+"""A value in a result."""
 
 Parameter: TypeAlias = bool | int | float | str | Special | None
 Parameters: TypeAlias = list[Parameter] | dict[str, Parameter]
-"""By position, or by name."""
+"""By position or by name."""
 
 
 class BrokenText(bytes):
-    """A text that is not UTF-8, as the bytes that it is."""
+    """The bytes of a text that is not UTF-8."""
 
 
 Value: TypeAlias = "int | float | str | bytes | None"
-"""What sqlite3 hands out; ``BrokenText`` included."""
+"""A value as returned by sqlite3, including ``BrokenText``."""
 
 
 def decoded_text(data: bytes) -> str | BrokenText:
-    """For ``Connection.text_factory``: a text that is not UTF-8 must not fail the query."""
+    """Decode a text for ``Connection.text_factory``. Invalid UTF-8 must not make the query fail."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -70,15 +72,15 @@ def decoded_text(data: bytes) -> str | BrokenText:
 
 
 def readable(value: Value) -> Value:
-    """A value to be read by people: a text that is not UTF-8 with escapes for what is not."""
+    """Return a value for display: invalid UTF-8 is replaced by escapes."""
     return value.decode(errors="backslashreplace") if isinstance(value, BrokenText) else value
 
 
 def shown(value: Value, limit: int) -> Cell:
-    """A value as it is answered.
+    """Convert a value for a result.
 
     Args:
-        limit: bytes of a text or blob that are shown; the rest is cut off.
+        limit: Bytes of a text or blob to show; the rest is cut.
     """
     if value is None:
         return None
@@ -87,8 +89,10 @@ def shown(value: Value, limit: int) -> Cell:
     if isinstance(value, float):
         return value if math.isfinite(value) else Special(real="Infinity" if value > 0 else "-Infinity")
     if isinstance(value, str):
+        # A character has at most four bytes in UTF-8, so short texts need not be encoded.
         if len(value) * 4 <= limit or (size := len(value.encode())) <= limit:
             return value
+        # "ignore" drops a character that the limit cuts in two.
         return Special(text=value.encode()[:limit].decode(errors="ignore"), bytes=size, truncated=True)
     cell = Special(base64=base64.b64encode(value[:limit]).decode(), bytes=len(value))
     if len(value) > limit:
@@ -99,15 +103,15 @@ def shown(value: Value, limit: int) -> Cell:
 
 
 def bound(parameters: Parameters | None) -> Sequence[Value] | Mapping[str, Value]:
-    """Parameters as sqlite3 takes them.
+    """Convert parameters for sqlite3.
 
     Raises:
-        ToolError: an object does not say a value; the message says where.
+        ToolError: An object is not a valid value; the message names its location.
     """
     if parameters is None:
         return ()
     if isinstance(parameters, dict):
-        # Models write the names as they stand in the SQL, and without the sign.
+        # Models write names both with the sign of the SQL and without.
         return {name.lstrip(":@$"): _value(value, f"params.{name}") for name, value in parameters.items()}
     return [_value(value, f"params[{position}]") for position, value in enumerate(parameters)]
 

@@ -1,7 +1,7 @@
-"""How far a call is, and whether it is to stop.
+"""The progress of a call, and whether it was stopped.
 
-Made by the child for one call. The one rule: whoever computes for long asks :meth:`Watch.check` now and then; SQLite
-itself does so by its progress handler.
+The child creates a Watch for each call. Code that computes for long calls :meth:`Watch.check` at intervals; SQLite does
+so in its progress handler.
 
 Source: sqlite.org/c3ref/progress_handler.html, sqlite.org/c3ref/interrupt.html.
 """
@@ -21,19 +21,19 @@ from .frames import CallProgress, Message, Turn
 __all__ = ["STEPS", "CallStopped", "Watch"]
 
 STEPS: Final = 5_000
-"""Steps of SQLite's machine between two looks at whether the call is to stop; about a tenth of a millisecond."""
+"""Steps of SQLite's virtual machine between two checks: about a tenth of a millisecond."""
 _ROWS: Final = 256
 _PROGRESS_INTERVAL: Final = 0.4
-"""Seconds between two words to the server about how far it is."""
+"""Seconds between two progress reports to the server."""
 
 
 class CallStopped(BaseException):
-    """The call is to stop. No ``Exception``, so nothing takes it for a failure."""
+    """The call was stopped. Not an ``Exception``, so that no handler treats it as a failure."""
 
 
 @define(eq=False)
 class Watch:
-    """One call. Another thread may call :meth:`stop`, and nothing else."""
+    """The state of one call. Another thread may call :meth:`stop` only."""
 
     tell: Callable[[Message], None]
     connection: sqlite3.Connection | None = None
@@ -43,40 +43,39 @@ class Watch:
     _reported_at: float = field(init=False, factory=time.monotonic)
 
     def stop(self) -> None:
-        """Have it stop: what SQLite does at the moment, and whatever looks at :meth:`check` later."""
+        """Stop the current SQLite operation, and make later calls of :meth:`check` raise."""
+        # Set first: interrupt() has no effect between two statements, where check() stops the call.
         self._is_stopped = True
         connection = self.connection
         if connection is not None:
-            with suppress(sqlite3.Error):  # it is closed already
+            with suppress(sqlite3.Error):  # already closed
                 connection.interrupt()
 
     def check(self) -> None:
-        """
-        Raises:
-            Stopped: the call is to stop.
-        """
+        """Raise CallStopped if the call was stopped."""
         if self._is_stopped:
             raise CallStopped
 
     def step(self) -> int:
-        """SQLite's progress handler; anything but 0 makes SQLite stop."""
+        """SQLite's progress handler; a nonzero result interrupts SQLite."""
         self._steps += STEPS
         self._tell_progress()
         return int(self._is_stopped)
 
     def row(self) -> None:
-        """One more row. Rows that SQLite hands out quickly take few steps.
+        """Count one row, and check for a stop at intervals.
 
         Raises:
-            Stopped: the call is to stop.
+            CallStopped: The call was stopped.
         """
         self._rows += 1
+        # A row may take fewer steps than the progress handler's interval.
         if self._rows % _ROWS == 0:
             self._tell_progress()
             self.check()
 
     def turn(self) -> None:
-        """The statement is at its end; what follows (COMMIT, undoing, closing) may take longer and is not stopped."""
+        """Report that the statement has ended. COMMIT, ROLLBACK and closing may take longer and are not stopped."""
         self.tell(Turn())
 
     def _tell_progress(self) -> None:
