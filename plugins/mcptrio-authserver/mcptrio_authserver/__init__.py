@@ -1,7 +1,7 @@
 """A small OAuth 2.1 authorization server: the plugin ``authserver`` of mcptrio.
 
-Loaded by mcptrio through the entry point ``authserver``. The one rule: the hooks are here and nothing else. mcptrio
-makes a ``Config`` of the settings, the server is registered, and nothing is kept in this module.
+mcptrio loads it through the entry point ``authserver`` and creates ``Config`` from the settings. This module contains
+the hooks only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 @hookimpl
 def setup(server: PluginSetup, config: Config) -> None:
-    """Add the server, which brings its routes and its lifespan. Without an issuer there is none."""
+    """Register the server with its routes and its lifespan. Without an issuer nothing is registered."""
     if config.issuer:
         server.set_issuer(OwnIssuer(issuer=config.issuer, scopes=frozenset(config.scopes), resources=config.resources))
         server.add(AuthorizationServer(config))
@@ -36,5 +36,5 @@ def setup(server: PluginSetup, config: Config) -> None:
 
 @hookimpl
 def doctor(config: Config) -> Iterable[str]:
-    """What an operator may have forgotten."""
+    """Return what is missing in the configuration."""
     return find_oversights(config)

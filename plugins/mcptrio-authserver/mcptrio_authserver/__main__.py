@@ -1,8 +1,4 @@
-"""``python -m mcptrio_authserver``: the users of the authorization server, and the commands of :mod:`.state_commands`.
-
-The one rule: a password is read from the terminal, or from standard input where there is none; never from an argument,
-where other users of the machine could see it.
-"""
+"""``python -m mcptrio_authserver``: manage users, and the commands of :mod:`.state_commands`."""
 
 from __future__ import annotations
 
@@ -63,7 +59,7 @@ def add(name: str, scopes: Sequence[str], folder: Path | None) -> None:
 @user.command("list")
 @folder_option
 def list_(folder: Path | None) -> None:
-    """List the users, and what they may grant."""
+    """List the users with the scopes that they may grant."""
     for each in _read(_path(folder)).values():
         scopes = "all scopes" if each.scopes is None else " ".join(each.scopes) or "no scope"
         click.echo(f"{each.name}: {scopes}")
@@ -97,6 +93,7 @@ def _read(path: Path) -> dict[str, User]:
 
 
 def _password() -> str:
+    # Never from an argument, which other users of the machine can see in the process list.
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     password = getpass.getpass("Password: ")
@@ -106,5 +103,6 @@ def _password() -> str:
 
 
 if __name__ == "__main__":
+    # For new files, including those that SQLite creates.
     os.umask(0o077)
     main(prog_name="python -m mcptrio_authserver")

@@ -1,7 +1,6 @@
-"""Access tokens: JWTs that whoever has our public keys can check.
+"""Access tokens: signed JWTs that resource servers verify with the published keys.
 
-The one rule: a token is for one audience, short-lived, and names the grant it is of, so that it ends with it wherever
-this server is asked.
+A token has one audience and a short lifetime, and its id contains that of its grant.
 
 Source: RFC 9068 sections 2 and 3; RFC 9449 section 6.1; RFC 8707.
 """
@@ -23,16 +22,23 @@ from .signing_keys import signing_keys
 
 __all__ = ["AccessToken", "find_access_token", "issue_access_token", "revoke_access_token"]
 
+# Revoked tokens that are remembered until they expire.
 _REVOKED: Final = 100_000
 
 
 @frozen(kw_only=True)
 class AccessToken:
-    """What a token says.
+    """The contents of an access token.
 
     Args:
-        grant: the id of the grant it is of; ``None`` where no user granted anything.
-        until: when it has to end at the latest, whatever its lifetime.
+        subject: The user or client.
+        client_id: The client.
+        resource: The audience.
+        scopes: The scopes.
+        grant: The id of the grant; ``None`` if no user granted it.
+        dpop_key: The thumbprint of the key to which it is bound, if any.
+        auth_time: When the user logged in, in seconds since 1970.
+        until: The latest expiry, in seconds since 1970.
     """
 
     subject: str
@@ -46,7 +52,7 @@ class AccessToken:
 
 
 def issue_access_token(ledger: Ledger, config: Config, token: AccessToken, now: float) -> dict[str, Any]:
-    """The token and what is said of it, as the token endpoint answers."""
+    """Return a new token in the form of a token response."""
     lifetime = config.access_lifetime
     if token.until is not None:
         lifetime = max(1, min(lifetime, int(token.until - now)))
@@ -58,6 +64,7 @@ def issue_access_token(ledger: Ledger, config: Config, token: AccessToken, now: 
         "client_id": token.client_id,
         "iat": int(now),
         "exp": int(now) + lifetime,
+        # The grant in the id lets introspection reject the token once the grant has ended.
         "jti": f"{token.grant}.{jti}" if token.grant is not None else jti,
     }
     if token.scopes:
@@ -75,7 +82,7 @@ def issue_access_token(ledger: Ledger, config: Config, token: AccessToken, now: 
 
 
 def find_access_token(ledger: Ledger, config: Config, token: str, now: float) -> Mapping[str, Any] | None:
-    """The claims of a token of ours that is good; ``None`` for any other."""
+    """Return the claims of a valid token of this server; ``None`` for others."""
     try:
         keys = signing_keys(ledger, config, now).published
         claims = verify(token, keys, algorithms=("ES256",), typ=frozenset({"at+jwt"})).claims
@@ -91,5 +98,5 @@ def find_access_token(ledger: Ledger, config: Config, token: str, now: float) ->
 
 
 def revoke_access_token(ledger: Ledger, claims: Mapping[str, Any]) -> None:
-    """End one token, and leave its grant."""
+    """Revoke one token; its grant stays."""
     ledger.put("revoked", str(claims["jti"]), {}, until=float(claims["exp"]), most=_REVOKED)

@@ -1,6 +1,4 @@
-"""Where everything is: the issuer, its endpoints, and the paths that are served.
-
-The one rule: the issuer is told exactly as the operator wrote it; clients compare it as text.
+"""The URLs of the authorization server: issuer, endpoints, and paths to serve.
 
 Source: RFC 8414 sections 2, 3 and 5; MCP 2026-07-28, basic/authorization/authorization-server-discovery; MCP
 2025-03-26, basic/authorization, "Fallbacks for Servers without Metadata Discovery".
@@ -19,29 +17,30 @@ from mcptrio.errors import AuthorizationError
 __all__ = ["ENDPOINTS", "PAGES", "Addresses"]
 
 PAGES: Final = ("authorize", "login", "consent", "upstream", "logout", "grants")
-"""The endpoints that people see."""
+"""The endpoints that users see."""
 ENDPOINTS: Final = (*PAGES, "token", "register", "introspect", "revoke", "jwks")
-"""Without a path in the issuer they are where clients of 2025-03-26 look for them without any metadata."""
+"""All endpoints. If the issuer has no path, clients of 2025-03-26 find them without metadata."""
 
 _WELL_KNOWN: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 
 
 @frozen(kw_only=True)
 class Addresses:
-    """Made by :meth:`of`."""
+    """The URLs of one issuer. Made by :meth:`of`."""
 
     issuer: str
     origin: str
-    """Scheme, host and port of the issuer, as browsers name it."""
+    """Scheme, host and port of the issuer."""
     prefix: str
-    """The path of the issuer, without a slash at its end; empty for none."""
+    """The path of the issuer without a trailing slash; empty for none."""
     is_https: bool
 
     @classmethod
     def of(cls, issuer: str) -> Self:
-        """
+        """Return the URLs of an issuer.
+
         Raises:
-            ValueError: it is no URL of an issuer: https, or http on this machine, without query and fragment.
+            ValueError: The URL is not an issuer: https, or http on this machine, without query and fragment.
         """
         try:
             check_url(issuer, "issuer", query=False)
@@ -52,6 +51,7 @@ class Addresses:
             raise ValueError(f"issuer: expected a URL without a query or a slash at its end, got {issuer!r}")
         if parts.path and not all(part and part not in (".", "..") for part in parts.path[1:].split("/")):
             raise ValueError(f"issuer: expected a plain path, got {issuer!r}")
+        # The issuer unchanged: clients compare it character by character.
         return cls(
             issuer=issuer,
             origin=origin(canonical(issuer)),
@@ -61,12 +61,12 @@ class Addresses:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """True if only this machine can reach the server."""
         return is_loopback(urlsplit(self.issuer).hostname or "")
 
     @property
     def default_resource(self) -> str:
-        """What tokens are for where nobody says anything: the MCP endpoint beside this server."""
+        """The default audience of tokens: the MCP endpoint of the same host and port."""
         return f"{self.origin}/mcp"
 
     @property
@@ -77,7 +77,7 @@ class Addresses:
 
     @property
     def routes(self) -> tuple[str, ...]:
-        """What the host of this server has to hand on to it: these paths, and all that is below them."""
+        """The paths that the surrounding HTTP server passes to this one, with all paths below them."""
         below = (self.prefix,) if self.prefix else tuple(f"/{name}" for name in ENDPOINTS)
         return (*(path for path in self.documents if not self.prefix or not path.startswith(self.prefix)), *below)
 

@@ -1,8 +1,6 @@
-"""Assertions of issuers that the operator trusts, exchanged for tokens: a company's identity provider for its users, a
-platform for its workloads.
+"""The JWT bearer grant: assertions of trusted issuers, exchanged for tokens.
 
-The one rule: an assertion is for this server and nobody else, from an issuer that is in the settings, signed with a key
-of that issuer's own.
+A company's identity provider issues them for its users (ID-JAG), a platform for its workloads.
 
 Source: RFC 7521 section 5.2; RFC 7523 sections 2.1 and 3; ext-auth, Enterprise-Managed Authorization, section 5.1;
 Identity Assertion JWT Authorization Grant (draft); SEP-1933 (workload identity federation).
@@ -29,16 +27,19 @@ from .scopes import granted_scopes
 
 __all__ = ["AcceptedAssertion", "accept_assertion", "issuer_of"]
 
+# Seconds by which the issuer's clock may differ.
 _SKEW: Final = 60.0
+# Longest remaining lifetime of an assertion in seconds.
 _MAX_LIFETIME_SECONDS: Final = 86_400.0
-"""Seconds that an assertion may live in all."""
+# Used assertions that are remembered.
 _MAX_REMEMBERED: Final = 50_000
+# Longest subject in characters.
 _SUBJECT: Final = 200
 
 
 @frozen(kw_only=True)
 class AcceptedAssertion:
-    """What an assertion is good for."""
+    """The tokens that an assertion allows."""
 
     subject: str
     client_id: str
@@ -47,10 +48,10 @@ class AcceptedAssertion:
 
 
 def issuer_of(config: Config, assertion: str) -> tuple[str, TrustedIssuer]:
-    """The issuer in the settings that an assertion says it is from, by its name there.
+    """Return the trusted issuer that an assertion names, with its name in the settings.
 
     Raises:
-        Refusal: ``invalid_grant``: there is none.
+        Refusal: ``invalid_grant``: The issuer is not trusted.
     """
     try:
         said = peek(assertion).claims.get("iss")
@@ -71,13 +72,18 @@ def accept_assertion(
     *,
     now: float,
 ) -> AcceptedAssertion:
-    """
+    """Verify an assertion.
+
     Args:
-        client: the one that has authenticated; ``None`` where none was named.
-        keys: the issuer's.
+        ledger: The records.
+        config: The settings.
+        client: The authenticated client; ``None`` if the request named none.
+        keys: The keys of the issuer.
+        form: The parameters of the request.
+        now: Seconds since 1970.
 
     Raises:
-        Refusal: it is not good for anything here.
+        Refusal: The assertion is invalid or not accepted.
     """
     assertion = form.get("assertion", "")
     name, trusted = issuer_of(config, assertion)
@@ -95,7 +101,7 @@ def accept_assertion(
     if is_jag:
         return _of_user(ledger, config, client, trusted, name, claims, form)
     if client is not None and client.is_public:
-        # Anybody can name it: its name would say nothing of who asks.
+        # Any program can name a public client, so its name would prove nothing.
         raise Refusal("invalid_client", "expected a client that authenticates, or none", status=401)
     if not any(_fits(subject, pattern) for pattern in trusted.subjects):
         raise _bad("sub: expected a workload that is let in")
@@ -125,9 +131,10 @@ def _of_user(
         raise _bad("jti: expected one")
     key = digest_of(f"{trusted.issuer} {id}")
     if ledger.get("jag", key) is not None:
-        raise _bad("it was used before")
+        raise _bad("jti: the assertion was used before")
     if ledger.count("jag") >= _MAX_REMEMBERED:
         raise too_often(_SKEW)
+    # Remembered until it expires: an ID-JAG is valid once.
     ledger.put("jag", key, {}, until=float(claims["exp"]) + _SKEW)
     named = claims.get("resource")
     if not isinstance(named, str):

@@ -1,8 +1,6 @@
-"""What a client asks of a user: read from the query of the authorization endpoint, and checked.
+"""Authorization requests: parsed from the query of the authorization endpoint and validated.
 
-Asked again at each step, by :mod:`.web`: nothing is kept between the pages but the query itself.
-The one rule: nothing is sent to a redirect URI that the client did not register, and nobody is redirected on the word
-of a client that anybody could have made: such a client's errors are shown, with a link to where they belong.
+:mod:`.service` parses the query again at each step, so nothing is stored between the pages.
 
 Source: OAuth 2.1 sections 4.1.1, 4.1.2.1 and 7.12.2; RFC 7636 section 4.4.1; RFC 9207 section 2; RFC 8707 section 2;
 RFC 9449 section 10; OpenID Connect Core 1.0 section 3.1.2.6 (``prompt``).
@@ -25,19 +23,27 @@ from .scopes import granted_scopes
 
 __all__ = ["AuthorizationRequest", "ReturnedRefusal", "read_authorization_request"]
 
+# A SHA-256 in base64url.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-"""Of a SHA-256."""
+# Longest state in characters.
 _STATE: Final = 2048
 
 
 @frozen(kw_only=True)
 class AuthorizationRequest:
-    """
+    """A valid authorization request.
+
     Args:
-        scopes: as many of those asked for as there are and the client may have; a user may have fewer.
-        dpop_key: thumbprint of the key that the tokens are to be bound to; ``None`` where that is not said yet.
-        query: what it was read from, to be read again after the next step.
-        silent: whether it is to end in an error rather than ask anybody anything.
+        client: The client.
+        redirect_uri: The redirect URI.
+        state: The client's state, returned unchanged.
+        challenge: The PKCE challenge.
+        resource: The audience of the tokens.
+        scopes: The requested scopes that are offered and allowed for the client; a user may have fewer.
+        dpop_key: The thumbprint of the key to which the tokens will be bound; ``None`` if the request names none.
+        query: The text from which it was parsed, for the next step.
+        silent: True to return an error instead of asking the user.
+        issuer: The issuer, for the ``iss`` of the response.
     """
 
     client: RegisteredClient
@@ -53,20 +59,20 @@ class AuthorizationRequest:
 
     @property
     def host(self) -> str:
-        """Where the answer goes, as people are shown it."""
+        """The target of the response, as users see it."""
         return host_of(self.redirect_uri)
 
     @property
     def is_local(self) -> bool:
-        """Whether it goes to a program on the user's machine."""
+        """True if the response goes to a program on the user's machine."""
         return is_local(self.redirect_uri)
 
     def answer(self, code: str) -> str:
-        """Where the browser goes with a code."""
+        """Return the redirect URL with a code."""
         return self._return({"code": code})
 
     def refusal(self, error: str, description: str) -> ReturnedRefusal:
-        """What is said to the client instead."""
+        """Return an error for the client."""
         return ReturnedRefusal(
             error,
             description,
@@ -79,10 +85,13 @@ class AuthorizationRequest:
 
 
 class ReturnedRefusal(Refusal):
-    """A refusal that the client is told of.
+    """A refusal that the client receives through a redirect.
 
     Args:
-        location: where the browser goes to tell it.
+        error: The error code.
+        description: The expected value, for developers.
+        client: The client.
+        location: The redirect URL with the error.
     """
 
     def __init__(self, error: str, description: str, *, client: RegisteredClient, location: str) -> None:
@@ -94,23 +103,28 @@ class ReturnedRefusal(Refusal):
 def read_authorization_request(
     config: Config, client: RegisteredClient | None, query: Mapping[str, str], raw: str
 ) -> AuthorizationRequest:
-    """
+    """Validate an authorization request.
+
     Args:
-        client: the one that ``client_id`` names, if it is known.
-        query: each parameter once.
-        raw: what they were read from.
+        config: The settings.
+        client: The client that ``client_id`` names, if it is known.
+        query: The parameters.
+        raw: The text from which they were parsed.
 
     Raises:
-        ReturnedRefusal: the client is told.
-        Refusal: the user is told, since it is not sure who the client is.
+        ReturnedRefusal: The request is refused; the client receives the error.
+        Refusal: The request is refused; the user sees the error, because client or redirect URI are not certain.
     """
     if client is None:
-        raise Refusal("invalid_client", "client_id: expected a client that is known here; it may have to register anew")
+        raise Refusal("invalid_client", "client_id: unknown client; it may have to register again")
     redirect = query.get("redirect_uri")
     if redirect is None and len(client.redirect_uris) == 1:
         [redirect] = client.redirect_uris
     if redirect is None or not is_registered(redirect, client.redirect_uris):
-        raise Refusal("invalid_request", "redirect_uri: expected one that the client has registered, to the letter")
+        raise Refusal(
+            "invalid_request", "redirect_uri: expected one that the client has registered, character for character"
+        )
+    # From here on the redirect URI is valid, so errors may be returned to the client.
     state, issuer = query.get("state"), config.issuer
     if state is not None and len(state) > _STATE:
         raise Refusal("invalid_request", f"state: expected at most {_STATE} characters")
@@ -124,11 +138,13 @@ def read_authorization_request(
         raise refused(given, "response_type: expected code")
     if query.get("response_mode", "query") != "query":
         raise refused("invalid_request", "response_mode: expected query")
+    # OpenID Connect Core section 6: refused, because their parameters would otherwise be ignored without notice.
     if "request" in query or "request_uri" in query:
         name = "request" if "request" in query else "request_uri"
         raise refused(f"{name}_not_supported", "expected the parameters themselves")
     if "authorization_code" not in client.grant_types:
         raise refused("unauthorized_client", "the client is not registered for authorization codes")
+    # OAuth 2.1 section 7.5: with plain, a stolen request would reveal the verifier.
     if query.get("code_challenge_method") != "S256":
         raise refused("invalid_request", "code_challenge_method: expected S256")
     challenge = query.get("code_challenge", "")

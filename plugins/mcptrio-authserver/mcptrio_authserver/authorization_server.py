@@ -1,8 +1,7 @@
-"""The authorization server as an ASGI application, and as a part of a plugin.
+"""The authorization server as an ASGI application and as part of the plugin.
 
-Registered by the hooks; also usable alone, on any server that speaks ASGI: ``async with server.open(): ...``.
-The one rule: nothing is open before it is opened, and nothing is left when it is closed. Until then, and after it,
-every request is answered with 503.
+The plugin hooks register it; it also runs alone on any ASGI server: ``async with server.open(): ...``. While it is not
+open, it answers every request with 503.
 """
 
 from __future__ import annotations
@@ -26,18 +25,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AuthorizationServer"]
 
+# Seconds between two deletions of expired records.
 _EXPIRY_INTERVAL: Final = 60.0
 
 _log = logging.getLogger("mcptrio.authserver")
 
 
 class AuthorizationServer:
-    """
+    """The authorization server.
+
     Args:
-        config: with an issuer.
-        fetch: reaches clients' documents, keys and the provider; by default with guard against being sent to where
-            only this machine may go.
-        clock: seconds since 1970.
+        config: The settings, with an issuer.
+        fetch: Sends requests to other servers; by default with protection against requests to internal addresses
+            (SSRF).
+        clock: Returns seconds since 1970.
     """
 
     def __init__(self, config: Config, *, fetch: Fetch | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -51,7 +52,8 @@ class AuthorizationServer:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Serve its paths, those of the metadata and below the issuer's; sweep away what is over."""
+        """Register the routes of the metadata and the endpoints, and the background task that deletes expired
+        records."""
         for path in self.config.addresses.routes:
             server.add_route(path, self)
         server.add_background(self.sweep)
@@ -59,11 +61,11 @@ class AuthorizationServer:
     @lifespan
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Open its file and its application.
+        """Open the state file and create the application.
 
         Raises:
-            StoreFailed: the file cannot be opened.
-            ConfigError: the file of the users cannot be read.
+            StoreFailed: The state file cannot be opened.
+            ConfigError: The file of users cannot be read.
         """
         from .outside import Outside
         from .service import Service
@@ -81,7 +83,7 @@ class AuthorizationServer:
                 clock=self._clock,
             )
             service = Service(self.config, store, outside, self._clock)
-            # Quart, and what it brings, takes a third of a second.
+            # In a thread, because importing Quart and its dependencies takes a third of a second.
             self._app = await trio.to_thread.run_sync(make_app, service)
             self._store = store
             try:
@@ -90,7 +92,7 @@ class AuthorizationServer:
                 self._app = self._store = None
 
     async def sweep(self) -> None:
-        """Delete what is over, once a minute, until cancelled."""
+        """Delete expired records once a minute, until cancelled."""
         while True:
             await trio.sleep(_EXPIRY_INTERVAL)
             if self._store is not None:
@@ -101,7 +103,7 @@ class AuthorizationServer:
                     _log.error("%s", error)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """ASGI."""
+        """Handle an ASGI request."""
         app = self._app
         if app is None:
             body = b'{"error":"temporarily_unavailable","error_description":"the server is not open"}'
@@ -113,9 +115,11 @@ class AuthorizationServer:
 
 
 def _guarded(config: Config, *, named: bool = False) -> Fetch:
-    """
+    """Return a Fetch that is limited to allowed addresses.
+
     Args:
-        named: whether it may go where the operator has said, wherever that is.
+        config: The settings.
+        named: True to allow the URLs that the operator configured, wherever they are.
     """
     from mcptrio.net import AddressPolicy, Fetcher
 

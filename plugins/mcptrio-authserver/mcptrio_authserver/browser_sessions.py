@@ -1,11 +1,7 @@
-"""Browsers: their cookie, whether somebody is logged in there, and the tokens that keep forms from being forged.
+"""Browser sessions: cookies, logged-in users, and tokens that protect forms from forgery.
 
-The one rule: a form counts only in the browser that it was shown in, and for the very request it was shown for. The
-token of a form is made of the cookie, which no other site knows, and of the request's query; so nothing is kept of
-browsers where nobody is logged in, and no flood of them fills anything.
-
-A browser gets another cookie when somebody logs in, so that nobody can have given it one before. Who gets another
-password, or is removed and added anew, is logged out everywhere: a session belongs to the password it began with.
+The page handlers use them. A form token is derived from the cookie and the request, so nothing is stored for browsers
+without a login, and a flood of them fills nothing.
 
 Source: OWASP, "Cross-Site Request Forgery Prevention Cheat Sheet" (signed double submit, bound to the session); RFC
 6265bis section 4.1.3.2 (``__Host-``); MCP security best practices, "Confused Deputy Problem".
@@ -37,28 +33,31 @@ __all__ = [
     "list_sessions",
 ]
 
+# Browsers of one user; above it, the oldest is logged out.
 _MAX_SESSIONS_OF_USER: Final = 20
-"""Browsers of one user; past that the oldest has to log in again."""
 
 
 @frozen(kw_only=True)
 class BrowserSession:
-    """Somebody who is logged in."""
+    """A logged-in user in one browser."""
 
     user: str
     auth_time: float
 
 
 def cookie_name(config: Config) -> str:
-    """With https one that no other host and no plain connection can have set. Otherwise with the port in it: browsers
-    send a cookie to all ports of a host (RFC 6265 section 8.5), and another server there would replace ours."""
+    """Return the name of the cookie."""
+    # __Host-: no other host and no unencrypted connection can set it.
     if config.addresses.is_https:
         return "__Host-mcptrio-authserver"
+    # Browsers send a cookie to all ports of a host (RFC 6265 section 8.5), so another server on this host would replace
+    # it.
     return f"mcptrio-authserver-{urlsplit(config.addresses.origin).port or 80}"
 
 
 def begin_session(ledger: Ledger, config: Config, user: User, now: float) -> str:
-    """Somebody has logged in. The browser's new cookie."""
+    """Start the session of a user; return the new cookie of the browser."""
+    # A new cookie at each login, so one that an attacker has set before is useless (session fixation).
     cookie = new_opaque()
     value = {"user": user.name, "auth_time": now, "password": digest_of(user.hash)}
     ledger.put(
@@ -73,40 +72,45 @@ def begin_session(ledger: Ledger, config: Config, user: User, now: float) -> str
 
 
 def find_session(ledger: Ledger, cookie: str, users: Mapping[str, User]) -> BrowserSession | None:
-    """Who is logged in there.
+    """Return the session of a browser, or ``None``.
 
     Args:
-        users: as they are now.
+        ledger: The records.
+        cookie: The cookie of the browser.
+        users: The current users.
     """
     record = ledger.get("session", digest_of(cookie))
     user = users.get(record["user"]) if record is not None else None
-    # A record without a password was made by an older version.
+    # A session belongs to the password with which it began: a user with a new password, or one who was removed and
+    # added again, is logged out everywhere. A record without a password is from an older version.
     if record is None or user is None or not hmac.compare_digest(record.get("password", ""), digest_of(user.hash)):
         return None
     return BrowserSession(user=user.name, auth_time=record["auth_time"])
 
 
 def end_session(ledger: Ledger, cookie: str) -> None:
-    """They have logged out."""
+    """Log a browser out."""
     ledger.delete("session", digest_of(cookie))
 
 
 def list_sessions(ledger: Ledger) -> Sequence[BrowserSession]:
-    """All sessions that have not ended, the oldest first."""
+    """Return all sessions that have not ended, the oldest first."""
     records = ledger.list("session")
     return [BrowserSession(user=record["user"], auth_time=record["auth_time"]) for record in records]
 
 
 def end_sessions(ledger: Ledger, user: str | None = None) -> int:
-    """Log one user, or all users, out of all browsers. The number of sessions."""
+    """Log one user, or all users, out of all browsers; return the number of sessions."""
     return ledger.delete_group("session", user)
 
 
 def form_token(cookie: str, query: str, form: str) -> str:
-    """
+    """Return the token of a form, valid in one browser and for one request.
+
     Args:
-        query: of the authorization request that the form belongs to.
-        form: which form of the page it is.
+        cookie: The cookie of the browser.
+        query: The query of the authorization request.
+        form: The name of the form.
     """
     return hmac.digest(cookie.encode(), f"{form}\0{query}".encode(), "sha256").hex()
 

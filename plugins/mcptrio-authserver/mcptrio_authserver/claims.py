@@ -1,7 +1,4 @@
-"""What a claim of a token may be.
-
-The one rule: truth is no number, though Python has it otherwise.
-"""
+"""Types of claims."""
 
 from __future__ import annotations
 
@@ -11,5 +8,6 @@ __all__ = ["is_number"]
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a claim is a time."""
+    """Return whether a claim is a number."""
+    # bool is a subclass of int in Python.
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,8 +1,6 @@
-"""Which client sends a request to the token endpoint, and whether it is that client.
+"""Client authentication at the token, introspection and revocation endpoints.
 
-Used by the token, introspection and revocation endpoints.
-The one rule: a client authenticates in the one way it is registered for; one that could and does not is refused, and
-no two ways are mixed.
+A client must use the method for which it is registered.
 
 Source: OAuth 2.1 section 2.4; RFC 6749 section 2.3.1; RFC 7521 section 4.2; RFC 7523 sections 2.2 and 3; RFC 9700
 section 2.5.
@@ -32,19 +30,22 @@ from .refusals import Refusal, too_often
 __all__ = ["ASSERTION", "UnverifiedClient", "authenticate_client", "read_credentials"]
 
 ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+# Accepted typ headers: a DPoP proof, an access token or another grant's assertion with the same key must not
+# authenticate the client.
 _TYPES: Final = frozenset({"", "jwt", "client-authentication+jwt"})
-"""A proof, an access token or another grant's assertion, signed with the same key, authenticates no client."""
+# Seconds by which the client's clock may differ.
 _SKEW: Final = 60.0
+# Longest remaining lifetime of an assertion in seconds; it is remembered for as long.
 _AHEAD: Final = 600.0
-"""Seconds that an assertion may live from now on; it has to be remembered for as long."""
+# Assertions of one client that are remembered.
 _PROOFS: Final = 10_000
+# A digest for comparison if the client is unknown, so that takes as long as a wrong secret.
 _NOBODY: Final = "0" * 64
-"""A digest of nothing, so that a client that is not there takes as long as a wrong secret."""
 
 
 @frozen(kw_only=True)
 class UnverifiedClient:
-    """What a request says of its client, not yet believed."""
+    """The client credentials in a request, not yet verified."""
 
     client_id: str
     method: str
@@ -53,12 +54,13 @@ class UnverifiedClient:
 
 
 def read_credentials(form: Mapping[str, str], authorization: str | None) -> UnverifiedClient | None:
-    """
+    """Return the client credentials of a request.
+
     Returns:
-        ``None`` where no client is named.
+        ``None`` if the request names no client.
 
     Raises:
-        Refusal: they are malformed, or of several kinds.
+        Refusal: The credentials are malformed, or use several methods.
     """
     if authorization is not None:
         if "client_secret" in form or "client_assertion" in form:
@@ -92,17 +94,17 @@ def read_credentials(form: Mapping[str, str], authorization: str | None) -> Unve
 def authenticate_client(
     ledger: Ledger, config: Config, credentials: UnverifiedClient | None, *, address: str | None, now: float
 ) -> RegisteredClient:
-    """The client that it is.
+    """Verify the credentials and return the client.
 
     Raises:
-        Refusal: ``invalid_client``, whatever is wrong.
+        Refusal: ``invalid_client`` for all errors, or too many attempts.
     """
     if credentials is None:
         raise _unknown("expected a client that is named or authenticates")
     client = find_client(ledger, config, credentials.client_id)
     if client is not None and client.is_public and credentials.method == "none":
         return client
-    # Guessing has to end, for secrets that operators choose are not all of 256 bits.
+    # Limited, because secrets that operators choose may have less than 256 bits.
     rate = Rate(kind="client", most=config.login_attempts * 10, seconds=config.login_window)
     key = f"{neighbourhood(address)} {digest_of(credentials.client_id)}"
     if (wait := count_attempt(ledger, rate, key, now)) > 0:
@@ -139,7 +141,7 @@ def _check_assertion(
         else:
             keys = kept_keys(ledger, client.jwks_uri or "")
         claims = verify(assertion, keys, algorithms=ALGORITHMS, typ=_TYPES).claims
-        # The issuer, as RFC 9700 would have it; the endpoint, as most clients write it.
+        # RFC 9700 requires the issuer; most clients use the token endpoint.
         here = (config.addresses.issuer, config.addresses.url("token"))
         check_claims(claims, audience=here, alone=True, now=now, skew=_SKEW, within=_AHEAD)
     except (BadToken, BadKey) as error:
@@ -150,6 +152,7 @@ def _check_assertion(
     if not isinstance(id, str) or not id:
         raise _unknown("client_assertion: expected a jti")
     key = digest_of(f"{client.id} {id}")
+    # RFC 7523 section 3: an assertion with a used jti is a replay.
     if ledger.get("assertion", key) is not None:
         raise _unknown("client_assertion: it was used before")
     if ledger.count("assertion", client.id) >= _PROOFS:
@@ -169,7 +172,7 @@ def _basic(authorization: str) -> tuple[str, str]:
     id, colon, secret = text.partition(":")
     if not colon or not id:
         raise problem
-    # RFC 6749, section 2.3.1: both are form-encoded first.
+    # RFC 6749 section 2.3.1: both are form-encoded before the Basic encoding.
     return unquote_plus(id), unquote_plus(secret)
 
 

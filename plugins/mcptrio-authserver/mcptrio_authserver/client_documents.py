@@ -1,9 +1,6 @@
-"""Clients whose id is the URL of a document about them: fetched, checked, kept for as long as its headers say.
+"""Clients with a Client ID Metadata Document: fetched, validated, and cached as the HTTP headers allow.
 
-Driven by :mod:`.authorization_server` before a transaction that needs such a client.
-The one rule: the document says that it is the one of this very URL, character for character, or it is nobody's.
-
-What cannot be fetched is not asked for again for a minute, and one address may make us ask only so often.
+:mod:`.outside` fetches a document before a transaction that needs the client.
 
 Source: OAuth Client ID Metadata Document (draft 00) sections 3, 4, 5.1 and 6; MCP 2026-07-28,
 basic/authorization/client-registration, "Client ID Metadata Documents"; RFC 9111 sections 4.2 and 5.2.2.
@@ -33,23 +30,28 @@ from .refusals import Refusal, too_often
 __all__ = ["FetchedClient", "fetch_client", "is_document", "keep_client", "needs_fetch"]
 
 _MAX_URL_CHARS: Final = 1024
+# Largest document in bytes; the draft suggests 5 KiB.
 _MAX_DOCUMENT_BYTES: Final = 16 * 1024
-"""The draft suggests 5 KiB."""
+# Seconds for which every document is cached at least: the pages of one consent read it several times.
 _MIN_CACHE_SECONDS: Final = 60.0
+# Seconds for which a document without caching headers is kept.
 _DEFAULT_CACHE_SECONDS: Final = 3600.0
-"""Seconds for which a document is kept whose headers say nothing."""
 _MAX_CACHE_SECONDS: Final = 86_400.0
+# Seconds until an unavailable document is requested again.
 _FAILURE_CACHE_SECONDS: Final = 60.0
+# Documents in the cache. When full, the oldest is evicted and fetched again when needed.
 _MAX_DOCUMENTS: Final = 1000
-"""Documents that are kept; past that the oldest go, and are fetched again."""
+# One address cannot make this server send unlimited requests to others.
 _RATE: Final = Rate(kind="document", most=30, seconds=60)
 
 
 @frozen(kw_only=True)
 class FetchedClient:
-    """
+    """A client and how long its document may be cached.
+
     Args:
-        lifetime: seconds for which it may be kept.
+        client: The client.
+        lifetime: Seconds.
     """
 
     client: RegisteredClient
@@ -57,10 +59,10 @@ class FetchedClient:
 
 
 def is_document(client_id: str, config: Config) -> bool:
-    """Whether a client's id is such a URL.
+    """Return whether a client id is the URL of a metadata document.
 
     Raises:
-        Refusal: it is a URL, and none that a document may have.
+        Refusal: It is a URL that a document may not have.
     """
     if "://" not in client_id or client_id in config.clients or not config.client_documents:
         return False
@@ -87,10 +89,10 @@ def is_document(client_id: str, config: Config) -> bool:
 
 
 def needs_fetch(ledger: Ledger, client_id: str, *, address: str | None, now: float) -> bool:
-    """Whether its document is not there.
+    """Return whether the document of a client has to be fetched.
 
     Raises:
-        Refusal: it could not be fetched a moment ago, or this address has made us fetch too many.
+        Refusal: It was unavailable a short time ago, or this address has caused too many requests.
     """
     record = ledger.get("document", client_id)
     if record is not None:
@@ -103,7 +105,7 @@ def needs_fetch(ledger: Ledger, client_id: str, *, address: str | None, now: flo
 
 
 def keep_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal, now: float) -> None:
-    """Remember what came of it."""
+    """Store the result of fetching a document."""
     if isinstance(fetched, Refusal):
         ledger.put(
             "document",
@@ -117,17 +119,19 @@ def keep_client(ledger: Ledger, client_id: str, fetched: FetchedClient | Refusal
 
 
 def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedClient]:
-    """
+    """Fetch the metadata document of a client.
+
     Args:
-        app_schemes: the schemes without a period that its redirect URIs may have.
+        client_id: Its URL.
+        app_schemes: The schemes without a period that are allowed in redirect URIs.
 
     Raises:
-        Refusal: there is no document, or it is none of this client.
+        Refusal: The document is unavailable or invalid.
     """
     try:
         response = yield FetchRequest(url=client_id, headers={"accept": "application/json"})
     except RequestFailed:
-        # Why is not told to whoever asked: it would say what can be reached from here.
+        # Without the reason, which would show the sender which addresses this server can reach.
         raise Refusal("invalid_client", f"client_id: the document cannot be fetched @ {shown(client_id)}") from None
     if response.status != 200 or len(response.body) > _MAX_DOCUMENT_BYTES:
         raise Refusal(
@@ -139,6 +143,7 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
         document = read_object(response.body, client_id)
     except AuthorizationError as error:
         raise Refusal("invalid_client", f"client_id: {error}") from None
+    # Draft section 4: otherwise a copy of the document on another host would be the same client.
     if document.get("client_id") != client_id:
         raise Refusal("invalid_client", f"client_id: expected the document to have its own URL @ {shown(client_id)}")
     if "client_secret" in document or "client_secret_expires_at" in document:
@@ -170,7 +175,8 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
 def _lifetime(headers: Mapping[str, str]) -> float:
     control = {part.strip().lower() for part in headers.get("cache-control", "").split(",")}
     if control & {"no-store", "no-cache"}:
-        return _MIN_CACHE_SECONDS  # as long as one person takes to consent
+        # Long enough for one consent.
+        return _MIN_CACHE_SECONDS
     ages = [part for part in control if re.fullmatch(r"max-age=\d{1,9}", part)]
     if not ages:
         return _DEFAULT_CACHE_SECONDS

@@ -1,7 +1,6 @@
-"""What clients ask without a page: metadata, keys, tokens, registrations.
+"""The HTTP handlers of the endpoints for programs: metadata, keys, tokens, registration, introspection, revocation.
 
-Asked by :mod:`.web` for the paths that programs use.
-The one rule: nothing here looks at a cookie, so other sites may ask it in a browser too.
+:mod:`.web` routes to them. None of them reads a cookie, so web pages of other origins may call them.
 
 Source: RFC 6749 section 5.1; RFC 7591 section 3; RFC 7662 section 2; RFC 7009 section 2; RFC 8414 section 3.
 """
@@ -78,9 +77,13 @@ class ClientHandlers:
 def json_response(
     body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None, *, public: bool = False
 ) -> Response:
-    """
+    """Return a JSON response.
+
     Args:
-        public: whether it may be kept, by anybody.
+        body: The JSON object.
+        status: The HTTP status.
+        headers: Additional headers.
+        public: True if caches may store it.
     """
     from quart import Response
 

@@ -1,6 +1,4 @@
-"""What a client says of itself, checked: the same for a registration and for a document.
-
-The one rule: what is there has the form it should have, or all of it is refused; what is not known is not looked at.
+"""Validation of client metadata, in a registration or a metadata document. Unknown members are ignored.
 
 Source: RFC 7591 sections 2 and 3.2.2; OpenID Connect Dynamic Client Registration 1.0 section 2; MCP 2026-07-28,
 basic/authorization/client-registration, "Application Type and Redirect URI Constraints".
@@ -23,16 +21,22 @@ from .refusals import Refusal
 
 __all__ = ["RegistrationMetadata", "read_client_metadata"]
 
+# Without client_credentials: no user would have consented to the tokens of such a client.
 _GRANTS: Final = ("authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-"""``client_credentials`` is not among them: nobody would have consented to what such a client gets."""
+# Longest client name in characters.
 _NAME: Final = 100
+# Redirect URIs of one client.
 _REDIRECTS: Final = 20
+# Entries of the other lists.
 _ENTRIES: Final = 50
+# Keys of one client.
 _KEYS: Final = 20
 
 
 @frozen(kw_only=True)
 class RegistrationMetadata:
+    """Validated metadata of a client."""
+
     name: str | None
     redirect_uris: tuple[str, ...]
     grant_types: tuple[str, ...]
@@ -46,10 +50,12 @@ class RegistrationMetadata:
 def read_client_metadata(
     document: Mapping[str, Any], *, default_method: str, app_schemes: Collection[str]
 ) -> RegistrationMetadata:
-    """
+    """Validate client metadata.
+
     Args:
-        default_method: how it authenticates where it does not say.
-        app_schemes: the schemes without a period that its redirect URIs may have.
+        document: The JSON object.
+        default_method: The authentication method if the document names none.
+        app_schemes: The schemes without a period that are allowed in redirect URIs.
 
     Raises:
         Refusal: ``invalid_redirect_uri`` or ``invalid_client_metadata``.
@@ -60,7 +66,7 @@ def read_client_metadata(
         raise _wrong("application_type: expected web or native")
     for uri in redirects or ():
         try:
-            # OpenID Connect would have web where nothing is said; clients before 2026-07-28 say nothing and are native.
+            # OpenID Connect defaults to web; but clients before 2026-07-28 omit the type and are native.
             check_redirect_uri(uri, stated, app_schemes)
         except ValueError as error:
             raise Refusal("invalid_redirect_uri", str(error)) from None
@@ -97,7 +103,8 @@ def _name(document: Mapping[str, Any]) -> str | None:
         return None
     if not isinstance(name, str) or len(name) > _NAME:
         raise _wrong(f"client_name: expected at most {_NAME} characters")
-    # People read it on the page where they consent: nothing in it may hide, or turn what stands around it.
+    # Users read the name on the consent page: control and formatting characters could hide or reverse the text around
+    # it.
     kept = "".join(each for each in name if unicodedata.category(each)[0] not in "CZ" or each == " ")
     return " ".join(kept.split()) or None
 

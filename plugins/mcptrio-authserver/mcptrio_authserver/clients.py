@@ -1,7 +1,6 @@
-"""A client: who it says it is, where its codes go, how it authenticates, and how far it is trusted.
+"""Clients of the authorization server, from the settings, a registration or a metadata document.
 
-Made from the operator's settings, from a registration, or from a Client ID Metadata Document.
-The one rule: only the operator makes a client trusted. All others could have been made by anybody, with any name.
+Only clients in the settings are trusted: any program can create the others, with any name.
 
 Source: RFC 7591 section 2; OAuth Client ID Metadata Document (draft 00) section 4.
 """
@@ -27,12 +26,23 @@ AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post", "private_ke
 
 @frozen(kw_only=True)
 class RegisteredClient:
-    """
+    """A client.
+
     Args:
-        auth_method: of :data:`AUTH_METHODS`; a client with a secret in the settings may use either of the two.
-        keys: public ones, a JWK set.
-        scopes: the most it may be granted; ``None`` for all there are.
-        used: when it last got a token; 0 for never.
+        id: The client id.
+        name: The name that users see.
+        origin: How the server knows it.
+        redirect_uris: The registered redirect URIs.
+        grant_types: The allowed grants.
+        auth_method: One of :data:`AUTH_METHODS`; a client with a secret in the settings may use either secret method.
+        secret_digest: The digest of its secret, if any.
+        keys: Its public keys as a JWK set.
+        jwks_uri: The URL of its public keys.
+        scopes: The scopes that it may be granted; ``None`` for all.
+        introspect: True if it may ask about all tokens.
+        dpop: True if its tokens must be bound to a key.
+        made: When it was registered, in seconds since 1970.
+        used: When it last received a token, in seconds since 1970; 0 for never.
     """
 
     id: str
@@ -52,12 +62,12 @@ class RegisteredClient:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the operator has vouched for it."""
+        """True if the operator registered it."""
         return self.origin == "settings"
 
     @property
     def is_public(self) -> bool:
-        """Whether it cannot authenticate."""
+        """True if it cannot authenticate."""
         return self.auth_method == "none"
 
     @classmethod
@@ -93,7 +103,7 @@ class RegisteredClient:
 
 
 def find_client(ledger: Ledger, config: Config, id: str) -> RegisteredClient | None:
-    """A client that is known, or whose document was fetched lately."""
+    """Return a known client, or one whose document is cached; ``None`` for others."""
     if id in config.clients:
         return RegisteredClient.of_settings(id, config.clients[id])
     for kind in ("client", "document"):
@@ -104,7 +114,7 @@ def find_client(ledger: Ledger, config: Config, id: str) -> RegisteredClient | N
 
 
 def list_clients(ledger: Ledger) -> Sequence[RegisteredClient]:
-    """The clients outside the settings: those that registered themselves, and those whose document is cached."""
+    """Return the clients outside the settings: those that registered themselves, and those whose document is cached."""
     return [
         RegisteredClient.of_record(record)
         for kind in ("client", "document")
@@ -117,7 +127,7 @@ def remove_client(ledger: Ledger, id: str) -> tuple[bool, int]:
     """Remove a client outside the settings, and end the grants of any client.
 
     Returns:
-        Whether the client was kept here, and the number of grants.
+        Whether the client was stored, and the number of ended grants.
     """
     known = [ledger.delete(kind, id) for kind in ("client", "document")]
     grants = [grant for grant in list_grants(ledger) if grant.client_id == id]

@@ -1,7 +1,4 @@
-"""Authorization codes: given once, taken once, by the client they were given for.
-
-The one rule: a code that comes again ends what came of it the first time, and one that comes with anything wrong is
-spent.
+"""Authorization codes: issued once, redeemed once by the same client.
 
 Source: OAuth 2.1 sections 4.1.2, 4.1.3 and 7.5; RFC 7636 section 4.6.
 """
@@ -29,15 +26,15 @@ from .resources import resource_of
 __all__ = ["AuthorizationCode", "issue_code", "redeem_code"]
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+# Seconds for which a used code is recognised.
 _USED_CODE_SECONDS: Final = 3600.0
-"""Seconds for which a used code is recognised."""
+# Codes of one user that are not redeemed yet.
 _MAX_CODES_OF_USER: Final = 20
-"""Codes of one user that wait to be taken."""
 
 
 @frozen(kw_only=True)
 class AuthorizationCode:
-    """What a code stands for."""
+    """The grant that a code stands for."""
 
     grant: str
     """The id that the grant will have."""
@@ -50,7 +47,7 @@ class AuthorizationCode:
     auth_time: float
     dpop_key: str | None = None
     upstream: str | None = field(default=None, repr=False)
-    """What the provider gave, sealed with the code."""
+    """The provider's tokens, encrypted with the code."""
 
 
 def issue_code(
@@ -65,11 +62,18 @@ def issue_code(
     code: str | None = None,
     upstream: str | None = None,
 ) -> str:
-    """A new code.
+    """Return a new code.
 
     Args:
-        scopes: what the user consented to.
-        code: one that something was sealed with already.
+        ledger: The records.
+        config: The settings.
+        request: The client's request.
+        subject: The user.
+        scopes: The scopes to which the user consented.
+        auth_time: When the user logged in, in seconds since 1970.
+        now: Seconds since 1970.
+        code: An existing code, with which ``upstream`` was encrypted.
+        upstream: The provider's encrypted tokens.
     """
     code = code if code is not None else new_opaque("mcpac_")
     value = AuthorizationCode(
@@ -99,13 +103,18 @@ def redeem_code(
     dpop_key: str | None,
     now: float,
 ) -> AuthorizationCode:
-    """What a code stands for; it is spent then, whatever comes of it.
+    """Redeem a code. It is used up even if the request is refused.
 
     Args:
-        dpop_key: of the proof that came with it.
+        ledger: The records.
+        config: The settings.
+        client: The authenticated client.
+        form: The parameters of the request.
+        dpop_key: The thumbprint of the key that the request proves, if any.
+        now: Seconds since 1970.
 
     Raises:
-        Refusal: ``invalid_grant``, or ``invalid_request`` where something is missing.
+        Refusal: ``invalid_grant``, or ``invalid_request`` if a parameter is missing.
     """
     text = form.get("code", "")[:MAX_TOKEN_CHARS]
     if not text:
@@ -113,17 +122,19 @@ def redeem_code(
     digest = digest_of(text)
     spent = ledger.get("spent", digest)
     if spent is not None:
+        # OAuth 2.1 section 4.1.3: a repeated code was probably stolen, so end the tokens of its first use.
         end_grant(ledger, str(spent["grant"]))
-        raise Refusal("invalid_grant", "code: it was used before, so what came of it has ended", is_alarming=True)
+        raise Refusal("invalid_grant", "code: it was used before, so its grant has ended", is_alarming=True)
     record: Mapping[str, Any] | None = ledger.get("code", digest)
     if record is None:
         raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
     code = AuthorizationCode(**{**record, "scopes": tuple(record["scopes"])})
+    # Used up before the checks below: a wrong verifier must not be tried twice.
     ledger.delete("code", digest)
     ledger.put("spent", digest, {"grant": code.grant}, until=now + _USED_CODE_SECONDS, group=code.subject, most=1000)
     if code.client_id != client.id:
         raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
-    # OAuth 2.1 has no redirect URI here any more; where there is one, it is the one of the request.
+    # OAuth 2.1 omits the redirect URI here; if a client sends it, it has to match.
     if form.get("redirect_uri", code.redirect_uri) != code.redirect_uri:
         raise Refusal("invalid_grant", "redirect_uri: expected the one of the authorization request")
     verifier = form.get("code_verifier", "")
@@ -131,6 +142,7 @@ def redeem_code(
         raise Refusal("invalid_grant", "code_verifier: expected the one of the authorization request")
     if "resource" in form and resource_of(config, form["resource"]) != code.resource:
         raise Refusal("invalid_target", "resource: expected the one of the authorization request")
+    # RFC 9449 section 10: a code bound to a key is useless to a thief.
     if code.dpop_key is not None and dpop_key != code.dpop_key:
         raise Refusal("invalid_dpop_proof", "expected a proof with the key of the authorization request")
     return code

@@ -1,7 +1,6 @@
-"""What the operator may set: ``[plugins.authserver]`` in mcptrio.toml, or ``MCPTRIO_AUTHSERVER_KEY`` for each key.
+"""The settings of the plugin: ``[plugins.authserver]`` in mcptrio.toml, or ``MCPTRIO_AUTHSERVER_KEY`` for each key.
 
-Made by mcptrio before the plugin is registered. The one rule: a value that does not fit is an error that says what was
-expected; nothing is guessed.
+mcptrio creates ``Config`` before it registers the plugin. An invalid value raises an error with the expected form.
 """
 
 from __future__ import annotations
@@ -25,20 +24,21 @@ from .redirect_uris import check_redirect_uri
 __all__ = ["SCOPE", "ClientSettings", "Config", "TrustedIssuer", "UpstreamSettings", "default_folder"]
 
 SCOPE = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]{1,128}")
-"""A scope-token of RFC 6749, section 3.3."""
+"""A scope-token of RFC 6749 section 3.3."""
 
 _GRANTS = ("authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 _DAY = 86_400
+# Minimum length of a client secret in characters.
 _SECRET = 16
-"""Characters that a client's secret has at least."""
+# Longest JSON Web Key set in characters.
 _DOCUMENT = 64 * 1024
 _ISSUER = re.compile(r"[A-Za-z0-9_.-]+")
+# Prefixes of subjects that do not belong to a trusted issuer.
 _TAKEN = frozenset({"upstream", "client"})
-"""What subjects begin with that are of no trusted issuer."""
 
 
 def default_folder() -> Path:
-    """mcptrio's data folder of this user, and ``authserver`` in it."""
+    """Return the folder ``authserver`` in mcptrio's data folder of this user."""
     from platformdirs import user_data_path
 
     return user_data_path("mcptrio", appauthor=False) / "authserver"
@@ -59,34 +59,34 @@ def _scopes(instance: Any, attribute: Attribute[Any], scopes: Any) -> None:
 
 @frozen(kw_only=True)
 class ClientSettings:
-    """A client that is registered by the operator: a table in ``[plugins.authserver.clients]``, by its id."""
+    """A client that the operator registers: a table in ``[plugins.authserver.clients]`` by its id."""
 
     name: str | None = None
-    """What people are shown; by default its id."""
+    """The name that users see; by default the id."""
 
     redirect_uris: tuple[str, ...] = ()
-    """Where codes may be sent: https, http on this machine (any port then), or a scheme of an app's own."""
+    """Redirect URIs: https, http on this machine (with any port), or an app's own scheme."""
 
     secret: Secret | None = field(default=None, repr=False)
-    """At least 16 characters; without it and without keys the client is a public one."""
+    """At least 16 characters. Without a secret and without keys the client is public."""
 
     jwks: str | None = None
-    """Its public keys, a JSON Web Key set, for ``private_key_jwt``: best ``{ "$file" = "client.jwks" }``."""
+    """Its public keys as a JSON Web Key set, for ``private_key_jwt``; best as ``{ "$file" = "client.jwks" }``."""
 
     jwks_uri: str | None = None
-    """Where it publishes its keys instead."""
+    """The URL of its public keys, instead of ``jwks``."""
 
     grant_types: tuple[str, ...] = ("authorization_code", "refresh_token")
-    """What it may do; ``client_credentials`` lets it in for itself, with no user."""
+    """Allowed grants; ``client_credentials`` lets it act for itself, without a user."""
 
     scopes: tuple[str, ...] | None = field(default=None, validator=_scopes)
-    """The most it may be granted; unset: all there are."""
+    """The scopes that it may be granted; by default all."""
 
     introspect: bool = False
-    """Let it ask about anybody's token: for resource servers."""
+    """Allow it to ask about all tokens, for resource servers."""
 
     dpop: bool = False
-    """Give it tokens only with a proof of possession."""
+    """Issue its tokens only with a proof of possession (DPoP)."""
 
     def __attrs_post_init__(self) -> None:
         for uri in self.redirect_uris:
@@ -110,10 +110,10 @@ class ClientSettings:
         return self.secret is None and self.jwks is None and self.jwks_uri is None
 
     def keys(self) -> Mapping[str, Any] | None:
-        """What ``jwks`` says.
+        """Return the key set in ``jwks``.
 
         Raises:
-            ValueError: it is no set of keys.
+            ValueError: It is not a set of keys.
         """
         if self.jwks is None:
             return None
@@ -131,26 +131,27 @@ class ClientSettings:
 
 @frozen(kw_only=True)
 class TrustedIssuer:
-    """Whose assertions are exchanged for tokens: a table in ``[plugins.authserver.trusted_issuers]``, by a name.
+    """An issuer whose assertions are exchanged for tokens: a table in ``[plugins.authserver.trusted_issuers]`` by a
+    name.
 
     The subjects of its tokens begin with that name and a colon.
     """
 
     issuer: str = ""
-    """``iss`` of the assertions, and where its metadata is."""
+    """The ``iss`` of the assertions, from which its metadata is found."""
 
     jwks_uri: str | None = None
-    """Where its keys are; by default what its metadata says."""
+    """The URL of its keys; by default as its metadata says."""
 
     kind: Literal["id-jag", "workload"] = "id-jag"
-    """``id-jag``: a company's identity provider, which speaks for its users and names the client. ``workload``: a
-    platform that speaks for programs, which need no client."""
+    """``id-jag``: a company's identity provider, which identifies its users and names the client. ``workload``: a
+    platform that identifies programs, which need no client."""
 
     subjects: tuple[str, ...] = ()
-    """Of workloads: the subjects that are let in, ``*`` for any text in them; none lets nobody in."""
+    """Accepted subjects of workloads, with ``*`` for any text; without any, all workloads are rejected."""
 
     scopes: tuple[str, ...] | None = field(default=None, validator=_scopes)
-    """The most that is granted; unset: all there are."""
+    """The scopes that may be granted; by default all."""
 
     def __attrs_post_init__(self) -> None:
         _url("issuer", self.issuer)
@@ -160,19 +161,19 @@ class TrustedIssuer:
 
 @frozen(kw_only=True)
 class UpstreamSettings:
-    """Where users log in instead of here: an OpenID Connect provider."""
+    """An OpenID Connect provider at which users log in."""
 
     issuer: str = ""
-    """Its metadata is found from it."""
+    """The issuer, from which its metadata is found."""
 
     client_id: str = ""
-    """As which this server is registered there, with the redirect URI ``ISSUER/upstream`` of this server."""
+    """The id of this server at the provider, registered with the redirect URI ``ISSUER/upstream`` of this server."""
 
     client_secret: Secret | None = field(default=None, repr=False)
-    """What it was given there."""
+    """The secret of this server at the provider."""
 
     scopes: tuple[str, ...] = field(default=("openid",), validator=_scopes)
-    """What is asked for there; ``offline_access`` where refresh tokens need it."""
+    """The scopes to request there; add ``offline_access`` if the provider requires it for refresh tokens."""
 
     def __attrs_post_init__(self) -> None:
         _url("issuer", self.issuer)
@@ -184,96 +185,98 @@ class UpstreamSettings:
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of the plugin. Times are seconds."""
+    """The settings of the plugin. Times are in seconds."""
 
     issuer: str = ""
-    """What the server is called by: https, or http on this machine, with or without a path, as clients reach it. Unset:
-    there is no server."""
+    """The URL of this server as clients reach it: https, or http on this machine, with or without a path. If unset, no
+    server is registered."""
 
     folder: Path = field(factory=default_folder)
-    """Where ``state.db`` and ``users`` are; by default in mcptrio's data folder of this user."""
+    """The folder of ``state.db`` and ``users``; by default in mcptrio's data folder of this user."""
 
     name: str = field(default="mcptrio", validator=lambda _, __, value: _check_name(value))
-    """What people log in to, as the pages say it; 1 to 80 characters."""
+    """The name of the service on the pages; 1 to 80 characters."""
 
     scopes: Mapping[str, str] = field(factory=dict)
-    """What tokens may be good for, each with a sentence that people are shown when they consent."""
+    """The scopes of tokens, each with a sentence for the consent page."""
 
     resources: tuple[str, ...] = ()
-    """The MCP servers that tokens are for, the first one by default. Unset: those with the issuer's scheme, host and
-    port, and ``/mcp`` there by default."""
+    """The MCP servers for which tokens are issued, the first by default. If unset: servers with the issuer's scheme,
+    host and port, with ``/mcp`` there as the default."""
 
     clients: Mapping[str, ClientSettings] = field(factory=dict)
-    """Clients that the operator knows, by id."""
+    """Clients that the operator registers, by id."""
 
     registration: bool = True
     """Let clients register themselves (RFC 7591)."""
 
     app_schemes: tuple[str, ...] = ("cursor", "vscode", "vscode-insiders", "windsurf")
-    """Schemes without a period in redirect URIs of clients that registered themselves or have a document."""
+    """Schemes without a period that are allowed in redirect URIs of clients that registered themselves or have a
+    document."""
 
     client_documents: bool = True
-    """Take https URLs of Client ID Metadata Documents for client ids."""
+    """Accept https URLs of Client ID Metadata Documents as client ids."""
 
     client_document_hosts: tuple[str, ...] = ()
-    """Hosts whose documents are taken; none for any."""
+    """Hosts whose documents are accepted; by default all."""
 
     upstream: UpstreamSettings | None = None
-    """Let users log in at an OpenID Connect provider instead of here."""
+    """An OpenID Connect provider at which users log in instead of here."""
 
     trusted_issuers: Mapping[str, TrustedIssuer] = field(factory=dict)
     """Identity providers and platforms whose assertions are exchanged for tokens."""
 
     private_networks: bool = False
-    """Let documents, keys and the provider be fetched from private addresses. Where the issuer is http, loopback may be
-    reached anyway."""
+    """Allow fetching documents, keys and the provider's metadata from private addresses. If the issuer is http,
+    loopback addresses are always allowed."""
 
     dpop: Literal["accepted", "required"] = "accepted"
-    """Bind tokens to a key where the client proves to have one; or give none without."""
+    """``accepted`` binds tokens to a key if the client proves one; ``required`` issues no others."""
 
     dpop_nonces: bool = True
-    """Ask for a fresh nonce in each proof at the token endpoint."""
+    """Require a fresh nonce in each proof at the token endpoint."""
 
     access_lifetime: int = field(default=600, validator=[ge(30), le(_DAY)])
-    """Of access tokens, 30 to 86400; who checks them by their signature alone does not hear of their revocation."""
+    """Lifetime of access tokens, 30 to 86400. Servers that check only signatures accept a revoked token for as long."""
 
     refresh_lifetime: int = field(default=30 * _DAY, validator=[ge(60), le(365 * _DAY)])
-    """Since the user consented, 60 to a year; then they are asked again."""
+    """Time after consent until the user is asked again, from 60 to a year."""
 
     refresh_idle: int = field(default=14 * _DAY, validator=[ge(60), le(365 * _DAY)])
-    """Since a refresh token was last used, 60 to a year."""
+    """Time until an unused refresh token expires, from 60 to a year."""
 
     code_lifetime: int = field(default=60, validator=[ge(5), le(600)])
-    """Of authorization codes, 5 to 600."""
+    """Lifetime of authorization codes, 5 to 600."""
 
     session_lifetime: int = field(default=8 * 3600, validator=[ge(60), le(30 * _DAY)])
-    """For which a browser stays logged in, 60 to 30 days; consent is asked for each time."""
+    """Time for which a browser stays logged in, from 60 to 30 days. Consent is asked for each time."""
 
     key_lifetime: int = field(default=30 * _DAY, validator=[ge(3600), le(365 * _DAY)])
-    """For which one key signs, an hour to a year. The next one is published before it signs."""
+    """Time for which a key signs, from an hour to a year. The next key is published before it signs."""
 
     registration_lifetime: int = field(default=90 * _DAY, validator=[ge(3600), le(3650 * _DAY)])
-    """For which a client that registered itself is kept since it was last used, an hour to ten years; one that was
-    never used is kept for an hour."""
+    """Time for which a self-registered client is kept after its last use, from an hour to ten years; an unused one is
+    kept for an hour."""
 
     max_clients: int = field(default=1000, validator=[ge(1), le(100_000)])
-    """That registered themselves; past that those that were never used go, the oldest first, or none is taken."""
+    """Self-registered clients. When full, unused ones are evicted, the oldest first; if all are used, registration is
+    refused."""
 
     max_grants: int = field(default=100, validator=[ge(1), le(10_000)])
-    """Of one user, each for one consent; past that the oldest end."""
+    """Grants of one user, each from one consent. When full, the oldest ends."""
 
     registrations_per_hour: int = field(default=20, validator=[ge(1), le(100_000)])
-    """From one address."""
+    """Registrations per hour from one address."""
 
     login_attempts: int = field(default=5, validator=[ge(1), le(1000)])
-    """That may fail within ``login_window`` for one user from one address; ten times as many for one user from
-    anywhere, and for one address with any names."""
+    """Failed logins within ``login_window`` for one user from one address. Ten times as many for one user from all
+    addresses, and for one address with all names."""
 
     login_window: int = field(default=900, validator=[ge(1), le(_DAY)])
-    """How long they count."""
+    """Time for which failed logins count."""
 
     addresses: Addresses = field(init=False, eq=False, repr=False)
-    """Of ``issuer``; not there without."""
+    """The URLs of this server; unset without an issuer."""
 
     def __attrs_post_init__(self) -> None:
         if self.issuer:
@@ -290,7 +293,7 @@ class Config:
             if not 0 < len(id) <= 200 or not id.isascii() or not id.isprintable():
                 raise ValueError(f"clients: expected ids of 1 to 200 visible characters, got {id[:200]!r}")
         for name in self.trusted_issuers:
-            # Subjects are ``name:subject``: one text may not be two people.
+            # Subjects are "name:subject", so a name must not allow one subject to stand for two principals.
             if name in _TAKEN or not _ISSUER.fullmatch(name):
                 raise ValueError(
                     "trusted_issuers: expected names of A to Z, a to z, digits, and _ . -, but neither upstream nor"

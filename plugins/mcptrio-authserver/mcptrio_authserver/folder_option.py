@@ -1,4 +1,4 @@
-"""The option ``--folder`` of the commands: the folder of the server's ``users`` and ``state.db``."""
+"""The option ``--folder`` of the commands: the folder with ``users`` and ``state.db``."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ folder_option = click.option(
 
 
 def folder_of(folder: Path | None) -> Path:
-    """The folder that the option names, or the default one."""
+    """Return the folder that the option names, or the default one."""
     return (folder if folder is not None else default_folder()).expanduser()

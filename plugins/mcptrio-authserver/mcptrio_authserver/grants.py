@@ -1,10 +1,7 @@
-"""What a user has granted to a client: the family of tokens that come of one consent.
+"""Grants: the tokens that result from one consent of a user to a client.
 
-A refresh token is used once. A used one that comes again later than :data:`LEEWAY` is a copy that somebody has taken,
-and the server cannot tell which of the two is the client; so the whole family ends.
-
-A family that ended is not there any more; all its tokens are refused then, by this server at once, and by those who
-look at signatures only when they expire.
+Ending a grant removes it and its refresh tokens. This server rejects its access tokens at once; servers that check only
+signatures accept them until they expire.
 
 Source: OAuth 2.1 section 4.3.1; RFC 9700 section 4.14.2.
 """
@@ -34,23 +31,30 @@ __all__ = [
 ]
 
 LEEWAY: Final = 10.0
-"""Seconds in which a used refresh token is good once more: its answer may have been lost on the way to the client, or
-two processes of the client may have sent it at the same time."""
+"""Seconds for which a used refresh token stays valid: the response may have been lost, or two processes of the client
+may have sent it at the same time."""
+# Used refresh tokens of a grant that are recognised; older ones are rejected without ending the grant.
 _MAX_USED_TOKENS: Final = 100
-"""Used refresh tokens of a family that are recognised; older ones are merely refused."""
 
 
 @frozen(kw_only=True)
 class TokenGrant:
-    """
+    """One grant.
+
     Args:
-        client_name: what the client was called when the user consented.
-        host: where the code went, as the user was shown it.
-        begun: when the client got its first token, in seconds since 1970.
-        dpop_key: thumbprint of the key that a public client's refresh tokens are bound to.
-        ends: when the user has to be asked again, in seconds since 1970.
-        upstream: what the provider gave for the user, sealed with the refresh token; see :mod:`.upstream_tokens`.
-        upstream_ends: when that ends.
+        id: The id of the grant.
+        client_id: The client.
+        client_name: The client's name when the user consented.
+        host: The target of the redirect, as the user saw it.
+        subject: The user.
+        scopes: The granted scopes.
+        resource: The audience of its tokens.
+        auth_time: When the user logged in, in seconds since 1970.
+        begun: When the client received its first token, in seconds since 1970.
+        ends: When the user has to be asked again, in seconds since 1970.
+        dpop_key: The thumbprint of the key to which a public client's refresh tokens are bound.
+        upstream: The provider's tokens, encrypted with the refresh token; see :mod:`.upstream_tokens`.
+        upstream_ends: When the provider's access token expires, in seconds since 1970.
     """
 
     id: str
@@ -69,7 +73,7 @@ class TokenGrant:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
-        # Records of an older version have none of these.
+        # Records of an older version lack these members.
         before = {"client_name": record["client_id"], "host": "", "begun": record["auth_time"]}
         return cls(**{**before, **record, "scopes": tuple(record["scopes"])})
 
@@ -78,34 +82,30 @@ class TokenGrant:
 
 
 def begin_grant(ledger: Ledger, config: Config, grant: TokenGrant, now: float) -> str:
-    """Keep a grant.
-
-    Returns:
-        Its first refresh token.
-    """
+    """Store a grant and return its first refresh token."""
     grant.save(ledger, config)
     return _issue(ledger, config, grant, now)
 
 
 def find_grant(ledger: Ledger, id: str) -> TokenGrant | None:
-    """A grant that has not ended."""
+    """Return a grant that has not ended, or ``None``."""
     record = ledger.get("grant", id)
     return TokenGrant.of_record(record) if record is not None else None
 
 
 def end_grant(ledger: Ledger, id: str) -> bool:
-    """Whether it had not ended yet."""
+    """End a grant; return whether it existed."""
     ledger.delete_group("refresh", id)
     return ledger.delete("grant", id)
 
 
 def list_grants(ledger: Ledger, subject: str | None = None) -> Sequence[TokenGrant]:
-    """The grants of one subject, or of all of them, the oldest first."""
+    """Return the grants of one subject, or of all, the oldest first."""
     return [TokenGrant.of_record(record) for record in ledger.list("grant", subject)]
 
 
 def end_grants(ledger: Ledger, subject: str | None = None) -> int:
-    """End all grants of one subject, or of all of them, and the codes that a client has yet to redeem.
+    """End all grants of one subject, or of all, and delete the codes that clients have not redeemed.
 
     Returns:
         The number of grants.
@@ -115,7 +115,7 @@ def end_grants(ledger: Ledger, subject: str | None = None) -> int:
 
 
 def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> TokenGrant:
-    """The grant that a refresh token is of. A token that was used longer than :data:`LEEWAY` ago ends it.
+    """Return the grant of a refresh token. A token that was used longer than :data:`LEEWAY` ago ends the grant.
 
     Raises:
         Refusal: ``invalid_grant``.
@@ -127,11 +127,12 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> To
         raise problem
     used = record["used"]
     if used is not None and now - used <= LEEWAY:
-        # What the provider gave is sealed with the token that came after this one.
+        # The provider's tokens are encrypted with the next refresh token, so this one cannot be used again.
         if grant.upstream is None:
             return grant
         raise problem
     if used is not None:
+        # One of the two senders of the token has a copy, and the server cannot tell which one is the client.
         end_grant(ledger, grant.id)
         raise Refusal(
             "invalid_grant",
@@ -142,7 +143,7 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> To
 
 
 def rotate_refresh_token(ledger: Ledger, config: Config, grant: TokenGrant, token: str, now: float) -> str:
-    """Take a refresh token that :func:`find_refreshed` found good, and give the next one."""
+    """Mark a refresh token as used and return the next one."""
     before = ledger.get("refresh", digest_of(token))
     # The leeway begins with the first use.
     used = now if before is None or before["used"] is None else before["used"]

@@ -1,10 +1,8 @@
-"""The port of what is kept: records by kind and key, each with an end.
+"""The storage interface: records by kind and key, each with an expiry.
 
-Implemented by :mod:`.sqlite_store`; used by all of the protocol logic.
-The one rule: whoever reads and then writes does so in one transaction, so that a code, a refresh token or a proof is
-used once, however many workers are asked at the same time.
-
-Keys of things that let somebody in are digests (see :mod:`.opaque`): what leaks from here lets nobody in.
+:mod:`.sqlite_store` implements it, and all protocol logic uses it. A check and the write that follows it are part of
+one transaction, so codes, refresh tokens and proofs are used once even with several workers. Secrets are stored by
+their digests (see :mod:`.opaque`).
 """
 
 from __future__ import annotations
@@ -18,50 +16,54 @@ T = TypeVar("T")
 
 
 class Ledger(Protocol):
-    """The records, for the time of a transaction. What has ended is not there any more."""
+    """The records during a transaction. Expired records are not visible."""
 
     def get(self, kind: str, key: str) -> Mapping[str, Any] | None: ...
 
     def put(
         self, kind: str, key: str, value: Mapping[str, Any], *, until: float, group: str = "", most: int | None = None
     ) -> None:
-        """Write a record, over the one there was.
+        """Store a record; replaces one with the same key.
 
         Args:
-            until: its end, in seconds since 1970.
-            group: what it is found by beside its key.
-            most: records of this kind in this group; past that the oldest ones go.
+            kind: The kind of the record.
+            key: Its key, unique in the kind.
+            value: Its JSON value.
+            until: Its expiry, in seconds since 1970.
+            group: Another property by which it can be found.
+            most: The number of records of this kind in this group; above it the oldest are deleted.
         """
         ...
 
     def delete(self, kind: str, key: str) -> bool:
-        """Whether it was there."""
+        """Delete a record; return whether it existed."""
         ...
 
     def delete_group(self, kind: str, group: str | None) -> int:
-        """Delete a group of a kind, or all groups of it. How many records there were."""
+        """Delete the records of a group of a kind, or of all its groups; return their number."""
         ...
 
     def count(self, kind: str, group: str | None = None) -> int:
-        """How many there are of a kind, or in a group of it."""
+        """Return the number of records of a kind, or of a group of it."""
         ...
 
     def list(self, kind: str, group: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """All records of a kind, or of a group of it, the oldest first. For few records, or for the operator."""
+        """Return all records of a kind, or of a group of it, the oldest first. For few records, or for operator
+        commands."""
         ...
 
 
 class Store(Protocol):
-    """Keeps records."""
+    """Stores records."""
 
     async def transact(self, work: Callable[[Ledger], T]) -> T:
-        """Do something in a transaction, in a thread. It is kept where ``work`` returns or raises a ``Refusal``.
+        """Run ``work`` in a thread as a transaction, committed if it returns or raises a ``Refusal``.
 
         Raises:
-            StoreFailed: it was not done.
+            StoreFailed: The transaction failed.
         """
         ...
 
     async def sweep(self) -> int:
-        """Delete what has ended. How much it was."""
+        """Delete expired records; return their number."""
         ...

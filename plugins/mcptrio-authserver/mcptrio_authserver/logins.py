@@ -1,10 +1,6 @@
-"""Logging in with a name and a password, so often and not more.
+"""Rate limits of logins with a password: by user, by address, and by both.
 
-The one rule: an attempt is counted before the password is looked at, for the user, for the address, and for both; only
-a good password takes its count back.
-
-Who floods locks himself out soon and a user hardly ever: five wrong passwords from one address do not keep the user out
-who comes from another.
+Five wrong passwords from one address do not lock out the user at another address.
 
 Source: OWASP, "Authentication Cheat Sheet", "Protect Against Automated Attacks"; NIST SP 800-63B section 5.2.2.
 """
@@ -20,14 +16,15 @@ from .rates import Rate, count_attempt, forget_attempts, neighbourhood, take_bac
 
 __all__ = ["count_login", "forgive_login"]
 
+# Factor of the limits for one user from all addresses, and for one address with all names.
 _WIDER: Final = 10
 
 
 def count_login(ledger: Ledger, config: Config, name: str, address: str | None, now: float) -> float:
-    """Count an attempt.
+    """Count an attempt before the password is checked.
 
     Returns:
-        0 where it may be made; else seconds until the next one may.
+        0 if it may be made; otherwise the seconds until the next one may.
     """
     for rate, key in _counters(config, name, address):
         if (wait := count_attempt(ledger, rate, key, now)) > 0:
@@ -36,7 +33,7 @@ def count_login(ledger: Ledger, config: Config, name: str, address: str | None, 
 
 
 def forgive_login(ledger: Ledger, config: Config, name: str, address: str | None) -> None:
-    """It was the user: no failure of theirs from there counts, and this attempt does not count for others."""
+    """Uncount a successful login: reset the counter of user and address, and reduce the others by one."""
     wide_address, narrow, wide_user = _counters(config, name, address)
     forget_attempts(ledger, *narrow)
     take_back_attempt(ledger, *wide_address)
@@ -45,10 +42,11 @@ def forgive_login(ledger: Ledger, config: Config, name: str, address: str | None
 
 def _counters(config: Config, name: str, address: str | None) -> list[tuple[Rate, str]]:
     place = neighbourhood(address)
-    # By digest: somebody types a password into the wrong field one day.
+    # Users sometimes type a password into the name field, so only a digest is stored.
     user = digest_of(name)
     narrow, wide = config.login_attempts, config.login_attempts * _WIDER
-    # In this order: what one has stopped is not counted by the next, so nobody locks a user out from one place.
+    # The order matters: an attempt that one counter rejects is not counted by the next, so no one address can lock a
+    # user out everywhere.
     return [
         (Rate(kind="login-address", most=wide, seconds=config.login_window), place),
         (Rate(kind="login", most=narrow, seconds=config.login_window), f"{user} {place}"),

@@ -1,4 +1,4 @@
-"""How pages and commands show a time."""
+"""Times as pages and commands show them."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ __all__ = ["shown_moment"]
 
 
 def shown_moment(seconds: float) -> str:
-    """A time in seconds since 1970, to the minute, in UTC."""
+    """Return a time in seconds since 1970 as text, to the minute, in UTC."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

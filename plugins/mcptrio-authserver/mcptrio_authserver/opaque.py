@@ -1,8 +1,4 @@
-"""Texts that let somebody in: codes, refresh tokens, secrets of clients, the cookie of a browser.
-
-The one rule: what is kept is the digest. These texts are random and long, so a plain SHA-256 of one is as good as the
-slow hash that a password needs; and finding a record by a digest takes as long whether it is there or not.
-"""
+"""Random secrets and their digests: codes, refresh tokens, client secrets and cookies."""
 
 from __future__ import annotations
 
@@ -14,28 +10,31 @@ from typing import Final
 __all__ = ["MAX_TOKEN_CHARS", "digest_of", "is_same", "new_id", "new_opaque"]
 
 MAX_TOKEN_CHARS: Final = 512
-"""Characters of one that is looked at."""
+"""Longest secret in characters; the rest is ignored."""
 
 
 def new_opaque(prefix: str = "") -> str:
-    """A new one of 256 bits.
+    """Return a new secret of 256 bits.
 
     Args:
-        prefix: tells people, and scanners of leaked secrets, what it is.
+        prefix: Identifies the kind of secret for users and for secret scanners.
     """
     return prefix + secrets.token_urlsafe(32)
 
 
 def new_id() -> str:
-    """A new id of 128 bits, of hexadecimal digits: no id begins with a hyphen, so commands take each as an argument."""
+    """Return a new id of 128 bits in hexadecimal. It never begins with a hyphen, so commands accept it as an
+    argument."""
     return secrets.token_hex(16)
 
 
 def digest_of(text: str) -> str:
-    """What it is kept as."""
+    """Return the digest under which a secret is stored."""
+    # The secrets are random and long, so a plain hash protects them as well as a slow one. A lookup by digest takes as
+    # long whether or not the record exists.
     return sha256(text.encode()).hexdigest()
 
 
 def is_same(text: str, digest: str) -> bool:
-    """Whether a text is the one that was kept. Takes as long for a wrong one."""
+    """Return whether a secret has this digest, in constant time."""
     return hmac.compare_digest(digest_of(text), digest)

@@ -1,10 +1,7 @@
-"""What is fetched from others: clients' documents and keys, issuers' keys, and the provider's answers.
+"""Requests to other servers: documents and keys of clients, keys of issuers, and the upstream provider.
 
-Used by :mod:`.service`, before a transaction that needs it.
-The one rule: what the operator has named is fetched wherever it is; what anybody else has named only from where anybody
-may look. What was fetched is kept in the ledger, so that all workers have it.
-
-Eight requests are out at a time; each is bounded in size and time by the ``Fetch`` it was given.
+:mod:`.service` calls it before a transaction that needs the results. Results are kept in the ledger, so all workers
+share them. The given ``Fetch`` limits size and time of each request.
 """
 
 from __future__ import annotations
@@ -35,19 +32,23 @@ __all__ = ["Outside"]
 
 T = TypeVar("T")
 
+# Concurrent requests.
 _OUT: Final = 8
+# Seconds for which metadata of the provider and of issuers is kept.
 _METADATA_CACHE_SECONDS: Final = 3600.0
-"""Seconds for which the metadata of the provider and of issuers is kept."""
+# Seconds until metadata is requested again after a failure.
 _RETRY_SECONDS: Final = 10.0
-"""Seconds after which it is asked for again that could not be had, however many want it."""
 
 
 class Outside:
-    """
+    """Fetches what the protocol logic needs.
+
     Args:
-        fetch: reaches what clients name: their documents and keys.
-        fetch_named: reaches what the operator has named: issuers and the provider.
-        clock: seconds since 1970.
+        config: The settings.
+        store: The records.
+        fetch: Sends requests to URLs that clients name: their documents and keys.
+        fetch_named: Sends requests to URLs that the operator names: issuers and the provider.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Outside:
     ) -> None:
         self._config = config
         self._store = store
+        # Two functions: URLs of the operator may be in private networks; URLs of clients must not reach what only this
+        # machine can.
         self._fetch = fetch
         self._fetch_named = fetch_named
         self._clock = clock
@@ -62,10 +65,10 @@ class Outside:
         self._provider: tuple[float, Provider | Refusal] | None = None
 
     async def client(self, id: str, address: str | None) -> RegisteredClient | None:
-        """A client, whose document is fetched where it has one.
+        """Return a client, after fetching its metadata document if necessary; ``None`` if it is unknown.
 
         Raises:
-            Refusal: its document cannot be had, or is not good.
+            Refusal: The document is unreachable or invalid.
         """
         if is_document(id, self._config):
             now = self._clock()
@@ -83,10 +86,10 @@ class Outside:
     async def credentials(
         self, form: Mapping[str, str], authorization: str | None, address: str | None
     ) -> UnverifiedClient | None:
-        """What a request says of its client; what is needed to judge it has been fetched then.
+        """Return the client credentials of a request, after fetching the keys needed to verify them.
 
         Raises:
-            Refusal: it is malformed, or what is needed cannot be had.
+            Refusal: The credentials are malformed, or the keys are unavailable.
         """
         credentials = read_credentials(form, authorization)
         if credentials is None:
@@ -97,10 +100,10 @@ class Outside:
         return credentials
 
     async def issuer_keys(self, assertion: str) -> KeySet:
-        """The keys of the trusted issuer that an assertion says it is from.
+        """Return the keys of the trusted issuer that an assertion names.
 
         Raises:
-            Refusal: there is no such issuer, or its keys cannot be had.
+            Refusal: The issuer is not trusted, or its keys are unavailable.
         """
         _, trusted = issuer_of(self._config, assertion)
         url = trusted.jwks_uri if trusted.jwks_uri is not None else await self._where_keys_are(trusted.issuer)
@@ -108,11 +111,11 @@ class Outside:
         return await self._store.transact(lambda ledger: kept_keys(ledger, url))
 
     async def renew(self, tokens: UpstreamTokens, refresh_token: str, client_id: str) -> UpstreamTokens:
-        """Ask the provider whether it still stands by a user. Where it does not, the grant ends.
+        """Ask the provider whether a user's login is still valid; end the grant if it is not.
 
         Raises:
-            UpstreamEnded: it does not.
-            Refusal: it cannot be asked.
+            UpstreamEnded: The provider has ended it.
+            Refusal: The provider is unreachable.
         """
         ended: UpstreamEnded
         try:
@@ -130,10 +133,10 @@ class Outside:
         raise ended
 
     async def provider(self) -> Provider:
-        """The provider's endpoints.
+        """Return the provider's endpoints.
 
         Raises:
-            Refusal: it cannot be reached.
+            Refusal: The provider is unreachable.
         """
         settings = self._config.upstream
         assert settings is not None
@@ -149,10 +152,10 @@ class Outside:
         return provider
 
     async def exchange(self, errand: Errand, answer: Mapping[str, str]) -> UpstreamTokens:
-        """What the provider gives for what a browser came back with.
+        """Exchange the provider's code for its tokens.
 
         Raises:
-            Refusal: nothing, or nothing that can be believed.
+            Refusal: The provider refused, or its response is invalid.
         """
         provider = await self.provider()
         return await self._drive(exchange(self._config, provider, errand, answer, now=self._clock()), named=True)
@@ -160,7 +163,7 @@ class Outside:
     # Private
 
     async def _where_keys_are(self, issuer: str) -> str:
-        """As its metadata says, which is kept; and that there is none, for a moment."""
+        """Return the URL of an issuer's keys from its metadata. Failures are cached for a short time too."""
         known = await self._store.transact(lambda ledger: ledger.get("keys-of", issuer))
         if known is None:
             now = self._clock()
@@ -190,12 +193,14 @@ class Outside:
                 raise fetched
 
     async def _drive(self, flow: Flow[T], *, named: bool = False) -> T:
-        """
+        """Run a flow.
+
         Args:
-            named: whether it goes where the operator has said.
+            flow: The flow.
+            named: True if the operator names the URLs.
 
         Raises:
-            Refusal: what the flow says, or that it cannot go on.
+            Refusal: The flow raised it, or a server is unreachable.
         """
         async with self._limit:
             try:

@@ -1,7 +1,6 @@
-"""What an operator may have forgotten: a sentence for each.
+"""Checks for ``mcptrio plugins doctor``: settings that are missing.
 
-Asked by ``mcptrio plugins doctor``.
-The one rule: nothing is changed, and nothing is asked of other machines.
+They change nothing and send no requests.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["find_oversights"]
 
 
 def find_oversights(config: Config) -> Sequence[str]:
-    """What is missing before anybody gets a token."""
+    """Return a sentence for each problem that keeps users from getting tokens."""
     from .users import read_users
 
     if not config.issuer:

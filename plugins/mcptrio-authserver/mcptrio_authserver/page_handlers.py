@@ -1,8 +1,6 @@
-"""What happens on the pages: who is asked what, and where the browser goes next.
+"""The HTTP handlers of the pages: login, consent, upstream login, grants and logout.
 
-Asked by :mod:`.web` for the paths that people see.
-The one rule: each step reads the client's request anew, from the query it came with; and a form counts only for what it
-was shown for, and in the browser it was shown in.
+:mod:`.web` routes to them. Each step reads the client's request again from the query.
 
 Source: OAuth 2.1 sections 4.1.1, 4.1.2 and 7.5.4 (303 after a password); MCP security best practices, "Confused Deputy
 Problem".
@@ -55,7 +53,7 @@ class PageHandlers:
         form = await self._form()
         cookie = self._cookie()
         query = bytes(request.query_string)
-        # Without a request of a client, the user comes from the page of grants.
+        # Without a client's request, the user comes from the page of grants.
         asked = await self._service.ask(query, None, request.remote_addr) if query else None
         self._check(form, cookie, _query_of(asked), "login")
         name, password = form.get("username", "")[:64], form.get("password", "")
@@ -70,7 +68,7 @@ class PageHandlers:
                     status=429,
                     wait=done.wait,
                 )
-            problem = "User name and password do not belong together. Check both, and try again."
+            problem = "Wrong user name or password. Check both, and try again."
             return await self._login_page(asked, cookie, problem=problem, name=name, status=403)
         url = self._addresses.url
         response = self._redirect(f"{url('authorize')}?{_query_of(asked)}" if asked is not None else url("grants"))
@@ -96,7 +94,7 @@ class PageHandlers:
         if self._config.upstream is not None and cookie is not None:
             return self._redirect(await self._service.send_upstream(asked, asked.scopes, cookie, request.remote_addr))
         if asked.session is None:
-            raise Refusal("access_denied", "expected somebody to be logged in", status=403)
+            raise Refusal("access_denied", "expected a logged-in user", status=403)
         return self._redirect(await self._service.allow(asked, asked.scopes))
 
     async def upstream(self) -> Response:
@@ -108,7 +106,7 @@ class PageHandlers:
         try:
             location = await self._service.come_back(bytes(request.query_string), cookie, request.remote_addr)
         except ReturnedRefusal as refusal:
-            # The user has consented to this client: it may hear of it.
+            # The user has consented to this client, so it may receive the error.
             return self._redirect(refusal.location)
         return self._redirect(location)
 
@@ -157,14 +155,16 @@ class PageHandlers:
         session = await self._service.session(cookie)
         if session is not None:
             await self._service.end_grant(session, grant)
-        # Asks for the login first if the session has ended.
+        # If the session has ended, that page asks for the login first.
         return self._redirect(self._addresses.url("grants"))
 
     async def problem(self, error: Refusal) -> Response:
-        """Tell the client, where the operator knows it; else the user, with a link to the client."""
+        """Show an error, or redirect it to a client that the operator registered."""
         client = location = None
         if isinstance(error, ReturnedRefusal):
             client, location = error.client, error.location
+            # Any other client could register to turn this server into an open redirector, so the user sees the error
+            # and a link.
             if client.is_trusted:
                 return self._redirect(location)
         return await self._page(
@@ -239,10 +239,10 @@ class PageHandlers:
         return Response(text, status=status, headers=dict(headers or {}), content_type="text/html; charset=utf-8")
 
     async def _form(self) -> Mapping[str, str]:
-        """A form that came from a page of this server.
+        """Return the form of a request from a page of this server.
 
         Raises:
-            Refusal: from anywhere else.
+            Refusal: The request comes from another origin.
         """
         from quart import request
 
@@ -254,12 +254,10 @@ class PageHandlers:
         return read_form(await body_of_request(), request.content_type)
 
     def _check(self, form: Mapping[str, str], cookie: str | None, query: str, name: str) -> str:
-        """
-        Returns:
-            The cookie.
+        """Check that a form was shown in this browser and for this request; return the cookie.
 
         Raises:
-            Refusal: the form was not shown in this browser, or for another request.
+            Refusal: It was not.
         """
         if cookie is None or not is_form_token(form.get("form_token", ""), cookie, query, name):
             raise Refusal("access_denied", "expected a form that was shown in this browser; open it again", status=403)
@@ -278,24 +276,25 @@ class PageHandlers:
             path="/",
             secure=self._addresses.is_https,
             httponly=True,
+            # Lax: the browser must send the cookie when the client or the provider redirects it here.
             samesite="Lax",
         )
 
     def _redirect(self, location: str) -> Response:
         from quart import Response
 
-        # 303: the form, which may have a password in it, is not sent on (OAuth 2.1, section 7.5.4).
+        # OAuth 2.1 section 7.5.4: after 303 the browser does not repeat the form, which may contain a password.
         response = Response(b"", status=303)
         response.headers["Location"] = location
         return response
 
 
 def _query_of(asked: AuthServerRequest | None) -> str:
-    """The query of a client's request; empty if the user came without one."""
+    """Return the query of a client's request; empty if the user came without one."""
     return asked.request.query if asked is not None else ""
 
 
 def _consent_form(asked: AuthServerRequest) -> str:
-    """Which form it is: what is allowed is what was shown."""
+    """Return the name of a consent form."""
     user = asked.session.user if asked.session is not None else ""
     return f"consent {user} {' '.join(asked.scopes)}"

@@ -1,8 +1,6 @@
-"""The pages that people see: logging in, consenting, and what went wrong.
+"""The contents of the pages: login, consent, grants, logout and errors.
 
-Rendered for :mod:`.web` from the templates beside this module.
-The one rule: a page needs no JavaScript and runs none; all that comes from a client is text, and stands where people
-can tell it from what this server says.
+:mod:`.page_handlers` renders the templates next to this module with these values. Pages work without JavaScript.
 
 Source: WCAG 2.2 level AA (1.3.1, 1.4.3, 2.4.2, 2.4.7, 3.1.1, 3.3.1, 3.3.2, 4.1.2); Content Security Policy level 3; MCP
 2026-07-28, basic/authorization/security-considerations, "Localhost Redirect URI Risks".
@@ -62,10 +60,10 @@ _STYLE_HASH: Final = base64.b64encode(sha256(STYLE.encode()).digest()).decode()
 
 
 def policy(forms: Sequence[str] = ("'self'",)) -> str:
-    """The Content-Security-Policy of a page.
+    """Return the Content-Security-Policy of a page.
 
     Args:
-        forms: where its forms may lead.
+        forms: The targets to which its forms may lead.
     """
     return (
         f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action {' '.join(forms)};"
@@ -74,8 +72,10 @@ def policy(forms: Sequence[str] = ("'self'",)) -> str:
 
 
 def client_values(request: AuthorizationRequest) -> dict[str, Any]:
-    """What each page says of the client that asks, before anything is typed or allowed."""
+    """Return the template values about the requesting client, which every page shows before the user enters or allows
+    anything."""
     client = request.client
+    # Any client can choose any name, so users need to know how it became known here.
     warnings = []
     if client.origin == "registration":
         warnings.append("The application has registered itself here. Nobody has checked its name.")
@@ -95,10 +95,13 @@ def client_values(request: AuthorizationRequest) -> dict[str, Any]:
 def consent_values(
     config: Config, request: AuthorizationRequest, scopes: Sequence[str], *, user: str | None
 ) -> dict[str, Any]:
-    """What the consent page says.
+    """Return the template values of the consent page.
 
     Args:
-        user: who is logged in; ``None`` where they log in at the provider after that.
+        config: The settings.
+        request: The client's request.
+        scopes: The scopes to consent to.
+        user: The logged-in user; ``None`` if the user logs in at the provider afterwards.
     """
     return {
         **client_values(request),
@@ -110,18 +113,20 @@ def consent_values(
 
 
 def consent_forms(request: AuthorizationRequest, provider: str | None) -> tuple[str, ...]:
-    """Where the consent form may lead: browsers look at where its answer redirects to as well, and at what comes after.
+    """Return the targets to which the consent form may lead.
 
     Args:
-        provider: the authorization endpoint of a provider upstream.
+        request: The client's request.
+        provider: The authorization endpoint of the upstream provider, if any.
     """
+    # Browsers apply form-action to the whole chain of redirects that follows the form.
     places = ["'self'", "https:"]
     for url in (request.redirect_uri, provider):
         if url is None:
             continue
         parts = urlsplit(url)
         if parts.scheme == "http":
-            # There are no addresses of IPv6 in a policy.
+            # A policy cannot contain IPv6 addresses.
             places.append("http:" if "[" in parts.netloc else f"http://{parts.netloc}")
         elif parts.scheme != "https":
             places.append(f"{parts.scheme}:")
@@ -129,7 +134,7 @@ def consent_forms(request: AuthorizationRequest, provider: str | None) -> tuple[
 
 
 def grants_values(config: Config, grants: Sequence[TokenGrant]) -> dict[str, Any]:
-    """The values of the page that lists the grants of a user."""
+    """Return the template values of the page that lists a user's grants."""
     return {
         "grants": [
             {
@@ -137,7 +142,7 @@ def grants_values(config: Config, grants: Sequence[TokenGrant]) -> dict[str, Any
                 "name": grant.client_name,
                 "host": grant.host,
                 "resource": grant.resource,
-                # The settings may have dropped a scope since.
+                # A scope may have been removed from the settings since the grant.
                 "scopes": [(scope, config.scopes.get(scope)) for scope in grant.scopes],
                 "begun": shown_moment(grant.begun),
                 "ends": shown_moment(grant.ends),
@@ -149,12 +154,12 @@ def grants_values(config: Config, grants: Sequence[TokenGrant]) -> dict[str, Any
 
 
 def problem_sentence(error: str, client: RegisteredClient | None) -> str:
-    """What went wrong, for people."""
+    """Return the sentence that explains an error to the user."""
     name = client.name if client is not None else "The application"
     if error == "temporarily_unavailable":
         return "The server is busy, or something that it needs cannot be reached. Try again in a while."
     if error == "access_denied":
         return "Access was denied."
     if error == "invalid_client":
-        return "The application that sent you here is not known. It may have to be connected anew."
-    return f"{name} has asked for something that cannot be granted. Whoever runs it can make use of the line below."
+        return "The application that sent you here is not known. Try to connect it again."
+    return f"{name} has asked for something that cannot be granted. Its developers can use the line below."

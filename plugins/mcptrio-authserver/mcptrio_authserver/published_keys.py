@@ -1,8 +1,6 @@
-"""Keys that others publish: clients for their assertions, issuers for theirs.
+"""Cached public keys of clients and trusted issuers, for verifying their assertions.
 
-Driven by :mod:`.authorization_server` before a transaction that needs them.
-The one rule: they are fetched where the operator or the client's own metadata says, never where a token says; and a
-token that names an unknown key makes us ask again once a minute at most, as do keys that cannot be had.
+:mod:`.outside` fetches keys before a transaction that needs them.
 
 Source: RFC 7517 section 5; RFC 7523 section 3; RFC 8414 section 3.
 """
@@ -23,16 +21,19 @@ from .refusals import Refusal
 
 __all__ = ["fetch_keys", "keep_keys", "kept_keys", "needs_keys", "where_keys_are"]
 
+# Seconds for which keys are used.
 _CACHE_SECONDS: Final = 3600.0
+# Seconds between two requests for one URL, also if tokens name unknown keys or the keys are unavailable.
 _REFRESH_INTERVAL: Final = 60.0
+# Key sets in the cache.
 _MAX_KEY_SETS: Final = 1000
 
 
 def where_keys_are(issuer: str) -> Flow[str]:
-    """The ``jwks_uri`` of an issuer.
+    """Return the ``jwks_uri`` of an issuer.
 
     Raises:
-        Refusal: it has none, or calls itself something else.
+        Refusal: No metadata exists, or it has another issuer or no keys.
     """
     for url in server_metadata_urls(issuer):
         try:
@@ -48,9 +49,10 @@ def where_keys_are(issuer: str) -> Flow[str]:
 
 
 def fetch_keys(url: str) -> Flow[KeySet]:
-    """
+    """Fetch a key set.
+
     Raises:
-        Refusal: there are none.
+        Refusal: The keys are unavailable or malformed.
     """
     try:
         response = yield FetchRequest(url=url, headers={"accept": "application/jwk-set+json, application/json"})
@@ -62,7 +64,7 @@ def fetch_keys(url: str) -> Flow[KeySet]:
 
 
 def needs_keys(ledger: Ledger, url: str, token: str, now: float) -> bool:
-    """Whether they are to be fetched for a token: they are not there, or none of them is the one it names."""
+    """Return whether keys have to be fetched for a token: none are cached, or none matches it."""
     record = ledger.get("keys", url)
     if record is None:
         return True
@@ -74,7 +76,7 @@ def needs_keys(ledger: Ledger, url: str, token: str, now: float) -> bool:
 
 
 def keep_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -> None:
-    """Remember what came of it. Where nothing came, the keys that are there stay good as long as they were."""
+    """Store the result of fetching keys. After a failure, the earlier keys stay valid as long as before."""
     value: dict[str, Any]
     if isinstance(fetched, KeySet):
         value = {"keys": fetched.document, "then": now, "until": now + _CACHE_SECONDS}
@@ -85,6 +87,6 @@ def keep_keys(ledger: Ledger, url: str, fetched: KeySet | Refusal, now: float) -
 
 
 def kept_keys(ledger: Ledger, url: str) -> KeySet:
-    """Those that were fetched; none where there are none."""
+    """Return the cached keys; an empty set if none are cached."""
     record = ledger.get("keys", url)
     return KeySet.read(record["keys"]) if record is not None else KeySet(())

@@ -1,10 +1,7 @@
-"""How often something may be asked for: attempts counted in windows of time.
+"""Rate limits: attempts counted in time windows.
 
-Used for logins, registrations, and requests for documents.
-The one rule: an attempt is counted before it is tried, so that many at the same time are not one.
-
-There are at most :data:`_MAX_COUNTERS` of a kind. Beyond that the oldest are evicted; an attacker who wants that needs
-as many addresses or names.
+Logins, registrations, upstream logins and document requests use them. An attempt is counted before it is made, so
+parallel attempts count too.
 """
 
 from __future__ import annotations
@@ -19,15 +16,18 @@ from .ledger import Ledger
 
 __all__ = ["Rate", "count_attempt", "forget_attempts", "neighbourhood", "take_back_attempt"]
 
+# Counters of one kind. When full, the oldest is evicted; to profit, an attacker needs as many addresses or names.
 _MAX_COUNTERS: Final = 20_000
 
 
 @frozen(kw_only=True)
 class Rate:
-    """
+    """A rate limit.
+
     Args:
-        most: attempts in a window.
-        seconds: of the window, which begins with the first attempt.
+        kind: The name of the limit.
+        most: Attempts in a window.
+        seconds: Length of the window, which begins with the first attempt.
     """
 
     kind: str
@@ -36,10 +36,10 @@ class Rate:
 
 
 def count_attempt(ledger: Ledger, rate: Rate, key: str, now: float) -> float:
-    """Count one more.
+    """Count an attempt.
 
     Returns:
-        0 where it may be tried; else seconds until the next one may.
+        0 if it may be made; otherwise the seconds until the next one may.
     """
     record = ledger.get(f"rate:{rate.kind}", key)
     count, end = (record["count"], record["end"]) if record is not None else (0, now + rate.seconds)
@@ -50,12 +50,12 @@ def count_attempt(ledger: Ledger, rate: Rate, key: str, now: float) -> float:
 
 
 def forget_attempts(ledger: Ledger, rate: Rate, key: str) -> None:
-    """They were somebody's who may."""
+    """Reset a counter after a successful attempt."""
     ledger.delete(f"rate:{rate.kind}", key)
 
 
 def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
-    """One of them was somebody's who may; the others count on, for as long as before."""
+    """Uncount one successful attempt; the others count until the window ends."""
     record = ledger.get(f"rate:{rate.kind}", key)
     if record is not None:
         count, end = max(0, record["count"] - 1), record["end"]
@@ -63,5 +63,5 @@ def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
 
 
 def neighbourhood(address: str | None) -> str:
-    """What an address counts as: one of IPv6 is its /64, which is the least that one customer gets."""
+    """Return the key of an address: for IPv6 its /64, the smallest block that providers assign to a customer."""
     return "unknown" if address is None else network_of(address)

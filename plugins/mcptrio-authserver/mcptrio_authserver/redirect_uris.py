@@ -1,9 +1,4 @@
-"""Where codes are sent to: which URIs may be registered, and which of them a request may name.
-
-The one rule: what a request names is, character for character, what was registered; only the port may be another, and
-only on this machine (RFC 8252, section 7.3), since a program there takes the one that is free.
-
-That holds for ``localhost`` too, as clients publish it in their documents, though RFC 8252 would rather see an address.
+"""Redirect URIs: which may be registered, and which a request may name.
 
 Source: OAuth 2.1 sections 2.3 and 4.1.1; RFC 8252 sections 7 and 8.4; OpenID Connect Dynamic Client Registration 1.0
 section 2, "application_type"; MCP 2026-07-28, basic/authorization/security-considerations, "Open Redirection".
@@ -20,27 +15,30 @@ from mcptrio.auth.urls import is_loopback
 
 __all__ = ["check_redirect_uri", "host_of", "is_local", "is_registered", "with_parameters"]
 
+# Longest redirect URI in characters.
 _MAX_URI_CHARS: Final = 2048
+# Characters that RFC 3986 excludes and that parsers treat differently.
 _UNSAFE: Final = re.compile(r"[^\x21-\x7e]|[\\<>\"`{}|^]")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
+# Schemes that a browser would execute, open or dial instead of starting an app.
 _NEVER: Final = frozenset(
     {"about", "blob", "chrome", "data", "file", "filesystem", "ftp", "intent", "javascript", "mailto", "ms-msdt"}
     | {"search-ms", "shell", "ssh", "tel", "vbscript", "view-source", "ws", "wss"}
 )
-"""Schemes that a browser would run, open or dial instead of handing them to an app."""
 
 
 def check_redirect_uri(
     uri: str, application_type: str | None = None, app_schemes: Collection[str] | None = None
 ) -> None:
-    """
+    """Check a redirect URI that a client registers.
+
     Args:
-        application_type: ``web``, ``native``, or not said.
-        app_schemes: the schemes without a period that apps may have; ``None`` for any. Those with a period are names
-            that somebody owns (RFC 8252 sections 7.1 and 8.4).
+        uri: The URI.
+        application_type: ``web``, ``native``, or ``None`` if the client names none.
+        app_schemes: The allowed schemes of apps without a period; ``None`` for all.
 
     Raises:
-        ValueError: it is none that may be registered; a sentence.
+        ValueError: The URI may not be registered; the message is a sentence.
     """
     if len(uri) > _MAX_URI_CHARS or _UNSAFE.search(uri):
         raise ValueError(f"expected a redirect URI of at most {_MAX_URI_CHARS} visible ASCII characters")
@@ -68,6 +66,7 @@ def check_redirect_uri(
         )
     if application_type == "web":
         raise ValueError(f"expected https redirect URIs of a web application, got {uri[:200]!r}")
+    # RFC 8252 sections 7.1 and 8.4: a scheme with a period is a reversed domain name, which has an owner.
     if app_schemes is not None and "." not in scheme and scheme not in app_schemes:
         raise ValueError(
             f"expected an app's own scheme with a period in it, as in com.example.app, got {uri[:200]!r}; "
@@ -76,21 +75,23 @@ def check_redirect_uri(
 
 
 def is_registered(uri: str, registered: Sequence[str]) -> bool:
-    """Whether a request may name it."""
+    """Return whether a request may name a redirect URI."""
     if uri in registered:
         return True
+    # RFC 8252 section 7.3: on this machine the port may differ, because a program uses any free one. That is applied to
+    # localhost too, which clients publish in their documents although RFC 8252 advises an address.
     bare = _without_port(uri)
     return bare is not None and any(_without_port(each) == bare for each in registered)
 
 
 def is_local(uri: str) -> bool:
-    """Whether it leads to a program on the user's machine: another program there may have taken its place."""
+    """Return whether it leads to a program on the user's machine, where another program may have taken its place."""
     parts = urlsplit(uri)
     return parts.scheme not in ("http", "https") or is_loopback(parts.hostname or "")
 
 
 def host_of(uri: str) -> str:
-    """Where it leads, as people are shown it."""
+    """Return the target of a redirect URI as users see it."""
     parts = urlsplit(uri)
     if parts.scheme in ("http", "https"):
         return parts.netloc
@@ -98,13 +99,13 @@ def host_of(uri: str) -> str:
 
 
 def with_parameters(uri: str, parameters: Mapping[str, str]) -> str:
-    """The URI with what is handed over in its query; what stands there stays."""
+    """Return a URI with parameters added to its query."""
     separator = "&" if urlsplit(uri).query else "" if uri.endswith("?") else "?"
     return f"{uri}{separator}{urlencode(parameters)}"
 
 
 def _without_port(uri: str) -> str | None:
-    """``None`` for what is not http on this machine."""
+    """Return the URI without its port; ``None`` if it is not http on this machine."""
     try:
         parts = urlsplit(uri)
         port = parts.port

@@ -1,8 +1,7 @@
-"""What an OAuth endpoint answers where it does not do what it was asked.
+"""OAuth error responses, as exceptions.
 
-Raised by the protocol logic, turned into a response by :mod:`.web`.
-The one rule: a refusal is an answer, not a failure. What was written before it (a family that is revoked, an attempt
-that is counted) is kept; see :meth:`.ledger.Store.transact`.
+The protocol logic raises them, :mod:`.web` converts them to responses. A transaction that raises one is committed, so a
+counted attempt or an ended grant stays; see :meth:`.ledger.Store.transact`.
 
 Source: RFC 6749 sections 4.1.2.1 and 5.2; RFC 7591 section 3.2.2; RFC 8707 section 2; RFC 9449 section 5.
 """
@@ -15,13 +14,14 @@ __all__ = ["Refusal", "too_often"]
 
 
 class Refusal(Exception):
-    """
+    """An OAuth error response.
+
     Args:
-        error: the code, as the RFCs name it.
-        description: what was expected; read by developers, never with anything secret in it.
-        status: of the HTTP response.
-        headers: of the HTTP response beside the usual ones.
-        is_alarming: whether the operator should read of it: somebody has what they should not have.
+        error: The error code of the RFCs.
+        description: The expected value, for developers; contains no secrets.
+        status: The HTTP status.
+        headers: Additional HTTP headers.
+        is_alarming: True if the operator should see it in the log: a secret has probably been copied.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Refusal(Exception):
 
 
 def too_often(wait: float) -> Refusal:
-    """Of something that may be asked for only so often.
+    """Return the refusal of a request above a rate limit.
 
     Args:
-        wait: seconds until the next time.
+        wait: Seconds until the next attempt.
     """
     seconds = max(1, round(wait))
     return Refusal(

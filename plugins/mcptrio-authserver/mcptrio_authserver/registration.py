@@ -1,8 +1,6 @@
-"""Clients that register themselves: checked, bounded in number and rate, forgotten when nobody uses them.
+"""Dynamic client registration, limited by address and in number.
 
-Asked by :mod:`.web` for ``POST /register``.
-The one rule: a flood of registrations costs those who flood. It is bounded by address; and when there is no more room,
-those that were never used go first, and never one that a user has let in.
+:mod:`.service` calls it for ``POST /register``.
 
 Source: RFC 7591 sections 3 and 5; MCP 2026-07-28, basic/authorization/client-registration, "Dynamic Client
 Registration".
@@ -25,8 +23,9 @@ from .refusals import Refusal, too_often
 
 __all__ = ["note_use", "register_client"]
 
+# Seconds for which a client is kept before its first use.
 _UNUSED: Final = 3600.0
-"""Seconds for which a client that was never let in is kept."""
+# The groups of registered clients.
 _NEW, _USED = "new", "used"
 """The two groups of registered clients."""
 
@@ -34,16 +33,20 @@ _NEW, _USED = "new", "used"
 def register_client(
     ledger: Ledger, config: Config, document: Mapping[str, Any], *, address: str | None, now: float
 ) -> dict[str, Any]:
-    """Register it.
+    """Register a client.
 
     Args:
-        document: the request's body.
+        ledger: The records.
+        config: The settings.
+        document: The body of the request.
+        address: The address of the client.
+        now: Seconds since 1970.
 
     Returns:
-        The answer's body, which is the only place where the secret is told.
+        The body of the response, the only place that contains the secret.
 
     Raises:
-        Refusal: it is not taken, now or at all.
+        Refusal: The registration is refused, for now or at all.
     """
     if not config.registration:
         raise Refusal("access_denied", "clients are registered by the operator of this server", status=403)
@@ -66,10 +69,11 @@ def register_client(
         secret_digest=digest_of(secret) if secret is not None else None,
         keys=metadata.keys,
         jwks_uri=metadata.jwks_uri,
-        # Those it does not name are no bound: clients register before they know what they will be asked for.
+        # Scopes in the registration are no limit: clients register before they know what they will request.
         scopes=None,
         made=now,
     )
+    # A flood of registrations evicts only unused clients, the oldest first; clients that a user has authorized stay.
     room = config.max_clients - used
     ledger.put("client", client.id, client.record(), until=now + _UNUSED, group=_NEW, most=room)
     answer: dict[str, Any] = {
@@ -89,12 +93,13 @@ def register_client(
     if client.jwks_uri is not None:
         answer["jwks_uri"] = client.jwks_uri
     if secret is not None:
+        # RFC 7591 section 3.2.1: 0 means that the secret does not expire.
         answer |= {"client_secret": secret, "client_secret_expires_at": 0}
     return answer
 
 
 def note_use(ledger: Ledger, config: Config, client: RegisteredClient, now: float) -> None:
-    """A user has let it in: it is kept for as long as it is used."""
+    """Keep a registered client for longer, because it has received a token."""
     if client.origin == "registration":
         kept = evolve(client, used=now)
         ledger.put("client", client.id, kept.record(), until=now + config.registration_lifetime, group=_USED)

@@ -1,7 +1,7 @@
-"""Which MCP servers tokens may be for.
+"""The MCP servers for which tokens are issued.
 
-The one rule: a token has one audience, and only one that the operator means: those that are set, or else what is on the
-same scheme, host and port as this server.
+A token has one audience: a configured resource or, without any, a server with the same scheme, host and port as this
+one.
 
 Source: RFC 8707 section 2; MCP 2026-07-28, basic/authorization, "Resource Parameter Implementation".
 """
@@ -18,10 +18,11 @@ __all__ = ["resource_of"]
 
 
 def resource_of(config: Config, asked: str | None) -> str:
-    """The audience of a token.
+    """Return the audience of a token.
 
     Args:
-        asked: ``resource`` of a request; ``None`` where there was none.
+        config: The settings.
+        asked: The ``resource`` parameter of the request; ``None`` if it has none.
 
     Raises:
         Refusal: ``invalid_target``.
@@ -34,6 +35,7 @@ def resource_of(config: Config, asked: str | None) -> str:
         wanted = ""
     for resource in config.resources:
         if wanted and canonical(resource) == wanted:
+            # The configured spelling, because resource servers compare audiences character by character.
             return resource
     if wanted and not config.resources and origin(wanted) == config.addresses.origin:
         return wanted

@@ -1,7 +1,4 @@
-"""What a token is good for: what was asked for, as far as it is offered and allowed.
-
-The one rule: what is not offered is left out, and the answer says what was granted; where nothing is left, that is an
-error.
+"""The scopes of tokens: those requested, limited to those offered and allowed.
 
 Source: RFC 6749 section 3.3; RFC 6749 section 6 (refresh).
 """
@@ -17,13 +14,15 @@ __all__ = ["granted_scopes", "narrowed_scopes"]
 
 
 def granted_scopes(config: Config, asked: str | None, *allowed: Iterable[str] | None) -> tuple[str, ...]:
-    """
+    """Return the granted scopes; scopes that are not offered are left out.
+
     Args:
-        asked: ``scope`` of a request; ``None`` for all there are.
-        allowed: bounds, e.g. the client's; ``None`` is none.
+        config: The settings.
+        asked: The ``scope`` parameter of the request; ``None`` for all offered scopes.
+        allowed: Limits, for example those of the client and the user; ``None`` is no limit.
 
     Raises:
-        Refusal: ``invalid_scope``.
+        Refusal: ``invalid_scope``: none of the requested scopes is granted.
     """
     wanted = list(dict.fromkeys(asked.split())) if asked is not None else list(config.scopes)
     granted = [scope for scope in wanted if scope in config.scopes]
@@ -37,15 +36,16 @@ def granted_scopes(config: Config, asked: str | None, *allowed: Iterable[str] | 
 
 
 def narrowed_scopes(asked: str | None, granted: Iterable[str]) -> tuple[str, ...]:
-    """Those of a refreshed token: all that were granted, or fewer.
+    """Return the scopes of a refreshed token: all granted ones, or fewer if requested.
 
     Raises:
-        Refusal: ``invalid_scope``: it asks for more.
+        Refusal: ``invalid_scope``: the request asks for more.
     """
     held = tuple(granted)
     if asked is None:
         return held
     wanted = tuple(dict.fromkeys(asked.split()))
+    # RFC 6749 section 6: the refreshed scope must not exceed the granted one.
     if not {*wanted} <= {*held}:
         raise Refusal("invalid_scope", "scope: expected no more than was granted")
     return wanted or held

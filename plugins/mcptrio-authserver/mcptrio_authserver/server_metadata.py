@@ -1,6 +1,4 @@
-"""What the server says of itself.
-
-The one rule: what is announced is there, and what is there is announced.
+"""The metadata document of the authorization server.
 
 Source: RFC 8414 section 2; OpenID Connect Discovery 1.0 section 3; RFC 9207 section 3; RFC 9449 section 5.1; OAuth
 Client ID Metadata Document (draft 00) section 5; ext-auth, Enterprise-Managed Authorization.
@@ -19,11 +17,11 @@ __all__ = ["server_metadata"]
 
 
 def server_metadata(config: Config, *, openid: bool) -> dict[str, Any]:
-    """The document.
+    """Return the metadata document.
 
     Args:
-        openid: whether it was looked for where OpenID Connect has it. Clients that look there want members which OAuth
-            does not have; they say nothing more than that no id_token would be of another kind, if there were any.
+        config: The settings.
+        openid: True for the location of OpenID Connect Discovery.
     """
     url = config.addresses.url
     algorithms = sorted(ALGORITHMS)
@@ -58,6 +56,8 @@ def server_metadata(config: Config, *, openid: bool) -> dict[str, Any]:
         document["grant_types_supported"].append("urn:ietf:params:oauth:grant-type:jwt-bearer")
     if "id-jag" in kinds:
         document["authorization_grant_profiles_supported"] = ["urn:ietf:params:oauth:grant-profile:id-jag"]
+    # Clients that look there require members that OAuth lacks. No ID token is ever issued, so their values have no
+    # effect.
     if openid:
         document |= {"subject_types_supported": ["public"], "id_token_signing_alg_values_supported": ["ES256"]}
     return document

@@ -1,9 +1,7 @@
-"""The authorization server without its pages: the protocol logic with a store, a clock, threads and the network.
+"""The authorization server without HTTP: the protocol logic with its store, clock, threads and network.
 
-Made by :mod:`.authorization_server` for as long as it serves; asked by :mod:`.web`.
-The one rule: what needs the network is fetched before a transaction, and judged in it; so no transaction waits.
-
-Passwords are looked at by two threads, each with 64 MiB; at most :data:`_GUESSES` wait for them.
+:mod:`.authorization_server` creates it, the handlers call it. Network requests are made before the transaction that
+needs their results, so no transaction waits for another server.
 """
 
 from __future__ import annotations
@@ -41,16 +39,18 @@ __all__ = ["AuthServerRequest", "LoggedIn", "Service"]
 
 T = TypeVar("T")
 
+# Logins that wait for one of the two threads that hash passwords, with 64 MiB each.
 _GUESSES: Final = 50
 
 
 @frozen(kw_only=True)
 class AuthServerRequest:
-    """A request of a client, and who is logged in where it was opened.
+    """A client's request, and the user who is logged in in the browser.
 
     Args:
-        session: ``None`` where nobody is.
-        scopes: those that this user may grant.
+        request: The authorization request.
+        session: The session of the browser; ``None`` if no user is logged in.
+        scopes: The requested scopes that this user may grant.
     """
 
     request: AuthorizationRequest
@@ -60,11 +60,11 @@ class AuthServerRequest:
 
 @frozen(kw_only=True)
 class LoggedIn:
-    """What came of a name and a password.
+    """The result of a login attempt.
 
     Args:
-        cookie: of the browser from now on; ``None`` where they were not good.
-        wait: seconds until the next attempt; 0 where it may be made now.
+        cookie: The new cookie of the browser; ``None`` if the login failed.
+        wait: Seconds until the next attempt; 0 if it may be made now.
     """
 
     cookie: str | None = None
@@ -72,10 +72,13 @@ class LoggedIn:
 
 
 class Service:
-    """
+    """The operations of the authorization server.
+
     Args:
-        outside: fetches what is needed from others.
-        clock: seconds since 1970.
+        config: The settings.
+        store: The records.
+        outside: Fetches documents, keys and upstream tokens.
+        clock: Returns seconds since 1970.
     """
 
     def __init__(self, config: Config, store: Store, outside: Outside, clock: Callable[[], float]) -> None:
@@ -88,11 +91,11 @@ class Service:
     # The authorization endpoint
 
     async def ask(self, query: bytes, cookie: str | None, address: str | None) -> AuthServerRequest:
-        """What a client asks of whoever is in front of a browser.
+        """Read a client's authorization request and the session of the browser.
 
         Raises:
-            ReturnedRefusal: the client is told.
-            Refusal: the user is told.
+            ReturnedRefusal: The request is refused; the client receives the error.
+            Refusal: The request is refused; the user sees the error.
         """
         read = read_query(query)
         client = await self._outside.client(read.get("client_id", ""), address)
@@ -107,14 +110,16 @@ class Service:
         return AuthServerRequest(request=request, session=session, scopes=scopes)
 
     async def log_in(self, name: str, password: str, address: str | None) -> LoggedIn:
-        """Look at a name and a password."""
+        """Check a user name and a password."""
         name = name.strip().lower()
         now = self._clock()
+        # Counted before the password is checked, so parallel attempts cannot exceed the limit.
         wait = await self._store.transact(
             lambda ledger: count_login(ledger, self.config, name, address, now),
         )
         if wait > 0:
             return LoggedIn(wait=wait)
+        # Hashing is slow on purpose: without a limit, a flood of logins would delay all others for minutes.
         if self._guessing.statistics().tasks_waiting >= _GUESSES:
             raise too_often(5)
         users = await self._users()
@@ -133,16 +138,16 @@ class Service:
         await self._store.transact(partial(end_session, cookie=cookie))
 
     async def session(self, cookie: str | None) -> BrowserSession | None:
-        """The session of a browser; ``None`` if no user is logged in there."""
+        """Return the session of a browser; ``None`` if no user is logged in there."""
         found = await self._session(cookie)
         return found[0] if found is not None else None
 
     async def grants(self, session: BrowserSession) -> Sequence[TokenGrant]:
-        """The grants of the user of a session, the oldest first."""
+        """Return the grants of the user of a session, the oldest first."""
         return await self._store.transact(partial(list_grants, subject=session.user))
 
     async def end_grant(self, session: BrowserSession, id: str) -> None:
-        """End a grant of the user of a session. A grant that has ended already, or of another user, is left alone."""
+        """End a grant of the user of a session. Grants of other users, and ended ones, are not touched."""
 
         def end(ledger: Ledger) -> None:
             grant = find_grant(ledger, id)
@@ -152,13 +157,14 @@ class Service:
         await self._store.transact(end)
 
     async def allow(self, asked: AuthServerRequest, scopes: tuple[str, ...]) -> str:
-        """The user consents.
+        """Record the user's consent.
 
         Args:
-            scopes: to what of what was asked.
+            asked: The request and the session.
+            scopes: The scopes to which the user consents.
 
         Returns:
-            Where the browser goes.
+            The URL to which the browser is redirected.
         """
         session, request = asked.session, asked.request
         assert session is not None
@@ -180,10 +186,10 @@ class Service:
     async def send_upstream(
         self, asked: AuthServerRequest, scopes: tuple[str, ...], browser: str, address: str | None
     ) -> str:
-        """The user consents, and has yet to log in. Where the browser goes.
+        """Record the consent of a user who will log in at the provider; return the provider's URL.
 
         Raises:
-            Refusal: the provider cannot be asked.
+            Refusal: The provider is unreachable, or the address has started too many logins.
         """
         provider = await self._outside.provider()
         return await self._store.transact(
@@ -200,14 +206,15 @@ class Service:
         )
 
     async def come_back(self, query: bytes, browser: str, address: str | None) -> str:
-        """The browser comes back from the provider. Where it goes next.
+        """Process the redirect from the provider; return the URL to which the browser goes next.
 
         Raises:
-            Refusal: it was not sent there from here.
-            ReturnedRefusal: the provider gave nothing, and the client is told.
+            Refusal: This server did not send the browser to the provider.
+            ReturnedRefusal: The provider refused; the client receives the error.
         """
         answer = read_query(query)
         errand = await self._store.transact(partial(end_errand, state=answer.get("state", ""), browser=browser))
+        # Read again: settings or the client may have changed while the user was at the provider.
         asked = await self.ask(errand.query.encode(), None, address)
         try:
             tokens = await self._outside.exchange(errand, answer)
@@ -232,10 +239,10 @@ class Service:
         return asked.request.answer(code)
 
     async def provider_endpoint(self) -> str | None:
-        """Where users are sent who log in at a provider; ``None`` where they log in here.
+        """Return the URL at which users log in upstream; ``None`` if they log in here.
 
         Raises:
-            Refusal: the provider cannot be asked.
+            Refusal: The provider is unreachable.
         """
         if self.config.upstream is None:
             return None
@@ -246,10 +253,10 @@ class Service:
     async def token(
         self, form: Mapping[str, str], authorization: str | None, proofs: Sequence[str], address: str | None
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Body and headers of an answer of the token endpoint.
+        """Return body and headers of a token response.
 
         Raises:
-            Refusal: nothing is given, and why.
+            Refusal: The request is refused.
         """
         credentials = await self._outside.credentials(form, authorization, address)
         request = TokenRequest(form=form, credentials=credentials, proofs=proofs, address=address)
@@ -262,6 +269,7 @@ class Service:
             asker = admit(ledger, self.config, request, now)
             return asker, upstream_of(ledger, asker, request, now)
 
+        # Two transactions, because the upstream provider is asked between them.
         asker, upstream = await self._store.transact(begin)
         if refreshes:
             request = evolve(request, users=users)
@@ -273,9 +281,10 @@ class Service:
         )
 
     async def register(self, document: Mapping[str, Any], address: str | None) -> dict[str, Any]:
-        """
+        """Register a client; return the body of the response.
+
         Raises:
-            Refusal: it is not taken.
+            Refusal: The registration is refused.
         """
         return await self._store.transact(
             lambda ledger: register_client(ledger, self.config, document, address=address, now=self._clock()),
@@ -284,9 +293,10 @@ class Service:
     async def introspect(
         self, form: Mapping[str, str], authorization: str | None, address: str | None
     ) -> dict[str, Any]:
-        """
+        """Return the introspection response for a token.
+
         Raises:
-            Refusal: whoever asks may not.
+            Refusal: The client may not ask.
         """
         credentials = await self._outside.credentials(form, authorization, address)
 
@@ -298,9 +308,10 @@ class Service:
         return await self._store.transact(work)
 
     async def revoke(self, form: Mapping[str, str], authorization: str | None, address: str | None) -> None:
-        """
+        """Revoke a token.
+
         Raises:
-            Refusal: whoever asks may not.
+            Refusal: The client is not authenticated, or the request names no token.
         """
         credentials = await self._outside.credentials(form, authorization, address)
 
@@ -312,7 +323,7 @@ class Service:
         await self._store.transact(work)
 
     async def keys(self) -> dict[str, Any]:
-        """The JWK set that is published."""
+        """Return the published JWK set."""
         keys = await self._store.transact(lambda ledger: signing_keys(ledger, self.config, self._clock()))
         return keys.published.document
 

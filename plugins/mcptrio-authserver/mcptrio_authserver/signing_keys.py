@@ -1,7 +1,6 @@
-"""The keys that tokens are signed with: made, published, used, retired.
+"""The keys that sign access tokens: generation, publication and rotation.
 
-The one rule: a key is published before it signs, and for as long as a token of it may be good; so nobody meets a token
-whose key they cannot find.
+A key is published before it signs, and until its last token has expired.
 
 Source: RFC 7517; RFC 9068 section 5; RFC 8414 section 2, "jwks_uri".
 """
@@ -19,18 +18,19 @@ from .ledger import Ledger
 
 __all__ = ["SigningKeys", "delete_signing_keys", "signing_keys"]
 
+# Seconds between publication and first use: resource servers with cached keys then have the key in time.
 _NOTICE: Final = 3600.0
-"""Seconds for which a key is published before it signs."""
+# Seconds of publication after its last token has expired, for clock differences.
 _AFTER: Final = 3600.0
-"""Seconds for which it is published after the last token of it has expired; clocks differ."""
 
 
 @frozen(kw_only=True)
 class SigningKeys:
-    """
+    """The current keys.
+
     Args:
-        signing: private.
-        published: public ones, that of ``signing`` among them.
+        signing: The private key that signs.
+        published: All published keys, including that of ``signing``.
     """
 
     signing: Key
@@ -38,11 +38,11 @@ class SigningKeys:
 
 
 def signing_keys(ledger: Ledger, config: Config, now: float) -> SigningKeys:
-    """The keys of this moment; the next one is made when it is time."""
+    """Return the current keys; generates the next one when it is due."""
     records = list(ledger.list("key"))
     notice = min(_NOTICE, config.key_lifetime / 4)
     if not records or now >= records[-1]["begins"] + config.key_lifetime - notice:
-        # The very first has nobody who could have been told before.
+        # The first key cannot be announced in advance.
         begins = max(now + notice, records[-1]["begins"] + config.key_lifetime) if records else now
         key = Key.generate("ES256")
         record = {"jwk": key.private(), "begins": begins}
@@ -56,9 +56,7 @@ def signing_keys(ledger: Ledger, config: Config, now: float) -> SigningKeys:
 
 
 def delete_signing_keys(ledger: Ledger) -> int:
-    """Delete all keys, the number of which is returned; the next token is signed with a new one.
-
-    No key is published ahead then, but a leaked one must not sign for another hour. A resource server that meets a
-    token of an unknown key fetches the keys again.
-    """
+    """Delete all keys and return their number; the next token is signed with a new one."""
+    # Without announcement, because a leaked key must not sign for another hour. Resource servers fetch the keys again
+    # when they receive a token with an unknown key.
     return ledger.delete_group("key", None)

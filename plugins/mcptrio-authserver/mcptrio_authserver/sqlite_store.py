@@ -1,11 +1,7 @@
-"""The records in a SQLite file: one table, one connection, one transaction after another.
+"""The records in a SQLite file: one table, one connection, one transaction at a time.
 
-Opened by :class:`.authorization_server.AuthorizationServer` for as long as it serves.
-The one rule: a transaction is whole or was not there, and other processes on the same file wait for it.
-
-The file is its owner's alone (0600): digests are in it for all that lets clients and users in, but the keys that sign
-tokens have to be in it as they are. A full disk, a damaged file or another process that does not let go is
-``StoreFailed``; the next transaction is tried anew.
+:class:`.authorization_server.AuthorizationServer` opens it. Several processes may use the file. A full disk, a damaged
+file or a lock that is not released raises ``StoreFailed``; the next transaction starts afresh.
 
 Source: sqlite.org/wal.html; sqlite.org/lang_transaction.html.
 """
@@ -34,19 +30,21 @@ __all__ = ["SQLiteStore", "open_sqlite_store"]
 
 T = TypeVar("T")
 
+# The application id in the file header: "maut".
 _APPLICATION: Final = 0x6D617574
-"""The application id in the header of our files: ``maut``."""
 _SCHEMA: Final = 1
+# Seconds to wait for another process that writes.
 _LOCK_TIMEOUT: Final = 5.0
-"""Seconds to wait for another process that writes."""
+# SQLite's default page size in bytes.
 _PAGE: Final = 4096
+# Largest file in bytes; the limits of each kind of record are reached long before.
 _MAX_FILE_BYTES: Final = 512 * 1024 * 1024
-"""What the file may grow to; the bounds of each kind end long before that."""
+# Transactions in the queue; further ones are refused.
 _MAX_WAITING: Final = 200
-"""Transactions that may wait for their turn; more are refused."""
+# Seconds for closing the file.
 _CLOSE_TIMEOUT: Final = 5.0
+# Records that one sweep deletes, so requests do not wait long for it.
 _MAX_EXPIRED_ROWS: Final = 5000
-"""Records in one sweep, so that nobody waits for it."""
 
 _TABLES: Final = (
     """CREATE TABLE records (
@@ -64,7 +62,7 @@ _TABLES: Final = (
 
 
 class SQLiteStore:
-    """Made by :func:`open_sqlite_store`."""
+    """The store in a file. Made by :func:`open_sqlite_store`."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, clock: Callable[[], float]) -> None:
         self._connection = connection
@@ -73,16 +71,17 @@ class SQLiteStore:
         self._alone = trio.CapacityLimiter(1)
 
     async def transact(self, work: Callable[[Ledger], T]) -> T:
-        """
+        """Run ``work`` in a thread as a transaction.
+
         Raises:
-            StoreFailed: it was not done, or too many wait already.
+            StoreFailed: The transaction failed, or too many are waiting.
         """
         if self._alone.statistics().tasks_waiting >= _MAX_WAITING:
             raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are waiting already")
         return await trio.to_thread.run_sync(self._transact, work, limiter=self._alone)
 
     async def sweep(self) -> int:
-        """Delete what has ended, a few thousand at most. 0 where nothing is left."""
+        """Delete a few thousand expired records; return their number, 0 if none is left."""
         return await trio.to_thread.run_sync(self._sweep, limiter=self._alone)
 
     def close(self) -> None:
@@ -103,7 +102,7 @@ class SQLiteStore:
                 connection.execute("COMMIT")
                 return result
             finally:
-                # What failed, not what was refused.
+                # Only errors are rolled back. Writes before a Refusal, such as a counted attempt, have been committed.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
@@ -121,13 +120,14 @@ class SQLiteStore:
 
 @asynccontextmanager
 async def open_sqlite_store(path: Path, *, clock: Callable[[], float] = time.time) -> AsyncIterator[SQLiteStore]:
-    """The records of a file, which is made if there is none.
+    """Open the store in a file, which is created if it is missing.
 
     Args:
-        clock: seconds since 1970.
+        path: The file.
+        clock: Returns seconds since 1970.
 
     Raises:
-        StoreFailed: it cannot be opened, or is somebody else's.
+        StoreFailed: The file cannot be opened, or belongs to another program.
     """
     connection = await trio.to_thread.run_sync(_open, path, limiter=trio.CapacityLimiter(1))
     store = SQLiteStore(connection, path, clock)
@@ -190,7 +190,7 @@ class _Records:
 
 
 def _of_kind(kind: str, group: str | None) -> tuple[str, tuple[str, ...]]:
-    """A condition that the index on kind and group can answer."""
+    """Return an SQL condition that the index on kind and group covers."""
     return ("kind = ?", (kind,)) if group is None else ("kind = ? AND grp = ?", (kind, group))
 
 
@@ -208,16 +208,19 @@ def _open(path: Path) -> sqlite3.Connection:
         raise store_failed(path, error) from error
     opened = False
     try:
+        # A file from another source must not call functions from its schema.
         connection.execute("PRAGMA trusted_schema=OFF")
-        # Before anything that changes it, in a transaction, since another process may be making it.
+        # Checked before any pragma changes the file, and in a transaction, because another process may be creating the
+        # tables.
         connection.execute("BEGIN")
         _is_ours(connection, path)
         connection.execute("ROLLBACK")
         mode = run_pragma(connection, "PRAGMA journal_mode=WAL", _LOCK_TIMEOUT)
         if mode != "wal":
             raise StoreFailed(f"{path}: expected a file system that can share memory (wal), got journal mode {mode!r}")
-        # A code that was used must not be good again after a power cut.
+        # FULL: after a power cut, a used code must not be valid again.
         connection.execute("PRAGMA synchronous=FULL")
+        # Deleted signing keys must not remain in free pages.
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA max_page_count={_MAX_FILE_BYTES // _PAGE}")
         connection.execute("BEGIN IMMEDIATE")
@@ -237,8 +240,9 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _make(path: Path) -> None:
-    """Make the file for its owner alone, as SQLite makes its own with the rights of this one."""
+    """Create the file with mode 0600, which SQLite copies to its other files."""
     try:
+        # The keys that sign tokens are stored in clear text; everything else is a digest or encrypted.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         found = path.stat()
@@ -252,12 +256,10 @@ def _make(path: Path) -> None:
 
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
-    """
-    Returns:
-        Whether its tables are there.
+    """Return whether the file has its tables.
 
     Raises:
-        StoreFailed: somebody else's file, or of a newer version.
+        StoreFailed: The file belongs to another program, or was made by a newer version.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     schema = connection.execute("PRAGMA user_version").fetchone()[0]

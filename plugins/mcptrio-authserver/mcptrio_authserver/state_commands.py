@@ -1,7 +1,7 @@
-"""The commands that list and end what ``state.db`` keeps: grants, clients, sessions, signing keys.
+"""The commands that list and end grants, clients, sessions and signing keys in ``state.db``.
 
-They open the file while the server runs. Each command is one transaction, and SQLite makes the server and the
-command wait for each other. No command prints a token, a secret or a digest of one.
+They work while the server runs: each command is one transaction, and SQLite makes the server and the command wait for
+each other. No command prints a token, a secret or a digest of one.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def rotate(now: bool, folder: Path | None) -> None:
     """
     if not now:
         raise click.UsageError(
-            "expected --now, which makes all access tokens invalid; the server rotates its keys by itself"
+            "expected --now, which makes all access tokens invalid; the server also rotates its keys automatically"
         )
     deleted = _transact(folder, delete_signing_keys)
     click.echo(f"deleted {_counted(deleted, 'key')}; the server makes a new one for the next token")
@@ -171,7 +171,7 @@ def _transact(folder: Path | None, work: Callable[[Ledger], T]) -> T:
 
 
 def _say(line: str) -> None:
-    # Names and URIs come from clients and providers: none of them may move the cursor of the terminal.
+    # Names and URIs come from clients and providers, so control characters must not reach the terminal.
     click.echo("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line))
 
 

@@ -1,7 +1,4 @@
-"""Proofs of possession at the token endpoint: which key the tokens of a request are to be bound to.
-
-The one rule: a proof is used once, on whichever worker it arrives; what was seen, and the key of the nonces, are in the
-ledger.
+"""DPoP proofs at the token endpoint. Used proofs and the nonce key are in the ledger, shared by all workers.
 
 Source: RFC 9449 sections 4.3, 5 and 8.
 """
@@ -22,19 +19,26 @@ from .refusals import Refusal, too_often
 
 __all__ = ["current_nonce", "dpop_key_of"]
 
+# Seconds for which a nonce is issued.
 _ROTATE: Final = 300.0
 _NEVER_EXPIRES: Final = 1e12
+# Proofs that are remembered.
 _PROOFS: Final = 100_000
+# Proofs of one key that are remembered.
 _PER_KEY: Final = 1000
 
 
 def dpop_key_of(
     ledger: Ledger, config: Config, client: RegisteredClient | None, proofs: Sequence[str], now: float
 ) -> str | None:
-    """The thumbprint of the key that a request proves to have; ``None`` where it has no proof, and needs none.
+    """Return the thumbprint of the key that a request proves; ``None`` if it has no proof and needs none.
 
     Args:
-        proofs: the values of its headers ``DPoP``.
+        ledger: The records.
+        config: The settings.
+        client: The client, if any.
+        proofs: The values of all ``DPoP`` headers.
+        now: Seconds since 1970.
 
     Raises:
         Refusal: ``invalid_dpop_proof``, or ``use_dpop_nonce`` with the nonce.
@@ -57,7 +61,7 @@ def dpop_key_of(
 
 
 def current_nonce(ledger: Ledger, now: float) -> str:
-    """The one to make the next proof with."""
+    """Return the nonce for the next proof."""
     return _nonces(ledger, now).current()
 
 
@@ -73,7 +77,7 @@ def _is_new(ledger: Ledger, name: str, until: float) -> bool:
     key, digest = name.partition(":")[0], digest_of(name)
     if ledger.get("proof", digest) is not None:
         return False
-    # Refused rather than forgotten: one that is forgotten could be used again.
+    # When full, new proofs are refused: an evicted one could be used again.
     if ledger.count("proof", key) >= _PER_KEY or ledger.count("proof") >= _PROOFS:
         raise too_often(60)
     ledger.put("proof", digest, {}, until=until, group=key)

@@ -1,7 +1,6 @@
-"""The token endpoint: what is asked for, and what is given.
+"""The token endpoint: all grants.
 
-Called by :mod:`.authorization_server` in two transactions, since between them an upstream provider may be asked.
-The one rule: one grant, one way. What is refused falls back to nothing else.
+:mod:`.service` calls it in two transactions, because the upstream provider may be asked between them.
 
 Source: OAuth 2.1 sections 3.2, 4.1.3, 4.2 and 4.3; RFC 6749 section 5; RFC 9449 section 5; RFC 7523 section 2.1.
 """
@@ -40,13 +39,15 @@ _GRANTS: Final = ("authorization_code", "refresh_token", "client_credentials", B
 
 @frozen(kw_only=True)
 class TokenRequest:
-    """
+    """A request to the token endpoint.
+
     Args:
-        form: each parameter once.
-        proofs: the values of its headers ``DPoP``.
-        address: where it came from.
-        upstream: what the provider says now of the user of a refresh token.
-        users: those that there are now, where they log in here.
+        form: The parameters.
+        credentials: The client credentials, not yet verified.
+        proofs: The values of all ``DPoP`` headers.
+        address: The address of the client.
+        upstream: The provider's current tokens for the user of a refresh token.
+        users: The current users, if they log in here.
     """
 
     form: Mapping[str, str] = field(repr=False)
@@ -59,11 +60,11 @@ class TokenRequest:
 
 @frozen(kw_only=True)
 class Asker:
-    """Who asks.
+    """The authenticated sender of a token request.
 
     Args:
-        client: ``None`` for a workload that needs none.
-        dpop_key: thumbprint of the key it has proved to have.
+        client: The client; ``None`` for a workload without one.
+        dpop_key: The thumbprint of the key that the request proves, if any.
     """
 
     client: RegisteredClient | None
@@ -71,10 +72,10 @@ class Asker:
 
 
 def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> Asker:
-    """Who asks, and whether they may ask for that.
+    """Authenticate the sender of a token request, and check that it may use the grant.
 
     Raises:
-        Refusal: as :func:`give`.
+        Refusal: As for :func:`give`.
     """
     grant = request.form.get("grant_type", "")
     if grant not in _GRANTS:
@@ -89,10 +90,10 @@ def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> 
 
 
 def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float) -> UpstreamTokens | None:
-    """What the provider gave for the user of a refresh token; ``None`` where no provider is in play.
+    """Return the provider's tokens for the user of a refresh token; ``None`` without a provider.
 
     Raises:
-        Refusal: as :func:`give`.
+        Refusal: As for :func:`give`.
     """
     token = request.form.get("refresh_token")
     if request.form.get("grant_type") != "refresh_token" or token is None or asker.client is None:
@@ -104,18 +105,25 @@ def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float)
 def give(
     ledger: Ledger, config: Config, asker: Asker, request: TokenRequest, keys: KeySet, now: float
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """
+    """Issue tokens.
+
     Args:
-        keys: those of the issuer of an assertion.
+        ledger: The records.
+        config: The settings.
+        asker: The authenticated sender.
+        request: The request.
+        keys: The keys of the issuer of an assertion.
+        now: Seconds since 1970.
 
     Returns:
-        Body and headers of the answer.
+        Body and headers of the response.
 
     Raises:
-        Refusal: nothing is given, and why.
+        Refusal: The request is refused.
     """
     form, client = request.form, asker.client
     kind = form["grant_type"]
+    # The operator may have removed it while the upstream provider was asked.
     if client is not None and client.origin == "registration" and find_client(ledger, config, client.id) is None:
         raise Refusal("invalid_client", "the client was removed meanwhile", status=401)
     if kind == BEARER:
@@ -132,7 +140,7 @@ def give(
         raise Refusal("invalid_client", "expected a client", status=401)
     elif kind == "client_credentials":
         token = AccessToken(
-            # No user is called that: their names have no colon (RFC 9068, section 5).
+            # RFC 9068 section 5: a client's subject must not collide with a user's; user names contain no colon.
             subject=f"client:{client.id}",
             client_id=client.id,
             resource=resource_of(config, form.get("resource")),
@@ -161,6 +169,7 @@ def _begun(
     refreshes = "refresh_token" in client.grant_types
     ends = now + (config.refresh_lifetime if refreshes else config.access_lifetime)
     upstream = open_tokens(code.upstream, text) if code.upstream is not None else None
+    # Without a refresh token, the provider can confirm the login only while its access token is valid.
     if upstream is not None and upstream.refresh is None:
         ends = min(ends, upstream.ends)
     grant = TokenGrant(
@@ -174,7 +183,7 @@ def _begun(
         auth_time=code.auth_time,
         begun=now,
         ends=ends,
-        # Those of a client that authenticates are bound to it already (RFC 9449, section 5).
+        # RFC 9449 section 5: the refresh tokens of a client that authenticates are bound to the client already.
         dpop_key=dpop_key if client.is_public else None,
         upstream_ends=upstream.ends if upstream is not None else None,
     )
@@ -199,7 +208,7 @@ def _refreshed(
         raise Refusal("invalid_request", "refresh_token: expected one")
     grant = find_refreshed(ledger, token, client.id, now)
     if request.upstream is not None:
-        # Kept even if what follows is refused: the provider has taken its old refresh token.
+        # Stored even if the request is refused below: the provider has invalidated its old refresh token.
         sealed = seal_tokens(request.upstream, token)
         grant = evolve(grant, upstream=sealed, upstream_ends=request.upstream.ends)
         grant.save(ledger, config)
@@ -209,9 +218,9 @@ def _refreshed(
         raise Refusal("invalid_target", "resource: expected the one that was granted")
     user = request.users.get(grant.subject) if request.users is not None else None
     if (grant.upstream is None and user is None) or (grant.upstream is not None and request.upstream is None):
-        # Taken out of the file, or of a time when users logged in elsewhere.
+        # The user was removed from the file, or the grant is from a time when users logged in elsewhere.
         end_grant(ledger, grant.id)
-        raise Refusal("invalid_grant", "the user of this grant is not known here any more")
+        raise Refusal("invalid_grant", "the user of this grant no longer exists")
     offered = [
         scope
         for scope in grant.scopes

@@ -1,7 +1,7 @@
-"""What others may know and do about a token that they hold: whether it is good, and that it should end.
+"""Token introspection and revocation.
 
-The one rule: who asks authenticates; a client hears of its own tokens, and only those the operator names for that hear
-of anybody's. Of all others the answer is the same as of a token that never was.
+A client may ask about and revoke its own tokens; clients with ``introspect`` may ask about all. The response about any
+other token is the same as for an unknown one.
 
 Source: RFC 7662 sections 2.1, 2.2 and 4; RFC 7009 sections 2.1 and 2.2; RFC 9449 section 6.2.
 """
@@ -25,11 +25,12 @@ __all__ = ["introspect", "revoke"]
 def introspect(
     ledger: Ledger, config: Config, client: RegisteredClient, form: Mapping[str, str], now: float
 ) -> dict[str, Any]:
-    """What is said of a token.
+    """Return the introspection response for a token.
 
     Raises:
-        Refusal: the client may not ask, or does not say of what.
+        Refusal: The client may not ask, or the request names no token.
     """
+    # RFC 7662 section 2.1 requires authentication: otherwise any program could test stolen tokens.
     if client.is_public:
         raise Refusal("invalid_client", "expected a client that authenticates", status=401)
     token = _token(form)
@@ -39,7 +40,7 @@ def introspect(
         return {"active": True, "token_type": kind, **claims}
     record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))
     grant = find_grant(ledger, record["grant"]) if record is not None and not record["used"] else None
-    # A refresh token is for nobody but its client; a resource server has no business with one.
+    # Only its client needs to know about a refresh token; resource servers never receive one.
     if grant is None or grant.client_id != client.id:
         return {"active": False}
     return {
@@ -53,10 +54,10 @@ def introspect(
 
 
 def revoke(ledger: Ledger, config: Config, client: RegisteredClient, form: Mapping[str, str], now: float) -> None:
-    """End a token of the client's, if it is one. Of a refresh token the whole grant ends.
+    """Revoke a token of the client. Revoking a refresh token ends the whole grant.
 
     Raises:
-        Refusal: it does not say which.
+        Refusal: The request names no token.
     """
     token = _token(form)
     record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))

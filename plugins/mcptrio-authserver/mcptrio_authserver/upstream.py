@@ -1,11 +1,7 @@
-"""An OpenID Connect provider where users log in: sent there with our own state, and what comes back of it judged.
+"""Login at an upstream OpenID Connect provider: the redirect there and back, and the renewal of its tokens.
 
-Driven by :mod:`.authorization_server`.
-The one rule: the user has consented to the client here before they are sent there; and what comes back is only taken by
-the browser that was sent, once, for the request it consented to.
-
-Our tokens are mapped to the provider's: they never outlive its access token, each refresh asks the provider anew, and
-what the provider has ended ends here. Where it cannot be reached nothing is given and nothing ended.
+:mod:`.service` and :mod:`.outside` run it. The user consents to the client here before the redirect. Tokens of this
+server never outlive the provider's access token, and each refresh asks the provider.
 
 Source: MCP 2025-03-26, basic/authorization, "Third-Party Authorization Flow"; MCP security best practices, "Confused
 Deputy Problem"; OpenID Connect Core 1.0 sections 3.1.2.1, 3.1.3.3, 3.1.3.7, 5.3 and 12; RFC 9207.
@@ -40,26 +36,37 @@ from .upstream_tokens import UpstreamTokens
 
 __all__ = ["Errand", "Provider", "UpstreamEnded", "begin_errand", "end_errand", "exchange", "find_provider", "renew"]
 
+# Seconds for a login at the provider.
 _LOGIN_SECONDS: Final = 600.0
+# Logins in progress. When full, the oldest ends.
 _MAX_LOGINS: Final = 5000
+# Seconds by which the provider's clock may differ.
 _SKEW: Final = 60.0
+# Lifetime in seconds of an access token whose provider names none.
 _SHORT: Final = 300.0
-"""Seconds that an access token lives whose provider does not say."""
+# Longest lifetime in seconds.
 _LONG: Final = 365 * 86_400.0
+# Logins that one address may start.
 _RATE: Final = Rate(kind="errand", most=60, seconds=_LOGIN_SECONDS)
+# Longest subject in characters (OpenID Connect Core section 2).
 _MAX_SUBJECT_CHARS: Final = 255
 
 
 class UpstreamEnded(Refusal):
-    """The provider has ended what it gave."""
+    """The provider has ended the user's login."""
 
     def __init__(self) -> None:
-        super().__init__("invalid_grant", "the identity provider has ended this user's login; authorize anew")
+        super().__init__("invalid_grant", "the identity provider has ended this user's login; authorize again")
 
 
 @frozen(kw_only=True)
 class Provider:
-    """Its endpoints, as its metadata has them."""
+    """The provider's endpoints, from its metadata.
+
+    Attributes:
+        sends_issuer: True if its responses contain ``iss``.
+        auth_post: True if it accepts client secrets only in the body.
+    """
 
     issuer: str
     authorization_endpoint: str
@@ -68,16 +75,18 @@ class Provider:
     userinfo_endpoint: str | None = None
     sends_issuer: bool = False
     auth_post: bool = False
-    """Whether it takes secrets only in the body."""
 
 
 @frozen(kw_only=True)
 class Errand:
-    """A user on the way to the provider and back.
+    """A login at the provider in progress.
 
     Args:
-        browser: digest of the cookie of the browser that was sent.
-        query: the authorization request they consented to.
+        browser: The digest of the browser's cookie.
+        query: The authorization request to which the user consented.
+        scopes: The scopes to which the user consented.
+        nonce: The nonce for the ID token.
+        verifier: The PKCE verifier.
     """
 
     browser: str
@@ -88,10 +97,12 @@ class Errand:
 
 
 def find_provider(settings: UpstreamSettings) -> Flow[Provider]:
-    """
+    """Return the provider's endpoints.
+
     Raises:
-        Refusal: it cannot be reached, or its metadata is not usable.
+        Refusal: The provider is unreachable, or its metadata is unusable.
     """
+    # OpenID Connect providers publish at the location of OpenID Connect Discovery, which is last in the list for OAuth.
     for url in server_metadata_urls(settings.issuer)[::-1]:
         try:
             response = yield FetchRequest(url=url, headers={"accept": "application/json"})
@@ -129,14 +140,20 @@ def begin_errand(
     scopes: tuple[str, ...],
     now: float,
 ) -> str:
-    """Where to send the browser.
+    """Start a login at the provider; return the URL for the browser.
 
     Args:
-        browser: its cookie.
-        scopes: what the user consented to.
+        ledger: The records.
+        config: The settings.
+        provider: The provider.
+        browser: The cookie of the browser.
+        address: The address of the user.
+        query: The client's authorization request.
+        scopes: The scopes to which the user consented.
+        now: Seconds since 1970.
 
     Raises:
-        Refusal: too many were sent from there.
+        Refusal: The address has started too many logins.
     """
     settings = config.upstream
     assert settings is not None
@@ -160,14 +177,16 @@ def begin_errand(
 
 
 def end_errand(ledger: Ledger, *, state: str, browser: str) -> Errand:
-    """The errand that a browser comes back from; once.
+    """Return the login that a browser returns from, once.
 
     Raises:
-        Refusal: it was not sent on one.
+        Refusal: No such login was started in this browser.
     """
     digest = digest_of(state)
     record = ledger.get("errand", digest)
     ledger.delete("errand", digest)
+    # An attacker could otherwise send a victim's browser here with the attacker's login (login CSRF), or steal the code
+    # of a consent.
     if record is None or record["browser"] != digest_of(browser):
         raise Refusal("invalid_request", "state: expected the one of a login that was begun in this browser")
     return Errand(**{**record, "scopes": tuple(record["scopes"])})
@@ -176,17 +195,22 @@ def end_errand(ledger: Ledger, *, state: str, browser: str) -> Errand:
 def exchange(
     config: Config, provider: Provider, errand: Errand, answer: Mapping[str, str], *, now: float
 ) -> Flow[UpstreamTokens]:
-    """What the provider gives for a code.
+    """Exchange the provider's code for tokens.
 
     Args:
-        answer: the query the browser came back with.
+        config: The settings.
+        provider: The provider.
+        errand: The login in progress.
+        answer: The query of the redirect.
+        now: Seconds since 1970.
 
     Raises:
-        Refusal: nothing, or nothing that can be believed.
+        Refusal: The provider refused, or its response is invalid.
     """
     given = answer.get("iss")
+    # RFC 9207: a response from another provider must not be exchanged here (mix-up attack).
     if (given is None and provider.sends_issuer) or given not in (None, provider.issuer):
-        raise Refusal("access_denied", "the answer is not the identity provider's (iss)")
+        raise Refusal("access_denied", "iss: the response is not from the identity provider")
     if "code" not in answer:
         raise Refusal("access_denied", "the identity provider did not log the user in")
     form = {
@@ -197,22 +221,22 @@ def exchange(
     }
     document = yield from _token(config, provider, form)
     if document is None:
-        raise Refusal("access_denied", "the identity provider did not take its own code")
+        raise Refusal("access_denied", "the identity provider rejected its own code")
     keys = yield from fetch_keys(provider.jwks_uri)
     subject = _subject(config, provider, document, keys, nonce=errand.nonce, now=now)
     return _tokens(document, subject, None, now)
 
 
 def renew(config: Config, provider: Provider, tokens: UpstreamTokens, *, now: float) -> Flow[UpstreamTokens]:
-    """The tokens, which the provider was asked about now.
+    """Ask the provider whether the login is still valid; return current tokens.
 
     Raises:
-        UpstreamEnded: it has ended them.
-        Refusal: it cannot be asked.
+        UpstreamEnded: The provider has ended it.
+        Refusal: The provider is unreachable.
     """
     if tokens.refresh is not None:
-        # First: once it has answered it takes its old refresh token no more, and nothing may fail before the new one is
-        # kept.
+        # Fetch the keys first: once the provider has answered, its old refresh token is invalid, and no step may fail
+        # before the new one is stored.
         keys = yield from fetch_keys(provider.jwks_uri)
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh}
         document = yield from _token(config, provider, form)
@@ -237,7 +261,7 @@ def renew(config: Config, provider: Provider, tokens: UpstreamTokens, *, now: fl
 
 
 def _token(config: Config, provider: Provider, form: dict[str, str]) -> Flow[Mapping[str, Any] | None]:
-    """What its token endpoint gives; ``None`` where it refuses the grant."""
+    """Return the response of the provider's token endpoint; ``None`` if it rejects the grant."""
     settings = config.upstream
     assert settings is not None
     headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
@@ -261,7 +285,7 @@ def _token(config: Config, provider: Provider, form: dict[str, str]) -> Flow[Map
             return None
         if error in ("invalid_client", "unauthorized_client"):
             raise _away("it does not know this server any more")
-        # Such as what stands between says for it: it says nothing of the grant.
+        # Perhaps a proxy in between: the status says nothing about the grant.
         raise _away(f"it answers with status {response.status} and not with invalid_grant")
     try:
         document = read_object(response.body, provider.token_endpoint)

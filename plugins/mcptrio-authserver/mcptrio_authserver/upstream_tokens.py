@@ -1,7 +1,6 @@
-"""What an upstream provider gave for a user: kept sealed with the client's own code or refresh token.
+"""Tokens of an upstream provider, encrypted with the client's code or refresh token.
 
-The one rule: what this server keeps cannot be opened by this server alone. Only who comes with the client's token,
-of which no more than a digest is kept, lets it be used again.
+This server stores only a digest of that code or token, so it cannot decrypt them without a request of the client.
 
 Source: MCP 2025-03-26, basic/authorization, "Third-Party Authorization Flow"; AES-256-GCM: NIST SP 800-38D; HKDF: RFC
 5869.
@@ -20,18 +19,20 @@ from .refusals import Refusal
 
 __all__ = ["UpstreamTokens", "open_tokens", "seal_tokens"]
 
+# Bytes of a nonce (NIST SP 800-38D section 8.2).
 _NONCE: Final = 12
 _LABEL: Final = b"mcptrio-authserver upstream tokens"
 
 
 @frozen(kw_only=True)
 class UpstreamTokens:
-    """
+    """The tokens that the provider issued for a user.
+
     Args:
-        subject: who it is, as the provider names them.
-        access: the access token.
-        refresh: the refresh token, if there is one.
-        ends: when the access token does, in seconds since 1970.
+        subject: The user at the provider.
+        access: The access token.
+        refresh: The refresh token, if any.
+        ends: When the access token expires, in seconds since 1970.
     """
 
     subject: str
@@ -41,9 +42,11 @@ class UpstreamTokens:
 
 
 def seal_tokens(tokens: UpstreamTokens, secret: str) -> str:
-    """
+    """Encrypt tokens.
+
     Args:
-        secret: a code or a refresh token of ours.
+        tokens: The tokens.
+        secret: The code or refresh token of this server that decrypts them.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -53,9 +56,10 @@ def seal_tokens(tokens: UpstreamTokens, secret: str) -> str:
 
 
 def open_tokens(sealed: str, secret: str) -> UpstreamTokens:
-    """
+    """Decrypt tokens.
+
     Raises:
-        Refusal: ``invalid_grant``: it was sealed with something else.
+        Refusal: ``invalid_grant``: They were encrypted with another secret.
     """
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -64,7 +68,7 @@ def open_tokens(sealed: str, secret: str) -> UpstreamTokens:
     try:
         return UpstreamTokens(**orjson.loads(AESGCM(_key(secret)).decrypt(raw[:_NONCE], raw[_NONCE:], _LABEL)))
     except InvalidTag:
-        raise Refusal("invalid_grant", "what the provider gave for this user cannot be opened") from None
+        raise Refusal("invalid_grant", "the identity provider's tokens for this user cannot be decrypted") from None
 
 
 def _key(secret: str) -> bytes:

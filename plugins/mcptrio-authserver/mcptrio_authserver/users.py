@@ -1,11 +1,7 @@
-"""The users in a file: a name, the hash of a password, and which scopes they may grant.
+"""The file of users: names, password hashes, and the scopes that users may grant.
 
-Read anew when it has changed, so that a user who is added may log in at once.
-The one rule: a password is never kept, and whether a name is there takes as long to find out as that a password is
-wrong.
-
-A line is ``name:hash``, or ``name:hash:scope scope``; the hash is Argon2's own text. Lines that begin with ``#`` say
-nothing.
+The login page and ``user`` commands use it. A line is ``name:hash`` or ``name:hash:scope scope``, with Argon2's own
+text as the hash. Lines that begin with ``#`` are comments.
 
 Source: RFC 9106 section 4 (the second recommended option, which is the library's own choice); OWASP, "Password Storage
 Cheat Sheet".
@@ -31,17 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["User", "check_name", "check_password", "hash_password", "read_users", "write_users"]
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
+# Largest file of users in bytes.
 _MAX_FILE_BYTES: Final = 1024 * 1024
 _MIN_PASSWORD_CHARS: Final = 8
+# Longest password in characters; hashing longer ones could be used to keep the server busy.
 _MAX_PASSWORD_CHARS: Final = 1024
-"""Characters of a password; hashing more is a way to keep a server busy."""
 
 
 @frozen(kw_only=True)
 class User:
-    """
+    """One user.
+
     Args:
-        scopes: the most they may grant; ``None`` for all there are.
+        name: The login name.
+        hash: The Argon2 hash of the password.
+        scopes: The scopes that the user may grant; ``None`` for all.
     """
 
     name: str
@@ -50,10 +50,10 @@ class User:
 
 
 def read_users(path: Path) -> Mapping[str, User]:
-    """The users of a file, by name; none where there is no file. Blocks.
+    """Return the users in a file by name; none if the file is missing. Blocks.
 
     Raises:
-        ConfigError: it cannot be read, others may open it, or a line is none of a user's.
+        ConfigError: The file is unreadable, accessible to other users of the machine, or malformed.
     """
     try:
         with path.open("rb") as file:
@@ -82,11 +82,11 @@ def read_users(path: Path) -> Mapping[str, User]:
 
 
 def write_users(path: Path, users: Mapping[str, User]) -> None:
-    """Put users in the place of those that are there, for nobody but their owner. Blocks.
+    """Replace the users in a file, which only its owner can read. Blocks.
 
     Raises:
-        ValueError: a name is none.
-        OSError: it cannot be written.
+        ValueError: A name is invalid.
+        OSError: The file cannot be written.
     """
     lines = []
     for user in users.values():
@@ -94,6 +94,7 @@ def write_users(path: Path, users: Mapping[str, User]) -> None:
         scopes = f":{' '.join(user.scopes)}" if user.scopes is not None else ""
         lines.append(f"{user.name}:{user.hash}{scopes}\n")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Written next to it and renamed, because the server reads the file at any time.
     beside = path.with_name(f"{path.name}.new")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -104,9 +105,10 @@ def write_users(path: Path, users: Mapping[str, User]) -> None:
 
 
 def check_name(name: str) -> None:
-    """
+    """Check a user name.
+
     Raises:
-        ValueError: no user can be called that.
+        ValueError: The name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -115,10 +117,10 @@ def check_name(name: str) -> None:
 
 
 def hash_password(password: str) -> str:
-    """What is kept of a password. Takes about 50 ms and 64 MiB.
+    """Return the hash of a password. Takes about 50 ms and 64 MiB.
 
     Raises:
-        ValueError: it is too short or too long.
+        ValueError: The password is too short or too long.
     """
     if not _MIN_PASSWORD_CHARS <= len(password) <= _MAX_PASSWORD_CHARS:
         raise ValueError(
@@ -128,10 +130,11 @@ def hash_password(password: str) -> str:
 
 
 def check_password(user: User | None, password: str) -> bool:
-    """Whether it is the user's. As slow as :func:`hash_password`, whoever it is: for a thread."""
+    """Return whether a password is the user's. Takes as long as :func:`hash_password`, so call it in a thread."""
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
+        # A missing user is compared with a random hash, so the duration does not show which names exist.
         good = _hasher().verify(user.hash if user is not None else _nobody(), password[:_MAX_PASSWORD_CHARS])
     except (VerificationError, InvalidHashError):
         return False
@@ -147,5 +150,5 @@ def _hasher() -> PasswordHasher:
 
 @cache
 def _nobody() -> str:
-    """A hash that nobody knows the password of."""
+    """Return the hash of a random password."""
     return _hasher().hash(os.urandom(32).hex())

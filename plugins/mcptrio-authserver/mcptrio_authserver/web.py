@@ -1,15 +1,10 @@
-"""The HTTP of the authorization server: its routes, and the errors and headers of its answers.
+"""The ASGI application: its routes, error responses and headers.
 
-Made by :mod:`.authorization_server` when it opens; Quart is loaded then, and not before.
-The one rule: what is decided is decided in :mod:`.service`; in :mod:`.client_handlers` and :mod:`.page_handlers`
-requests become values, and values responses. Every answer that is not public is told not to be kept, every page not to
-be framed.
+:mod:`.authorization_server` creates it when it opens, which imports Quart. The logic is in :mod:`.service`;
+:mod:`.client_handlers` and :mod:`.page_handlers` convert requests and responses.
 
-What other sites may read, in a browser, is what any client may ask without a cookie: metadata, keys, tokens,
-registrations. Pages and their forms belong to this origin alone.
-
-Source: OAuth 2.1 sections 3.2.3 and 7.9 (clickjacking); RFC 6749 section 5; RFC 7591 section 3.2; RFC 9700 section
-2.6 (CORS); Fetch standard, "CORS protocol".
+Source: OAuth 2.1 sections 3.2.3 and 7.9 (clickjacking); RFC 6749 section 5; RFC 7591 section 3.2; RFC 9700 section 2.6
+(CORS); Fetch standard, "CORS protocol".
 """
 
 from __future__ import annotations
@@ -35,16 +30,16 @@ if TYPE_CHECKING:
 
 __all__ = ["make_app"]
 
+# Seconds for the body to arrive, and for the response to be sent.
 _REQUEST_TIMEOUT: Final = 20.0
-"""For a body to arrive, and for a response to leave."""
+# Endpoints that web pages of other origins may call, because clients run in browsers too. None of them reads a cookie.
 _OPEN: Final = ("token", "register", "revoke", "jwks")
-"""Endpoints that pages of other origins may use; clients run in browsers too."""
 
 _log = logging.getLogger("mcptrio.authserver")
 
 
 def make_app(service: Service) -> QuartTrio:
-    """The ASGI application."""
+    """Return the ASGI application."""
     from quart import request
     from quart_trio import QuartTrio
     from werkzeug.exceptions import HTTPException
@@ -57,6 +52,7 @@ def make_app(service: Service) -> QuartTrio:
         RESPONSE_TIMEOUT=_REQUEST_TIMEOUT,
         PROPAGATE_EXCEPTIONS=False,
     )
+    # Templates embed the style; the Content-Security-Policy allows it by its hash.
     app.jinja_env.globals.update(server=service.config.name, style=STYLE)
     clients, pages = ClientHandlers(service), PageHandlers(service)
 
@@ -64,7 +60,7 @@ def make_app(service: Service) -> QuartTrio:
         name, path = f"{method} {endpoint}", addresses.path(endpoint)
         app.add_url_rule(path, name, handler, methods=[method], provide_automatic_options=False)
 
-    # Documents, and what clients ask
+    # Documents and endpoints for clients
 
     for path in addresses.documents:
         answer = partial(clients.metadata, openid="openid" in path)
@@ -78,7 +74,7 @@ def make_app(service: Service) -> QuartTrio:
         methods = ["OPTIONS"]
         app.add_url_rule(path, f"preflight {path}", clients.preflight, methods=methods, provide_automatic_options=False)
 
-    # What people see
+    # Pages
 
     route("authorize", pages.authorize, "GET")
     route("login", pages.log_in, "POST")
@@ -86,13 +82,13 @@ def make_app(service: Service) -> QuartTrio:
     if service.config.upstream is not None:
         route("upstream", pages.upstream, "GET")
     else:
-        # With a provider no browser is logged in here.
+        # With a provider, no session is kept here.
         route("logout", pages.logout, "GET")
         route("logout", pages.log_out, "POST")
         route("grants", pages.grants, "GET")
         route("grants", pages.end_grant, "POST")
 
-    # What goes wrong
+    # Errors
 
     is_page = set(map(addresses.path, PAGES))
 
@@ -118,6 +114,7 @@ def make_app(service: Service) -> QuartTrio:
 
     async def finish(response: Response) -> Response:
         headers = response.headers
+        # Responses contain tokens and forms; only metadata and keys set another value.
         headers.setdefault("Cache-Control", "no-store")
         headers["X-Content-Type-Options"] = "nosniff"
         headers["Referrer-Policy"] = "same-origin"

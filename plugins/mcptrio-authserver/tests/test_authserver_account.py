@@ -60,7 +60,7 @@ async def test_page_of_grants_asks_for_the_login_first(site: Site) -> None:
 
     assert grant_ids(page.text) == []
     wrong = await site.submit(page, username="ada", password="wrong")
-    assert (wrong.status_code, "do not belong together" in wrong.text) == (403, True)
+    assert (wrong.status_code, "Wrong user name or password" in wrong.text) == (403, True)
     done = await site.submit(wrong, username="ada", password=PASSWORD)
     assert (done.status_code, done.headers["location"]) == (303, f"{site.issuer}/grants")
     assert len(grant_ids(await grants_page(site))) == 1

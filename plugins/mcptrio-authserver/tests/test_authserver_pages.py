@@ -75,7 +75,7 @@ async def test_everything_works_with_the_keyboard_and_without_scripts(folder: Pa
         tree = await browser.tree()
         assert any(node["role"] == "alert" for node in tree)
         described = [node["description"] for node in tree if (node["role"], node["name"]) == ("textbox", "Password")]
-        assert described == ["User name and password do not belong together. Check both, and try again."]
+        assert described == ["Wrong user name or password. Check both, and try again."]
         assert any(node["name"] == "ada" for node in tree)
 
         # The right one leads to the consent.
