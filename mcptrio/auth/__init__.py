@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 # authorization does not load cryptography.
 # Every public name, and the module that has it.
 _HOMES = {
-    # Guarding a server
+    # Protecting a server
     "CertificateNames": "mcptrio.auth.server.certificates",
     "CertificatePrincipals": "mcptrio.auth.server.certificates",
     "ClaimRules": "mcptrio.auth.server.jwt_tokens",
@@ -103,6 +103,6 @@ _HOMES = {
     "KeyringTokenStore": "mcptrio.stores.tokens_keyring",
 }
 
-__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above define them for type checkers
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

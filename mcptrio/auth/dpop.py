@@ -63,7 +63,7 @@ class BadDPoPProof(ValueError):
         self.error = error
 
 
-# The client's half
+# Client
 
 
 class DPoPSigner:
@@ -135,7 +135,7 @@ class DPoPSigner:
         return changed
 
 
-# The server's half
+# Server
 
 
 @frozen(kw_only=True)

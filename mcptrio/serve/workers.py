@@ -224,7 +224,7 @@ class Pool:
         for listening in self._plan.listening:
             listening.close()
 
-    # Keeping them
+    # The pool
 
     async def _keep(self, slot: _Slot) -> None:
         """Keep one worker running in a slot."""
@@ -304,7 +304,7 @@ class Pool:
             worker.scope.cancel()
             await worker.ended.wait()
 
-    # One of them
+    # One worker
 
     def _start(self) -> _Worker:
         """Start a worker process and the task that owns it.

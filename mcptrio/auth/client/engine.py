@@ -217,7 +217,10 @@ class GrantClient:
         must = place.dpop_required or refusal.only_dpop
         if mode == "never":
             if must:
-                raise AuthorizationError(f"{shown(self._server.url)} requires DPoP-bound tokens, but dpop is 'never'")
+                raise AuthorizationError(
+                    f"{shown(self._server.url)} requires DPoP-bound tokens, but dpop is 'never'; "
+                    "set dpop to 'asked' or 'always'"
+                )
             return None
         if not (mode == "always" or must or (refusal.dpop and algorithms is not None)):
             return None
