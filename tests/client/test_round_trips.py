@@ -470,7 +470,7 @@ async def test_server_that_never_stops_asking_is_left(autojump_clock: object) ->
                 await require(script, await script.asked("tools/call"), None, name=ELICIT)
 
         nursery.start_soon(serve)
-        with pytest.raises(RemoteProtocolError, match="asked 11 times"):
+        with pytest.raises(RemoteProtocolError, match="asked for input 11 times"):
             await client.call_tool("work")
         nursery.cancel_scope.cancel()
 
