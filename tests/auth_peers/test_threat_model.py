@@ -15,7 +15,7 @@ TEST = re.compile(r"^(?:async )?def test_\w+\(", re.MULTILINE)
 
 def rows() -> list[list[str]]:
     """Attack, what happens, where it is tried."""
-    section = PAGE.read_text("utf-8").partition("\n## Where it is tried\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text("utf-8").partition("\n## Tests\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
