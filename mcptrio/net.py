@@ -1,7 +1,6 @@
-"""Network access and child processes for plugins: HTTP requests that cannot reach private networks, addresses,
-processes.
+"""Network access and child processes for plugins.
 
-Each name is imported on first use.
+:class:`Fetcher` sends HTTP requests that cannot reach private networks. Each name is imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -130,8 +130,7 @@ class Client:
         return server.instructions if server is not None else None
 
     async def until_connected(self, timeout: float) -> None:
-        """Wait until the client is connected, for at most ``timeout`` seconds; requests wait up to
-        ``timeouts.connect``.
+        """Wait up to ``timeout`` seconds for a connection. Requests also wait for one, up to ``timeouts.connect``.
 
         Raises:
             ConnectionClosed: No connection within ``timeout`` seconds, or the client has ended.

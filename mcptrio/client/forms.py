@@ -127,9 +127,7 @@ class OpenURL:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to tell the user before asking, as text that is safe for a terminal. Reasons not to open the URL come
-        first.
-        """
+        """Warnings to show before asking the user, safe for a terminal; reasons not to open the URL come first."""
         return (*(f"it may not be opened: {refusal}" for refusal in self._check.refusals), *self._check.warnings)
 
     def accept(self) -> ElicitResult:

@@ -59,7 +59,9 @@ def _check_roots(_handlers: Handlers, _attribute: Attribute[Any], roots: object)
 
 @frozen(kw_only=True)
 class Handlers:
-    """The functions that answer a server's questions. Each one that is set declares a capability of the client.
+    """The functions that answer a server's questions.
+
+    ``elicit``, ``open_url``, ``sample`` and ``roots`` each declare a capability of the client if they are set.
 
     Args:
         elicit: Asks the user to fill in a form. Returns ``form.accept(values)``, ``form.decline()`` or
@@ -220,8 +222,7 @@ class Handlers:
         return said
 
     def _check_sampling(self, params: CreateMessageParams) -> None:
-        """Raise InvalidParams if the request uses tools or context that are not declared, or has tool uses without
-        results.
+        """Raise InvalidParams for tools or context that are not declared, or for tool uses without results.
 
         Source: MCP 2026-07-28, client/sampling, "Tool Use" and "Message Content Constraints".
         """

@@ -28,10 +28,10 @@ MAX_BYTES = 64 * 1024 * 1024
 
 
 class Listing(Generic[T]):
-    """A list of the server: ``async for item in listing``, ``await listing.all()``, or page by page. Made by
-    :class:`Client`.
+    """A list of the server. Made by :class:`Client`.
 
-    Each iteration requests the list again, except for pages that are still fresh in the cache.
+    Read it with ``async for item in listing``, with ``await listing.all()``, or page by page. Each iteration requests
+    the list again, except for pages that are still fresh in the cache.
     """
 
     def __init__(

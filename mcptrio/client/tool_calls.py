@@ -22,8 +22,9 @@ MAX_UNREAD_REPORTS = 64
 
 
 class ToolCall:
-    """A running tool call: ``async for progress in call: ...``, then ``await call.result()``. Made by
-    ``Client.start_tool``.
+    """A running tool call. Made by ``Client.start_tool``.
+
+    Iterate over its progress with ``async for progress in call: ...``, then ``await call.result()``.
     """
 
     def __init__(self) -> None:

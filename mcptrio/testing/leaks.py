@@ -131,14 +131,13 @@ def _children() -> dict[int, str]:
 
 
 def _possible_children() -> list[Path]:
-    """Return the /proc directories of this process's children, or of all processes if the kernel does not list
-    children.
-    """
+    """Return the /proc directories of this process's children, or of all processes."""
     try:
         # All lists are read first: a thread that ends hands its children to another one, perhaps one that was already
         # read.
         lists = [(task / "children").read_bytes() for task in Path("/proc/self/task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
+        # The kernel was built without lists of children.
         return list(Path("/proc").glob("[0-9]*"))
     return [Path("/proc", id.decode()) for ids in lists for id in ids.split()]
 

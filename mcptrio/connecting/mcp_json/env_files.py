@@ -25,8 +25,9 @@ _ESCAPES = {"\\n": "\n", "\\r": "\r", "\\t": "\t", '\\"': '"', "\\\\": "\\"}
 
 
 def read_env_file(path: Path, place: SourceLocation) -> dict[str, str]:
-    """Return the variables of a file. Values may be quoted, ``#`` starts a comment, and the last of several values
-    counts.
+    """Return the variables of a file.
+
+    Values may be quoted, ``#`` starts a comment, and the last of several values counts.
 
     Args:
         place: Location of the file's name, for errors.

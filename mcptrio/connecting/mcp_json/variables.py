@@ -1,6 +1,6 @@
-"""Expands variables in the strings of an entry: ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}``, ``${input:id}``,
-folders.
+"""Expands variables in the strings of an entry.
 
+It supports ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}``, ``${input:id}`` and folders such as ``${workspaceFolder}``.
 All strings except names are expanded. A variable without a value is an error.
 
 Source: VS Code, "Variables reference"; Claude Code, "Environment variable expansion in .mcp.json"; Cursor, "Config

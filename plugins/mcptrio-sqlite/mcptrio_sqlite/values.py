@@ -34,8 +34,9 @@ _SAFE: Final = 2**53 - 1
 
 
 class Special(TypedDict, total=False):
-    """A value that JSON cannot represent, or the beginning of a long value. Has exactly one of base64, integer, real,
-    text.
+    """A value that JSON cannot represent, or the beginning of a long value.
+
+    It has exactly one of base64, integer, real and text.
     """
 
     base64: Annotated[str, "Bytes of a blob."]
