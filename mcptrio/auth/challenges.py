@@ -110,8 +110,9 @@ _SCHEMES = ("bearer", "dpop")
 
 @frozen(kw_only=True)
 class ChallengeResponse:
-    """The bearer and DPoP challenges of a 401 or 403 response, combined. If a parameter is repeated, the first value
-    counts.
+    """The bearer and DPoP challenges of a 401 or 403 response, combined.
+
+    If a parameter is repeated, the first value counts.
 
     Args:
         error: The error code; empty if the request had no credentials.

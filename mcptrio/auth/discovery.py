@@ -129,8 +129,7 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
 
 
 def _discover_old(url: str) -> Flow[ServerMetadata]:
-    """Return the metadata of a server that is its own authorization server (2025-03-26), or the defaults of that
-    revision."""
+    """Return the metadata of a server that is its own authorization server, or the defaults of 2025-03-26."""
     issuer = check_url(origin(url), "url")
     for where in server_metadata_urls(issuer):
         try:

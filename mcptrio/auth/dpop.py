@@ -265,8 +265,9 @@ def hash_token(token: str) -> str:
 
 
 def normal_url(url: str) -> str:
-    """Return a URL for comparison: without query and fragment, normalised by syntax and scheme (RFC 3986 sections 6.2.2
-    and 6.2.3).
+    """Return a URL in the form in which DPoP compares it.
+
+    Without query and fragment, normalised by syntax and scheme (RFC 3986 sections 6.2.2 and 6.2.3).
 
     Raises:
         ValueError: The text is not an http or https URL, or contains credentials.

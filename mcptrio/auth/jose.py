@@ -229,8 +229,9 @@ class KeySet:
 
     @classmethod
     def read(cls, document: bytes | Mapping[str, Any]) -> KeySet:
-        """Return the usable keys of a JWK set. Keys of other types or uses, and malformed ones, are left out (RFC 7517
-        section 5).
+        """Return the usable keys of a JWK set.
+
+        Keys of other types or uses, and malformed ones, are left out (RFC 7517 section 5).
 
         Raises:
             BadKey: The document is not a JWK set, is larger than 256 KiB, or has more than 100 keys.

@@ -201,8 +201,9 @@ def refresh_tokens(
     prover: DPoPSigner | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Flow[Tokens]:
-    """Refresh an access token. The refresh token and the scopes are kept if the response omits them (RFC 6749 section
-    6).
+    """Refresh an access token.
+
+    The refresh token and the scopes are kept if the response omits them (RFC 6749 section 6).
 
     Raises:
         TokenRefused: The server refused; with the code ``invalid_grant`` the refresh token is no longer valid.

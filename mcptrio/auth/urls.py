@@ -105,7 +105,7 @@ def covers(resource: str, url: str) -> bool:
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
-    """Return the URLs at which a protected resource may publish its metadata, in the order in which clients try them.
+    """Return the URLs of a protected resource's metadata, in the order in which clients try them.
 
     Args:
         url: A canonical URL.
@@ -117,8 +117,7 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def server_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return the URLs at which an authorization server may publish its metadata, in the order in which clients try
-    them."""
+    """Return the URLs of an authorization server's metadata, in the order in which clients try them."""
     parts = urlsplit(issuer)
     root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     if not path:
@@ -156,8 +155,10 @@ def at_host_of(url: str, other: str) -> str | None:
 
 
 def shown(url: str) -> str:
-    """Return text that should be a URL, quoted for an error: bounded, on one line, without userinfo, query and
-    fragment."""
+    """Return a URL quoted for an error: bounded, on one line, without userinfo, query and fragment.
+
+    The text may be anything that should be a URL.
+    """
     # Queries and userinfo may carry credentials; errors end up in logs.
     text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
     scheme, separator, rest = text.partition("://")

@@ -91,8 +91,9 @@ async def serve_transport(
     shutdown: trio.Event | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve over a transport until ``shutdown`` is set, the caller is cancelled, or the transport returns. Opens the
-    server.
+    """Open the server and serve it over a transport.
+
+    Runs until ``shutdown`` is set, the caller is cancelled, or the transport returns.
 
     Args:
         server: The server.

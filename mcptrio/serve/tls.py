@@ -83,8 +83,10 @@ class Certificates:
                 failed = None if self._reload(state, quietly=True) else state
 
     def reload(self) -> bool:
-        """Read the files now; return whether that succeeded. The result is logged; after a failure the old certificate
-        stays in use."""
+        """Read the files now; return whether that succeeded.
+
+        The result is logged. After a failure the old certificate stays in use.
+        """
         return self._reload(self._look())
 
     def _reload(self, state: _State, *, quietly: bool = False) -> bool:

@@ -53,8 +53,10 @@ class WorkerBus:
 
     @asynccontextmanager
     async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Receive the messages of a topic from now on; those of other workers once the parent knows of the
-        subscription."""
+        """Receive the messages of a topic from now on.
+
+        Messages of other workers arrive once the parent knows of the subscription.
+        """
         name = _encode(topic)
         subscription = Subscription(self._queue)
         readers = self._topics.setdefault(topic, set())

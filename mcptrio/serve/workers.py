@@ -180,8 +180,9 @@ class Pool:
         *,
         task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Keep the workers running until ``shutdown`` is set or the caller is cancelled; then end all of them
-        concurrently.
+        """Keep the workers running until ``shutdown`` is set or the caller is cancelled.
+
+        Then all of them are ended concurrently.
 
         Args:
             shutdown: Set it to stop.

@@ -37,8 +37,9 @@ _POLL: Final = 0.02
 
 @asynccontextmanager
 async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] | None = None) -> AsyncIterator[None]:
-    """Hold the lock of a file, which is created with mode 0600 if necessary. The system releases it when the process
-    ends.
+    """Hold the lock of a file, which is created with mode 0600 if necessary.
+
+    The system releases it when the process ends.
 
     Args:
         path: The lock file.

@@ -31,8 +31,9 @@ _RESTART_GRACE_SECONDS: Final = 60.0
 
 @frozen(kw_only=True)
 class SQLiteBounds:
-    """The limits of the stores. Above a limit on events the oldest are dropped; above a limit on sessions a new one is
-    refused.
+    """The limits of the stores.
+
+    Above a limit on events the oldest are dropped; above a limit on sessions a new one is refused.
 
     Args:
         idle_timeout: Seconds without use after which a session expires.
@@ -69,8 +70,9 @@ class SQLiteStores:
 async def open_sqlite_stores(
     path: str | Path, bounds: SQLiteBounds | None = None, *, clock: WallClock | None = None
 ) -> AsyncIterator[SQLiteStores]:
-    """Open the stores in a file, which is created if it is missing. Leave the context when the stores are no longer in
-    use.
+    """Open the stores in a file, which is created if it is missing.
+
+    Leave the context when the stores are no longer in use.
 
     Args:
         path: The file.

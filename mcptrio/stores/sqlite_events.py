@@ -158,8 +158,10 @@ class SQLiteEventStore:
         await self._database.write(partial(drop_events, session=session))
 
     async def check_processes(self) -> None:
-        """Complete the streams of processes that have ended, and those whose completion failed before. Runs until
-        cancelled."""
+        """Complete the streams of processes that have ended. Runs until cancelled.
+
+        Also completes streams for which that failed before.
+        """
         while True:
             try:
                 await self._check_processes_once()
@@ -314,8 +316,10 @@ def _completed_after(connection: sqlite3.Connection, *, session: str, stream: st
 
 
 def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
-    """Drop the oldest events of a session, except ``newest``, until ``excess`` bytes are free. Return the bytes
-    freed."""
+    """Drop the oldest events of a session, except ``newest``, until ``excess`` bytes are free.
+
+    Return the bytes freed.
+    """
     rows = connection.execute(
         "SELECT key, position, length(data) FROM streams CROSS JOIN events ON stream = key"
         " WHERE session = ? AND next > first ORDER BY complete DESC, touched, key, position",
@@ -335,8 +339,10 @@ def _drop_oldest(connection: sqlite3.Connection, session: str, newest: tuple[int
 
 
 def _drop_of_others(connection: sqlite3.Connection, session: str, newest: tuple[int, int], excess: int) -> int:
-    """Drop events of the least recently active other session, or of this one if no other has any. Return the bytes
-    freed."""
+    """Drop events of the least recently active other session, or of this one if no other has any.
+
+    Return the bytes freed.
+    """
     row = connection.execute(
         "SELECT session FROM kept WHERE bytes > 0 AND session != ? ORDER BY touched LIMIT 1", (session,)
     ).fetchone()

@@ -203,8 +203,9 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the schema version, 0 for an empty file. Runs in a transaction, because another process may be creating
-    the tables.
+    """Return the schema version, 0 for an empty file.
+
+    Runs in a transaction, because another process may be creating the tables.
 
     Raises:
         StoreFailed: The file belongs to another program, or was made by a newer version.

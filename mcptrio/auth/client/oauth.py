@@ -73,7 +73,7 @@ class OAuth(GrantMethod):
             as its client id.
         client_uri: The URL of a page about the program.
         private_servers: URLs of authorization servers that may be in private networks. Others must have public
-            addresses, unless they are on the server's own host.
+            addresses, unless they have the server's own origin.
         dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
             ``never``.
         clock: Returns seconds since 1970.
@@ -335,8 +335,8 @@ class UserGrant(Grant):
         return registered.identity, registered
 
     def _has_fixed_redirect(self, server: ServerMetadata) -> bool:
-        """Return whether redirect URIs were agreed on in advance: with a pre-registered client, or in a metadata
-        document."""
+        """Return whether redirect URIs were agreed on in advance."""
+        # With a pre-registered client the operator has registered them; a metadata document lists them.
         has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
         return self._oauth.client is not None or has_document
 

@@ -22,8 +22,7 @@ __all__ = ["OwnRedirects", "Redirect", "Redirects", "issuer_mark"]
 
 
 def issuer_mark(issuer: str) -> str:
-    """Return the part of a redirect URI that identifies an authorization server: 16 characters, constant for one
-    issuer."""
+    """Return 16 characters that identify an authorization server in a redirect URI."""
     return sha256(issuer.encode()).hexdigest()[:16]
 
 

@@ -183,8 +183,10 @@ class ResourceServer:
         return again
 
     def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
-        """Return the error that asks for scopes; it names the missing and the granted ones. See
-        :class:`mcptrio.abc.Guard`."""
+        """Return the error that asks for scopes. See :class:`mcptrio.abc.Guard`.
+
+        It names the missing scopes and those already granted.
+        """
         needed = self._hierarchy.reduced(scopes | self._scopes)
         # MCP "Step-Up Authorization Flow": a client that requests only the missing scope would lose those it has.
         wanted = self._hierarchy.reduced(needed | principal.scopes)
@@ -264,7 +266,7 @@ class ResourceServer:
             shown = certificate_thumbprint(request.certificate) if request.certificate is not None else None
             if shown is None or not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
                 raise CredentialsRefused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
-        # RFC 9449 section 7.2: the DPoP scheme with an unbound token would suggest a protection that does not exist.
+        # RFC 9449 section 7.1: with the DPoP scheme, the token has to be bound to the key of the proof.
         if "jkt" not in bound and scheme == "dpop":
             raise CredentialsRefused(
                 "the access token is bound to no key", error="invalid_token", counts=True, scheme="DPoP"

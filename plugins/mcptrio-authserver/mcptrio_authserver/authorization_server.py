@@ -52,8 +52,7 @@ class AuthorizationServer:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Register the routes of the metadata and the endpoints, and the background task that deletes expired
-        records."""
+        """Register the routes, and the background task that deletes expired records."""
         for path in self.config.addresses.routes:
             server.add_route(path, self)
         server.add_background(self.sweep)

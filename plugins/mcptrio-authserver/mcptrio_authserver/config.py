@@ -131,10 +131,10 @@ class ClientSettings:
 
 @frozen(kw_only=True)
 class TrustedIssuer:
-    """An issuer whose assertions are exchanged for tokens: a table in ``[plugins.authserver.trusted_issuers]`` by a
-    name.
+    """An issuer whose assertions are exchanged for tokens.
 
-    The subjects of its tokens begin with that name and a colon.
+    It is a table in ``[plugins.authserver.trusted_issuers]`` by a name. The subjects of its tokens begin with that name
+    and a colon.
     """
 
     issuer: str = ""

@@ -48,8 +48,10 @@ class Ledger(Protocol):
         ...
 
     def list(self, kind: str, group: str | None = None) -> Sequence[Mapping[str, Any]]:
-        """Return all records of a kind, or of a group of it, the oldest first. For few records, or for operator
-        commands."""
+        """Return all records of a kind, or of a group of it, the oldest first.
+
+        For few records, or for operator commands.
+        """
         ...
 
 

@@ -23,8 +23,10 @@ def new_opaque(prefix: str = "") -> str:
 
 
 def new_id() -> str:
-    """Return a new id of 128 bits in hexadecimal. It never begins with a hyphen, so commands accept it as an
-    argument."""
+    """Return a new id of 128 bits in hexadecimal.
+
+    It never begins with a hyphen, so commands accept it as an argument.
+    """
     return secrets.token_hex(16)
 
 

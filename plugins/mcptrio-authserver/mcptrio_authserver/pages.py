@@ -72,8 +72,10 @@ def policy(forms: Sequence[str] = ("'self'",)) -> str:
 
 
 def client_values(request: AuthorizationRequest) -> dict[str, Any]:
-    """Return the template values about the requesting client, which every page shows before the user enters or allows
-    anything."""
+    """Return the template values about the requesting client.
+
+    Every page shows them before the user enters or allows anything.
+    """
     client = request.client
     # Any client can choose any name, so users need to know how it became known here.
     warnings = []
