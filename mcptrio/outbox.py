@@ -23,8 +23,8 @@ from mcptrio.protocol.messages import Message, Notification
 __all__ = ["MAX_COALESCED", "Item", "Outbox"]
 
 MAX_COALESCED = 256
-"""Offered messages that a full outbox keeps outside its queue, one per key. They announce changed lists and
-resources."""
+"""Offered messages that a full outbox keeps outside its queue, one per key, so that no change of a list or resource is
+lost."""
 
 Item: TypeAlias = Message | Sequence[Message]
 """A message, or a sequence of messages that becomes one JSON-RPC batch."""

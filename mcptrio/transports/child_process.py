@@ -44,8 +44,7 @@ class ChildProcess:
 
     Attributes:
         pid: Process id, and id of its group.
-        stdin: Descriptor of this process's end of the child's standard input. The receiver closes all three
-            descriptors.
+        stdin: Descriptor for the child's standard input. The owner of the object must close all three descriptors.
         stdout: Descriptor for the child's standard output.
         stderr: Descriptor for the child's standard error.
     """
