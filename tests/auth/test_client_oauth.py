@@ -44,7 +44,7 @@ async def test_whole_flow(world: World) -> None:
 
 async def test_person_is_asked_outside_of_the_request(world: World) -> None:
     client = world.client()
-    with pytest.raises(ConsentNeeded, match=r"'https://mcp.example.com/mcp' wants authorization") as caught:
+    with pytest.raises(ConsentNeeded, match=r"'https://mcp.example.com/mcp' requires authorization") as caught:
         await client.challenged(world.url, 401, world.challenge())
     assert world.people == 0
 

@@ -134,7 +134,7 @@ class GrantClient:
             else:
                 self._raise_failure()
 
-        raise ConsentNeeded(f"{shown(server.url)} wants authorization", ask=ask)
+        raise ConsentNeeded(f"{shown(server.url)} requires authorization", ask=ask)
 
     async def _without_asking(self, refusal: ChallengeResponse) -> bool:
         """Return whether another token is available: from another process, or by renewal."""

@@ -100,7 +100,9 @@ class ResourceServer:
         self._takes_tokens = bool(tokens)
         self._scopes = frozenset(map(check_scope, scopes))
         if wrong := self._scopes & NEVER_REQUESTED_SCOPES:
-            raise ValueError(f"scopes: expected what is needed here, got {', '.join(wrong)}, which no server asks for")
+            raise ValueError(
+                f"scopes: expected what is needed here, got {', '.join(wrong)}, which servers must not request"
+            )
         for each in (*(options.scopes_supported or ()), f"{options.scope_prefix}scope"):
             check_scope(each)
         self._hierarchy = ScopeHierarchy(options.includes)

@@ -84,7 +84,7 @@ def read_credentials(form: Mapping[str, str], authorization: str | None) -> Unve
         return UnverifiedClient(client_id=subject, method="private_key_jwt", assertion=assertion)
     if "client_id" not in form:
         if "client_secret" in form:
-            raise Refusal("invalid_request", "client_id: expected one beside the secret")
+            raise Refusal("invalid_request", "client_id: expected one with the secret")
         return None
     if "client_secret" in form:
         return UnverifiedClient(client_id=form["client_id"], method="client_secret_post", secret=form["client_secret"])

@@ -127,13 +127,13 @@ def redeem_code(
         raise Refusal("invalid_grant", "code: it was used before, so its grant has ended", is_alarming=True)
     record: Mapping[str, Any] | None = ledger.get("code", digest)
     if record is None:
-        raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
+        raise Refusal("invalid_grant", "code: expected a valid code of this client")
     code = AuthorizationCode(**{**record, "scopes": tuple(record["scopes"])})
     # Used up before the checks below: a wrong verifier must not be tried twice.
     ledger.delete("code", digest)
     ledger.put("spent", digest, {"grant": code.grant}, until=now + _USED_CODE_SECONDS, group=code.subject, most=1000)
     if code.client_id != client.id:
-        raise Refusal("invalid_grant", "code: expected one that is good, and of this client")
+        raise Refusal("invalid_grant", "code: expected a valid code of this client")
     # OAuth 2.1 omits the redirect URI here; if a client sends it, it has to match.
     if form.get("redirect_uri", code.redirect_uri) != code.redirect_uri:
         raise Refusal("invalid_grant", "redirect_uri: expected the one of the authorization request")

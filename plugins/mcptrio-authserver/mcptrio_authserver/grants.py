@@ -120,7 +120,7 @@ def find_refreshed(ledger: Ledger, token: str, client_id: str, now: float) -> To
     Raises:
         Refusal: ``invalid_grant``.
     """
-    problem = Refusal("invalid_grant", "refresh_token: expected one that is good, and of this client")
+    problem = Refusal("invalid_grant", "refresh_token: expected a valid one of this client")
     record = ledger.get("refresh", digest_of(token[:MAX_TOKEN_CHARS]))
     grant = find_grant(ledger, record["grant"]) if record is not None else None
     if record is None or grant is None or grant.client_id != client_id:

@@ -22,7 +22,7 @@ def find_oversights(config: Config) -> Sequence[str]:
         return ["issuer is not set, so there is no authorization server"]
     found = []
     if not config.scopes:
-        found.append("scopes are not set, so no token is good for anything that asks for one")
+        found.append("scopes are not set, so no token has the scope that a server may require")
     if config.upstream is None:
         try:
             users = read_users(config.folder / "users")
@@ -30,5 +30,5 @@ def find_oversights(config: Config) -> Sequence[str]:
             found.append(str(error))
         else:
             if not users and not config.clients and not config.trusted_issuers:
-                found.append("nobody can log in: python -m mcptrio_authserver user add NAME")
+                found.append("no user can log in; add one: python -m mcptrio_authserver user add NAME")
     return found

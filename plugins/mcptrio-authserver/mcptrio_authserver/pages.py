@@ -80,7 +80,7 @@ def client_values(request: AuthorizationRequest) -> dict[str, Any]:
     # Any client can choose any name, so users need to know how it became known here.
     warnings = []
     if client.origin == "registration":
-        warnings.append("The application has registered itself here. Nobody has checked its name.")
+        warnings.append("The application has registered itself here. Its name has not been verified.")
     if request.is_local:
         warnings.append(
             "Your answer goes to a program on this computer, which may be another one than it says."

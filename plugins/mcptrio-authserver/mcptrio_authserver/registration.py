@@ -56,7 +56,7 @@ def register_client(
     metadata = read_client_metadata(document, default_method="client_secret_basic", app_schemes=config.app_schemes)
     used = ledger.count("client", _USED)
     if used >= config.max_clients:
-        raise Refusal("temporarily_unavailable", "there is no room for more clients", status=503)
+        raise Refusal("temporarily_unavailable", "too many clients are registered", status=503)
     has_secret = metadata.auth_method in ("client_secret_basic", "client_secret_post")
     secret = new_opaque("mcpas_") if has_secret else None
     client = RegisteredClient(

@@ -266,7 +266,9 @@ def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     if application == schema == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
         return False
     if application != _APPLICATION:
-        raise StoreFailed(f"{path}: expected a file of mcptrio-authserver or a new one, got somebody else's database")
+        raise StoreFailed(
+            f"{path}: expected a file of mcptrio-authserver or a new one, got the database of another program"
+        )
     if schema > _SCHEMA:
-        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: a newer mcptrio-authserver has made it")
+        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: made by a newer mcptrio-authserver")
     return True

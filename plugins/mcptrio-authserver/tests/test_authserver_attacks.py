@@ -166,7 +166,7 @@ async def test_login_page_warns_before_a_password_is_typed(site: Site) -> None:
     page = await site.authorize(client_id=client, redirect_uri="https://phish.example/")
 
     assert page.status_code == 200
-    assert "Nobody has checked its name" in page.text
+    assert "Its name has not been verified" in page.text
     assert "<strong>phish.example</strong>" in page.text
     assert "<strong>Your Bank" not in page.text
 

@@ -87,7 +87,7 @@ async def test_everything_works_with_the_keyboard_and_without_scripts(folder: Pa
         names = " ".join(node["name"] for node in await browser.tree() if node["role"] == "StaticText")
         assert "Allow Newcomer to use mcptrio?" in names
         assert "Read your notes" in names
-        assert "Nobody has checked its name" in names
+        assert "Its name has not been verified" in names
         order = []
         for _ in range(3):
             await browser.press("Tab")

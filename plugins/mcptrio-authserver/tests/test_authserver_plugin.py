@@ -522,7 +522,7 @@ async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     path.chmod(0o600)
     before = path.read_bytes()
 
-    with pytest.raises(StoreFailed, match="somebody else's"):
+    with pytest.raises(StoreFailed, match="database of another program"):
         async with open_sqlite_store(path):
             pass
 
