@@ -6,17 +6,28 @@ import importlib.util
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.test_layers import FLOORS
 
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
-_SPEC = importlib.util.spec_from_file_location("draw_rooms", ROOT / "docs" / "draw_rooms.py")
-assert _SPEC is not None
-assert _SPEC.loader is not None
-draw_rooms = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(draw_rooms)
+
+
+def load(name: str) -> Any:
+    """A script in docs, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+draw_rooms, draw_diagrams = load("draw_rooms"), load("draw_diagrams")
 PAGE = (ROOT / "docs" / "design.md").read_text("utf-8")
 
 
@@ -45,3 +56,22 @@ def test_import_between_rooms_is_drawn_unless_another_way_stands_for_it() -> Non
     imports = {"cli": {"client", "abc"}, "client": {"abc"}, "abc": set[str]()}
 
     assert draw_rooms.direct(imports) == [("cli", "client"), ("client", "abc")]
+
+
+def test_diagrams_are_up_to_date_and_shown() -> None:
+    pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md"))
+    sources = [path for path in draw_diagrams.FOLDER.iterdir() if path.suffix != ".svg"]
+
+    assert len(sources) > 2
+    for source in sources:
+        picture = source.with_suffix(".svg")
+        assert picture.read_text("utf-8") == draw_diagrams.draw(source), "run docs/draw_diagrams.py"
+        assert f"(diagrams/{picture.name})" in pages
+
+
+def test_mistake_in_a_diagram_is_an_error(tmp_path: Path) -> None:
+    source = tmp_path / "a.sequence"
+    source.write_text("Title\na, b\na to b: text\n")
+
+    with pytest.raises(ValueError, match="expected a message, a response or a note, got 'a to b: text'"):
+        draw_diagrams.draw(source)
