@@ -36,7 +36,7 @@ __all__ = ["TokenSource", "discover", "discover_server"]
 # Authorization servers of a resource that are considered.
 _MAX_ISSUERS: Final = 20
 _ACCEPT: Final = {"accept": "application/json"}
-# Only 2025-03-26 lets a server be its own authorization server, and requires this header for discovery.
+# Only in 2025-03-26 a server is its own authorization server; clients send this header during its discovery.
 _OLD: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
 
 
@@ -108,9 +108,9 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
     for where in dict.fromkeys(places):
         response = yield FetchRequest(url=where, headers=_ACCEPT)
         if response.status == 200:
+            metadata = ResourceMetadata.read(response.body, where)
             # RFC 9728 section 3.3: a document of another resource could direct the client to an attacker's
             # authorization server.
-            metadata = ResourceMetadata.read(response.body, where)
             if not covers(metadata.resource, url):
                 there = at_host_of(url, metadata.resource)
                 advice = f": connect to {shown(there)}" if there and covers(metadata.resource, there) else ""
@@ -155,8 +155,8 @@ def _of_issuer(response: FetchResponse, where: str, issuer: str, *spelled: str) 
     Args:
         spelled: Other accepted spellings of the issuer.
     """
-    # RFC 8414 section 3.3: character by character; otherwise one issuer could impersonate another (mix-up attack).
     metadata = ServerMetadata.read(response.body, where)
+    # RFC 8414 section 3.3: character by character; otherwise one issuer could impersonate another (mix-up attack).
     if metadata.issuer not in (issuer, *spelled):
         is_same_machine = at_host_of(issuer, metadata.issuer) is not None
         advice = ": both are this machine, so the two servers have to be configured with one spelling"

@@ -17,8 +17,6 @@ from typing import Final
 from mcptrio.errors import StoreFailed
 from mcptrio.stores.file_lock import try_lock
 
-# A lock is more reliable than a process id, which has no meaning in another container and is soon reused, and faster
-# than a heartbeat, which has to be missed first.
 __all__ = ["ProcessRegistry"]
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
@@ -57,6 +55,8 @@ class ProcessRegistry:
             return True
         try:
             try:
+                # More reliable than a process id, which has no meaning in another container and is soon reused. Faster
+                # than a heartbeat, which has to be missed first.
                 gone = try_lock(descriptor)
             except OSError:
                 # As above: the error tells nothing about the other process.
