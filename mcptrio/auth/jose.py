@@ -31,32 +31,22 @@ __all__ = [
     "verify",
 ]
 
-# Longest token in characters; checked before anything is decoded.
-_MAX_TOKEN_CHARS: Final = 64 * 1024
-# Longest encoded header in characters. The header of a DPoP proof contains a public key: 1 KiB for RSA with 4096 bits.
-_MAX_HEADER_CHARS: Final = 8 * 1024
-# Levels of objects and arrays in a token or a key set.
-_MAX_DEPTH: Final = 16
-# Largest key set in bytes.
+_MAX_TOKEN_CHARS: Final = 64 * 1024  # checked before anything is decoded
+_MAX_HEADER_CHARS: Final = 8 * 1024  # encoded; that of a DPoP proof contains a public key, 1 KiB for RSA with 4096 bits
+_MAX_DEPTH: Final = 16  # levels of objects and arrays in a token or a key set
 _MAX_DOCUMENT_BYTES: Final = 256 * 1024
-# Keys in a set; large providers publish about ten.
-_MAX_KEYS: Final = 100
-# Keys that are tried for a token without kid: each costs one signature check.
-_MAX_TRIED_KEYS: Final = 8
+_MAX_KEYS: Final = 100  # in a set; large providers publish about ten
+_MAX_TRIED_KEYS: Final = 8  # for a token without kid: each costs one signature check
 # RFC 7518 section 3.3 requires 2048 bits or more. Verification with longer keys than 8192 bits could be used to keep
 # the server busy.
 _RSA_BITS: Final = range(2048, 8193)
-# A larger public exponent makes verification up to 20 times as expensive; nearly all keys use 65537.
-_MAX_RSA_EXPONENT: Final = 2**32
-# Longest key id in characters.
+_MAX_RSA_EXPONENT: Final = 2**32  # a larger one makes verification up to 20 times as expensive; nearly all use 65537
 _MAX_KEY_ID_CHARS: Final = 256
 
-# Members of a JWK that contain secret parts (RFC 7518 section 6).
-_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})  # secret members, RFC 7518 section 6
 _CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "Ed25519"}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-# The key type and curve of each algorithm.
-_OF_TYPE: Final = {
+_OF_TYPE: Final = {  # key type and curve by algorithm
     "ES256": ("EC", "P-256"),
     "ES384": ("EC", "P-384"),
     "ES512": ("EC", "P-521"),
@@ -401,12 +391,6 @@ class _OtherKind(BadKey):
 
 
 def _imported(kind: Any, data: Any) -> Any:
-    """Return a key object of the library.
-
-    Raises:
-        _OtherKind: The PEM text is another type of key.
-        BadKey: The key is malformed or weak.
-    """
     jose = _library()
     try:
         # Import the numbers first: the library only warns about short keys and reads long ones completely. Its own key
@@ -425,8 +409,7 @@ def _imported(kind: Any, data: Any) -> Any:
                 raise BadKey(f"expected an RSA key with a public exponent of at most {_MAX_RSA_EXPONENT}")
         made = kind(raw, data)
         if not isinstance(data, dict):
-            # Compute the members now, while errors are caught.
-            made.dict_value  # noqa: B018 - here, where what fails is caught
+            made.dict_value  # noqa: B018 - computed now, while errors are caught
     except jose.other_kind as error:
         raise _OtherKind("expected another type of key") from error
     except jose.failures as error:
