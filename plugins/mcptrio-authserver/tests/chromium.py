@@ -1,8 +1,7 @@
-"""A headless Chromium, driven over the DevTools protocol.
+"""A headless Chromium, controlled through the DevTools protocol.
 
-Used by the tests of the pages. A machine without Chromium fails there, and is told what to install.
-The one rule: what a person does is done with keys, and what a person sees is read from the accessibility tree; so it
-works where scripts are turned off.
+The tests of the pages use it. They send keys, and read the accessibility tree, so they work with scripts disabled. On a
+machine without Chromium they fail and name what to install.
 
 Source: chromedevtools.github.io/devtools-protocol (Target, Page, Input, Accessibility, Emulation).
 """
@@ -39,13 +38,13 @@ OPTIONS = [
 ]
 MISSING = "expected Chromium, found none: apt-get install -y --no-install-recommends chromium"
 SECONDS = 300
-"""For a whole test. It takes four, but the first start on a machine that is busy reads 300 MB."""
+"""The limit for a whole test. A test takes four seconds, but the first start on a busy machine reads 300 MB."""
 KEYS = {"Tab": 9, "Enter": 13, "Space": 32}
 
 
 @define(eq=False)
 class Browser:
-    """One page of it."""
+    """One page of the browser."""
 
     socket: Any
     session: str = ""
@@ -55,7 +54,7 @@ class Browser:
     numbers: Any = field(factory=lambda: itertools.count(1))
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Have something done, and wait for what comes of it."""
+        """Call a method of the protocol and return its result."""
         number = next(self.numbers)
         send, receive = trio.open_memory_channel[Any](1)
         self.answers[number] = send
@@ -70,7 +69,7 @@ class Browser:
         return answer["result"]
 
     async def listen(self) -> None:
-        """Runs until the browser ends."""
+        """Receive events until the browser ends."""
         try:
             while True:
                 message = json.loads(await self.socket.get_message())
@@ -84,7 +83,7 @@ class Browser:
             return
 
     async def until(self, is_it: Callable[[Mapping[str, Any]], bool], begin: int = 0) -> Mapping[str, Any]:
-        """The first event since that is the one."""
+        """Return the first event from position ``begin`` for which the condition holds."""
         while True:
             for event in self.events[begin:]:
                 if is_it(event):
@@ -93,7 +92,7 @@ class Browser:
                 await self.heard.wait()
 
     async def leads_on(self, action: Callable[[], Any]) -> None:
-        """Do something that leads to another page, and wait until that is there."""
+        """Do something that opens another page, and wait for that page."""
         begin = len(self.events)
         await action()
         await self.until(lambda event: event["method"] == "Page.loadEventFired", begin)
@@ -116,7 +115,7 @@ class Browser:
             await self.call("Input.dispatchKeyEvent", type="char", text=character)
 
     async def tree(self) -> list[dict[str, Any]]:
-        """What a screen reader is told: role, name and properties of each thing, in order."""
+        """Return role, name and properties of every accessible node, in order."""
         nodes = (await self.call("Accessibility.getFullAXTree"))["nodes"]
         return [
             {
@@ -130,14 +129,14 @@ class Browser:
         ]
 
     async def focused(self) -> tuple[str, str]:
-        """Role and name of what the keyboard is at."""
+        """Return role and name of the focused node."""
         for node in await self.tree():
             if node.get("focused") and node["role"] not in ("RootWebArea", "WebArea"):
                 return node["role"], node["name"]
         return "", ""
 
     async def evaluate(self, script: str) -> Any:
-        """The value of a script, of the test's own; for pages that may run some."""
+        """Return the value of a script of the test, on pages that allow scripts."""
         result = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
@@ -145,9 +144,10 @@ class Browser:
 
 @asynccontextmanager
 async def open_browser(folder: Path) -> AsyncIterator[Browser]:
-    """
+    """Start the browser.
+
     Args:
-        folder: an empty one, for its profile.
+        folder: An empty folder for its profile.
     """
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
@@ -186,7 +186,7 @@ async def _run(command: list[str], task_status: trio.TaskStatus[trio.Process]) -
 
 
 async def _address(process: trio.Process) -> str:
-    """What it says of where it listens."""
+    """Return the address of the DevTools protocol from the browser's output."""
     said = b""
     assert process.stderr is not None
     async for data in process.stderr:

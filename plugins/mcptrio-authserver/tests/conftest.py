@@ -1,4 +1,4 @@
-"""An authorization server on a loopback socket, a client of it, and a person with a browser that runs no scripts."""
+"""An authorization server on a loopback socket, a client, and a user with a browser without scripts."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ CLIENTS = {
 
 
 TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Made once: reading the system's certificates takes as long as a test."""
+"""Created once: reading the system's certificates takes as long as a test."""
 
 
 @define
 class Clock:
-    """A clock that is set by the test."""
+    """A clock that the test sets."""
 
     now: float = 1_900_000_000.0
 
@@ -75,7 +75,7 @@ class Site:
     verifier: str = field(factory=lambda: secrets.token_urlsafe(48))
 
     def query(self, **changes: str | None) -> str:
-        """The query of an authorization request; ``None`` leaves a parameter out."""
+        """Return the query of an authorization request; ``None`` omits a parameter."""
         query = {
             "response_type": "code",
             "client_id": "app",
@@ -98,7 +98,7 @@ class Site:
         return await self.get(f"{self.issuer}/authorize?{self.query(**changes)}")
 
     async def log_in(self, page: httpx2.Response, name: str = "ada", password: str = PASSWORD) -> httpx2.Response:
-        """Fill in the login page that is open; the consent page, where that went well."""
+        """Submit the login page; returns the consent page after a valid login."""
         done = await self.submit(page, username=name, password=password)
         return await self.get(done.headers["location"]) if done.status_code == 303 else done
 
@@ -109,7 +109,7 @@ class Site:
         return await self.http.post(f"{self.url}{action}", data={"form_token": token, **fields})
 
     async def code(self, **changes: str | None) -> dict[str, str]:
-        """Go all the way; what the client is told."""
+        """Log in and consent; return the parameters that the client receives."""
         page = await self.authorize(**changes)
         if 'name="password"' in page.text:
             page = await self.log_in(page)
@@ -131,7 +131,7 @@ class Site:
         )
 
     async def tokens(self, **changes: str | None) -> dict[str, Any]:
-        """Tokens of the client ``app``."""
+        """Return tokens of the client ``app``."""
         answer = await self.redeem((await self.code(**changes))["code"])
         assert answer.status_code == 200, answer.text
         tokens: dict[str, Any] = answer.json()
@@ -142,7 +142,7 @@ class Site:
         return await self.post("token", {**form, **changes})
 
     async def claims(self, token: str) -> Mapping[str, Any]:
-        """What a token says, checked with the published keys."""
+        """Return the claims of a token, verified with the published keys."""
         keys = KeySet.read((await self.get(f"{self.issuer}/jwks")).content)
         checked = verify(token, keys, algorithms={"ES256"}, typ=frozenset({"at+jwt"}))
         assert checked.header["kid"]
@@ -163,7 +163,7 @@ Answer = FetchResponse | Exception
 
 @define(eq=False)
 class Web:
-    """Other people's servers, as the ``Fetch`` of the authorization server sees them."""
+    """The servers of others, as the ``Fetch`` of the authorization server."""
 
     pages: dict[str, Answer | Callable[[FetchRequest], Answer]] = field(factory=dict)
     asked: list[FetchRequest] = field(factory=list)
@@ -186,14 +186,14 @@ class Web:
 
 
 def content_of(folder: Path) -> bytes:
-    """All that is in the files of a folder, which are their owner's alone."""
+    """Return the contents of all files in a folder; they must be readable by their owner only."""
     paths = [*folder.iterdir()]
     assert all(path.stat().st_mode & 0o077 == 0 for path in paths)
     return b"".join(path.read_bytes() for path in paths)
 
 
 def form_of(page: httpx2.Response) -> tuple[str, str]:
-    """The action of a page's form, and its token."""
+    """Return the action of a page's form and its token."""
     action = re.search(r'<form method="post" action="([^"]+)"', page.text)
     token = re.search(r'name="form_token" value="([^"]+)"', page.text)
     assert action is not None, page.text
@@ -202,7 +202,7 @@ def form_of(page: httpx2.Response) -> tuple[str, str]:
 
 
 def answer_of(response: httpx2.Response) -> dict[str, str]:
-    """What a redirect hands over."""
+    """Return the parameters in a redirect."""
     pairs = parse_qsl(urlsplit(response.headers["location"]).query)
     assert len({name for name, _ in pairs}) == len(pairs)
     return dict(pairs)
@@ -213,7 +213,7 @@ def payload(token: str) -> Mapping[str, Any]:
 
 
 def error_of(response: httpx2.Response) -> str:
-    """The error of an OAuth answer, which has the headers it should have."""
+    """Return the error of an OAuth response, after checking its headers."""
     assert response.headers["content-type"] == "application/json"
     assert response.headers["cache-control"] == "no-store"
     return str(json.loads(response.content)["error"])
@@ -221,13 +221,14 @@ def error_of(response: httpx2.Response) -> str:
 
 @pytest.fixture(scope="session")
 def password_hash() -> str:
-    """A quick one: a hash says itself how slow it is, and a hundred logins of these tests would take half a minute."""
+    """A cheap hash: a hash contains its own cost, and with the usual one the hundred logins of these tests would take
+    half a minute."""
     return PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, password_hash: str) -> Path:
-    """With the users ada, who may grant everything, and bob, who may let notes be read."""
+    """A folder with the users ada, who may grant everything, and bob, who may grant ``notes:read``."""
     users = [
         User(name="ada", hash=password_hash),
         User(name="bob", hash=password_hash, scopes=("notes:read",)),

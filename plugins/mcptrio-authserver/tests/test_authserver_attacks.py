@@ -1,4 +1,4 @@
-"""What must not work."""
+"""Attacks that must fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_code_that_comes_again_ends_what_came_of_it(site: Site) -> None:
     ids=["client", "redirect", "verifier", "no verifier", "resource"],
 )
 async def test_code_is_bound(site: Site, change: dict[str, str | None], error: str) -> None:
-    """Injected by another client, or taken with anything else than what it was asked for with: then it is spent."""
+    """Injected by another client, or redeemed with other parameters than requested, a code is used up."""
     code = (await site.code())["code"]
 
     assert error_of(await site.redeem(code, **change)) == error
@@ -118,7 +118,7 @@ async def test_nobody_is_sent_where_the_client_did_not_register(site: Site, uri:
 
 @pytest.mark.parametrize("changes", [{"scope": "nonsense"}, {"response_type": "token"}, {"prompt": "none"}])
 async def test_registration_makes_no_open_redirector(site: Site, changes: dict[str, str]) -> None:
-    """Anybody can register; so nobody is redirected on the word of such a client before a user has said something."""
+    """Any client can register, so it must not redirect users before they have made a decision."""
     client = (await site.register(redirect_uris=["https://phish.example/"])).json()["client_id"]
 
     response = await site.authorize(client_id=client, redirect_uri="https://phish.example/", **changes)
@@ -183,7 +183,7 @@ async def test_cookie_is_of_one_port(site: Site) -> None:
 
 
 async def test_refresh_token_whose_answer_was_lost_is_good_once_more(site: Site) -> None:
-    """Also where two processes of the client have sent it at the same time."""
+    """Also if two processes of the client have sent it at the same time."""
     token = (await site.tokens())["refresh_token"]
     first = (await site.refresh(token)).json()
     site.clock.now += LEEWAY
@@ -194,7 +194,7 @@ async def test_refresh_token_whose_answer_was_lost_is_good_once_more(site: Site)
     site.clock.now += 1
     assert (await site.refresh(first["refresh_token"])).status_code == 200
     assert (await site.refresh(second["refresh_token"])).status_code == 200
-    # The leeway is not renewed by being used.
+    # A second use does not extend the leeway.
     assert error_of(await site.refresh(token)) == "invalid_grant"
     assert error_of(await site.refresh(second["refresh_token"])) == "invalid_grant"
 
@@ -395,7 +395,7 @@ async def test_huge_queries_and_wrong_types_are_refused(site: Site) -> None:
     assert (await site.get("/auth/token?grant_type=client_credentials")).status_code == 405
 
 
-# People
+# Users
 
 
 async def test_passwords_are_not_guessed_for_long(site: Site) -> None:
@@ -460,7 +460,7 @@ async def test_form_of_another_site_does_nothing(site: Site) -> None:
 
 
 async def test_login_is_not_forged_either(site: Site) -> None:
-    """Else a victim could be logged in as the attacker, and hand over what is the victim's."""
+    """Otherwise a victim could be logged in as the attacker, and store data in the attacker's account."""
     page = await site.authorize()
     action, token = form_of(page)
     site.http.cookies.clear()
@@ -486,7 +486,7 @@ async def test_consent_to_one_client_is_none_to_another(site: Site) -> None:
 
 
 async def test_consent_is_to_what_was_shown(site: Site, folder: Path) -> None:
-    """The user got more scopes while the page was open."""
+    """The user received more scopes while the page was open."""
     consent = await site.log_in(await site.authorize(scope="notes:read notes:write"), "bob")
     users = folder / "users"
     users.write_text(users.read_text().replace(":notes:read", ""))
@@ -495,7 +495,7 @@ async def test_consent_is_to_what_was_shown(site: Site, folder: Path) -> None:
 
 
 async def test_another_password_logs_the_user_out_everywhere(site: Site, folder: Path) -> None:
-    """Who got in with the old one; and whoever had the name before."""
+    """An intruder with the old password is logged out, and so is an earlier user of the same name."""
     consent = await site.log_in(await site.authorize())
     assert 'name="password"' not in (await site.authorize()).text
     users, hasher = dict(read_users(folder / "users")), PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)

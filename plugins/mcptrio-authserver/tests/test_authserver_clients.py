@@ -1,4 +1,4 @@
-"""Clients that register themselves, that are described by a document, and that authenticate with a key."""
+"""Clients that register themselves, have a metadata document, or authenticate with a key."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def web() -> Web:
 
 @pytest.fixture
 async def reaching(folder: Path, web: Web) -> AsyncIterator[Site]:
-    """A server that reaches other people's servers."""
+    """A server that can reach other servers."""
     async with opened(folder, fetch=web) as site:
         yield site
 
@@ -225,7 +225,7 @@ async def test_documents_of_some_hosts_only(folder: Path, web: Web) -> None:
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1/x", "https://169.254.169.254/latest", "https://10.1.2.3/x"])
 async def test_documents_lead_to_no_private_network(folder: Path, url: str) -> None:
-    """With the guard that ships, where the server is one of the open network."""
+    """With the shipped address policy, for a server with a public issuer."""
     async with opened(folder, issuer="https://login.example/auth") as site:
         page = await site.get(f"/auth/authorize?{site.query(client_id=url, resource=None)}")
 
@@ -234,7 +234,7 @@ async def test_documents_lead_to_no_private_network(folder: Path, url: str) -> N
 
 
 async def test_document_is_fetched_over_http_on_this_machine(folder: Path) -> None:
-    """For development: with the guard that ships, from a server of this machine."""
+    """For development: with the shipped address policy, for a server on this machine."""
     documents: dict[str, bytes] = {}
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -274,7 +274,7 @@ def assertion(key: Key, client: str, site: Site, *, alg: str | None = None, **ch
     claims = {name: value for name, value in {**claims, **changes}.items() if value is not None}
     if alg is None:
         return sign(claims, key)
-    # What no library would make: no signature, or one by a public key as a shared secret.
+    # No library creates these: no signature, or one with a public key as a shared secret.
     import hmac
 
     parts = [json.dumps({"alg": alg, "typ": "JWT", "kid": key.id}).encode(), json.dumps(claims).encode()]
@@ -290,7 +290,7 @@ def key() -> Key:
 
 @pytest.fixture
 async def keyed(folder: Path, key: Key, web: Web) -> AsyncIterator[Site]:
-    """A server with the client ``signer``, whose keys are in the settings, and ``publisher``, who publishes them."""
+    """A server with the client ``signer``, whose keys are in the settings, and ``publisher``, which publishes them."""
     jwks = json.dumps(KeySet((Key.from_jwk(key.public),)).document)
     clients = CLIENTS | {
         "signer": ClientSettings(jwks=jwks, grant_types=("client_credentials",)),

@@ -14,7 +14,7 @@ from .conftest import CLIENTS, REDIRECT, SECRET, Site, error_of, opened, payload
 
 
 async def prove(site: Site, prover: DPoPSigner, form: dict[str, str]) -> httpx2.Response:
-    """Ask for a token with a proof, as a client does: once more with the nonce where one is wanted."""
+    """Request a token with a proof as a client does, again with the nonce if the server requires one."""
     url = f"{site.issuer}/token"
     response = await site.post("token", form, headers={"dpop": prover.prove("POST", url)})
     if response.status_code == 400 and response.json()["error"] == "use_dpop_nonce":

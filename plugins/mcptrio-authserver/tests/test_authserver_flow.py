@@ -1,4 +1,4 @@
-"""From an authorization request to a token that is refreshed, looked at and revoked."""
+"""From an authorization request to refreshing, introspecting and revoking a token."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_refresh_rotates_and_narrows(site: Site) -> None:
     assert renewed["refresh_token"] != tokens["refresh_token"]
     assert renewed["scope"] == "notes:read"
     assert (await site.claims(renewed["access_token"]))["aud"] == f"{site.url}/mcp"
-    # Narrower once is not narrower for good.
+    # A narrower refresh does not narrow the grant.
     assert (await site.refresh(renewed["refresh_token"])).json()["scope"] == "notes:read notes:write"
 
 
@@ -263,7 +263,7 @@ async def test_keys_are_published_before_and_after_they_sign(folder: Path) -> No
 
         after = (await site.refresh(before["refresh_token"])).json()
 
-        # A token of the old key is good until it expires, one of the new key is there.
+        # The old key's token is valid until it expires, and the new key is published.
         assert (await site.claims(before["access_token"]))["sub"] == "ada"
         assert (await site.claims(after["access_token"]))["sub"] == "ada"
         site.clock.now += 4 * 7200
@@ -314,5 +314,5 @@ async def test_state_is_kept_over_a_restart_and_holds_nothing_that_lets_in(folde
     ],
 )
 def test_redirect_uris_are_compared_to_the_letter(asked: str, registered: str, good: bool) -> None:
-    """But for the port on the user's machine."""
+    """Except for the port on the user's machine."""
     assert is_registered(asked, (registered,)) is good

@@ -1,4 +1,4 @@
-"""The commands of the operator, on the file of a server that runs."""
+"""The operator's commands, on the file of a running server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .conftest import REDIRECT, SECRET, Clock, Site, error_of, opened
 
 @pytest.fixture
 async def site(folder: Path) -> AsyncIterator[Site]:
-    """A server with the time of the commands, which is the machine's."""
+    """A server with the machine's clock, which the commands use too."""
     async with opened(folder, clock=Clock(now=time.time())) as site:
         yield site
 
 
 async def command(folder: Path, *args: str) -> Result:
-    """In a thread, because the command runs a loop of its own."""
+    """In a thread, because the command runs its own event loop."""
     invoke = partial(CliRunner().invoke, main, [*args, "--folder", str(folder)])
     return await trio.to_thread.run_sync(invoke)
 
@@ -129,11 +129,11 @@ async def test_key_that_leaked_signs_nothing_any_more(site: Site, folder: Path) 
 
 
 async def test_restored_backup_revives_a_grant_until_the_commands_end_it(folder: Path) -> None:
-    """As the README has it."""
+    """With the commands in the README."""
     path, clock = folder / "state.db", Clock(now=time.time())
     async with opened(folder, clock=clock) as site:
         tokens, issuer = await site.tokens(), site.issuer
-        # What the command `.backup` of sqlite3 does.
+        # The same as the command `.backup` of sqlite3.
         copy, source = sqlite3.connect(":memory:"), sqlite3.connect(path)
         source.backup(copy)
         source.close()

@@ -1,4 +1,4 @@
-"""The pages in a browser: without scripts, with the keyboard alone, and as a screen reader has them."""
+"""The pages in a browser: without scripts, with the keyboard only, and through the accessibility tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 
 @asynccontextmanager
 async def application() -> AsyncIterator[tuple[str, list[str]]]:
-    """The application that the user goes back to: its address, and the queries it got."""
+    """The application to which the user returns: its address, and the queries that it received."""
     got: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -40,13 +40,13 @@ async def application() -> AsyncIterator[tuple[str, list[str]]]:
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """axe-core, which examines a page."""
+    """axe-core, which checks the accessibility of a page."""
     home = find_node().install(Path(__file__).parent / "axe")
     return (home / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
 async def begin(site: Site, browser: Browser, redirect: str, **document: Any) -> str:
-    """Open the authorization request of a client that has registered itself. Its id."""
+    """Open the authorization request of a self-registered client; return its id."""
     client = (await site.register(redirect_uris=[redirect], **document)).json()["client_id"]
     query = site.query(client_id=client, redirect_uri=redirect, scope="notes:read notes:write")
     await browser.open(f"{site.issuer}/authorize?{query}")
@@ -58,14 +58,14 @@ async def test_everything_works_with_the_keyboard_and_without_scripts(folder: Pa
         await browser.call("Emulation.setScriptExecutionDisabled", value=True)
         client = await begin(site, browser, f"{app}/callback")
 
-        # Where the keyboard leads, in the order of the page.
+        # The Tab key follows the order of the page.
         order = []
         for _ in range(3):
             await browser.press("Tab")
             order.append(await browser.focused())
         assert order == [("textbox", "User name"), ("textbox", "Password"), ("button", "Log in")]
 
-        # A wrong password is told, and told to be one; the name stays.
+        # A wrong password is announced as an error; the name stays.
         await browser.open(await browser.url())
         await browser.press("Tab")
         await browser.type("ada")
@@ -78,7 +78,7 @@ async def test_everything_works_with_the_keyboard_and_without_scripts(folder: Pa
         assert described == ["Wrong user name or password. Check both, and try again."]
         assert any(node["name"] == "ada" for node in tree)
 
-        # The right one leads to the consent.
+        # The correct one leads to the consent page.
         await browser.press("Tab")
         await browser.press("Tab")
         await browser.type(PASSWORD)
@@ -151,7 +151,7 @@ async def test_pages_are_accessible_in_light_and_dark_and_cannot_be_framed(
         await browser.open(f"{site.issuer}/authorize?client_id=nobody")
         await examine()
         await site.tokens()
-        # The session of the test's own client is shown in this browser.
+        # The browser takes over the session of the test's HTTP client.
         [(name, value)] = dict(site.http.cookies).items()
         await browser.call("Network.setCookie", name=name, value=value, url=site.url)
         for path in ("grants", "logout"):
@@ -159,7 +159,7 @@ async def test_pages_are_accessible_in_light_and_dark_and_cannot_be_framed(
             await examine()
         assert seen == 12
 
-        # On a page of somebody else's, in a frame, there is nothing to click.
+        # In a frame on another site, there is nothing to click.
         consent = f"{site.issuer}/authorize?{site.query()}"
         await browser.open(app)
         begun = len(browser.events)

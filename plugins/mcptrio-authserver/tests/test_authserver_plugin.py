@@ -1,4 +1,4 @@
-"""The plugin beside a protected server, its settings, its command, and its file."""
+"""The plugin next to a protected server, its settings, its command, and its file."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def said_by(result: CallToolResult) -> str:
 
 @asynccontextmanager
 async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
-    """A server with tools that want scopes, and the authorization server that gives them, on one port."""
+    """A server whose tools require scopes, and the authorization server that issues them, on one port."""
     with held_port() as port:
         origin = f"http://127.0.0.1:{port}"
         issuer, resource = f"{origin}/auth", f"{origin}/mcp"
@@ -95,7 +95,7 @@ async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
 
 
 class Person:
-    """Logs in once, and allows whatever is asked."""
+    """A user who logs in once and allows every request."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self.http = http
@@ -122,7 +122,7 @@ class Person:
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 async def test_client_finds_its_way_from_a_401_to_a_step_up(folder: Path, revision: str) -> None:
-    """Metadata, registration, login, consent, a token that the server takes; and more scopes when they are needed."""
+    """Metadata, registration, login, consent, an accepted token; and more scopes when they are needed."""
     async with protected(folder) as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
         person = Person(http)
         auth = OAuth(redirects=OwnRedirects(uri=BACK, send=person))
@@ -141,7 +141,7 @@ async def test_tokens_are_bound_where_the_client_wants_it(folder: Path) -> None:
 
 
 async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path, tmp_path: Path) -> None:
-    """As an operator takes them, in a process of its own."""
+    """As an operator follows them, in a separate process."""
     readme = (Path(mcptrio_authserver.__file__).parent.parent / "README.md").read_text("utf-8")
     with held_port() as port, trio.fail_after(120):
         steps = readme.partition("```toml\n")[2].partition("```")[0].replace("8000", str(port))
@@ -318,7 +318,7 @@ def test_doctor_says_what_was_forgotten(folder: Path, tmp_path: Path) -> None:
 
 
 def command(folder: Path, *args: str, password: str = "") -> Result:
-    """In this process, where it need not be one of its own."""
+    """In this process, unless the test needs another one."""
     return CliRunner().invoke(main, ["user", *args, "--folder", str(folder)], input=f"{password}\n")
 
 
@@ -422,7 +422,7 @@ async def test_what_is_over_is_swept_away_while_the_server_is_open(
         await store.transact(lambda ledger: ledger.put("a", "1", {}, until=clock.now + 1))
         clock.now += 2
         nursery.start_soon(server.sweep)
-        while rows(folder):  # noqa: ASYNC110 - nobody says when a sweep is over
+        while rows(folder):  # noqa: ASYNC110 - a sweep has no event for its end
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
 
@@ -437,7 +437,7 @@ def rows(folder: Path) -> int:
 
 
 async def test_workers_share_one_file(tmp_path: Path) -> None:
-    """A counter that two servers raise at the same time loses nothing."""
+    """A counter that two servers increment at the same time loses no count."""
     path, clock = tmp_path / "state.db", Clock()
     rate = Rate(kind="x", most=40, seconds=60)
     async with open_sqlite_store(path, clock=clock) as one, open_sqlite_store(path, clock=clock) as other:
@@ -472,7 +472,7 @@ async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
 
 
 async def test_good_logins_lock_nobody_out(tmp_path: Path) -> None:
-    """Those of an office, and those of one user; what failed beside them still counts."""
+    """Many logins from an office, or of one user, are no failures; failed ones still count."""
     clock, config = Clock(), Config(folder=tmp_path)
     async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
 
@@ -539,7 +539,7 @@ async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_new_file_that_another_process_is_opening_is_waited_for(tmp_path: Path) -> None:
-    """SQLite itself refuses a change of the journal mode at once where another is about to write."""
+    """SQLite refuses to change the journal mode, without waiting, if another process is about to write."""
     path = tmp_path / "state.db"
     path.touch(0o600)
     other = sqlite3.connect(path, isolation_level=None)

@@ -1,4 +1,4 @@
-"""Users who log in at an OpenID Connect provider: there, back, and what happens when it ends what it gave."""
+"""Login at an OpenID Connect provider: the redirects, and the end of a login there."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Provider:
     web: Web = field(factory=Web)
     key: Key = field(factory=Key.generate)
     sent: dict[str, str] = field(factory=dict)
-    """The query the browser came with."""
+    """The query with which the browser arrived."""
     claims: dict[str, Any] = field(factory=dict)
-    """That differ in the id_token."""
+    """Claims of the id_token that differ from the defaults."""
     refreshes: bool = True
     identifies: bool = False
-    """Whether it gives an id_token with a refresh as well."""
+    """True to send an id_token with a refresh too."""
     ended: bool = False
     number: int = 0
 
@@ -55,7 +55,7 @@ class Provider:
         self.web.pages[f"{PROVIDER}/userinfo"] = self._userinfo
 
     def log_in(self, location: str, **changes: str) -> str:
-        """The browser is here, and the user logs in. The query it goes back with."""
+        """Log the user in; return the query with which the browser returns."""
         self.sent = dict(parse_qsl(urlsplit(location).query))
         answer = {"code": "provider's code", "state": self.sent["state"], "iss": PROVIDER, **changes}
         return str(httpx2.QueryParams(answer))
@@ -108,7 +108,7 @@ async def delegating(folder: Path, provider: Provider, clock: Clock) -> AsyncIte
 
 
 async def consent(site: Site, **changes: str | None) -> str:
-    """Consent to a client. Where the browser is sent."""
+    """Consent to a client; return the URL to which the browser is sent."""
     page = await site.authorize(**changes)
     assert "log in at provider.example" in page.text
     assert 'name="password"' not in page.text
@@ -156,7 +156,7 @@ async def test_refresh_asks_the_provider_each_time(delegating: Site, provider: P
 
 
 async def test_refusal_loses_nothing_of_the_providers(delegating: Site, provider: Provider) -> None:
-    """It has given another refresh token by then, and takes the old one no more."""
+    """The provider has issued another refresh token by then, and no longer accepts the old one."""
     tokens = await granted(delegating, provider)
 
     assert error_of(await delegating.refresh(tokens["refresh_token"], scope="nonsense")) == "invalid_scope"
@@ -286,7 +286,7 @@ async def test_id_token_of_another_key_is_not_good(delegating: Site, provider: P
 
 
 async def test_only_the_browser_that_was_sent_may_come_back_and_once(delegating: Site, provider: Provider) -> None:
-    """Confused deputy: an attacker's link with an answer of the provider does nothing in a victim's browser."""
+    """Confused deputy: an attacker's link with a response of the provider has no effect in a victim's browser."""
     query = provider.log_in(await consent(delegating))
     cookies = dict(delegating.http.cookies)
     delegating.http.cookies.clear()
