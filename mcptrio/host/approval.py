@@ -1,7 +1,6 @@
-"""Whether the user agrees: to a tool being called, to a server asking something, to what goes back to it.
+"""The user's approval of tool calls, of servers' questions and of the model's replies to servers.
 
-Asked by the host before each of them.
-The one rule: only a clear yes is one. A callback that fails, takes too long or answers with anything else has said no.
+The host asks before each of them. Only an explicit yes approves: an exception, a timeout or any other answer refuses.
 
 Source: MCP 2026-07-28, index, "Security and Trust & Safety"; client/sampling and client/elicitation, "Security
 Considerations"; MCP 2025-11-25, client/sampling, "Error Handling" (code -1).
@@ -31,7 +30,7 @@ __all__ = ["Approval", "ApprovalRequest", "Approve", "Decision"]
 _log = logging.getLogger("mcptrio.host.approval")
 
 ApprovalKind: TypeAlias = Literal["tool", "form", "url", "sampling", "reply"]
-"""What the user is asked to allow: a tool call, a form, a URL, sampling, or (``reply``) the model's reply."""
+"""The kind of action: a tool call, a form, a URL, sampling, or (``reply``) the model's reply."""
 
 _VERBS: dict[ApprovalKind, str] = {
     "tool": "call the tool {name} of {server}",
@@ -43,18 +42,18 @@ _VERBS: dict[ApprovalKind, str] = {
 
 
 _EDITABLE: dict[ApprovalKind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
-"""What the edited arguments have to be; those of a tool are checked by its server."""
+"""The type of edited arguments. The server checks those of a tool."""
 
 
 @frozen(kw_only=True)
 class Decision:
-    """What the user decided, where there is more to say than yes or no.
+    """The user's decision, with a reason or with edited arguments.
 
     Args:
-        allowed: whether to go on.
-        reason: why not; it reaches the caller of a tool, and no server.
-        arguments: JSON to go on with instead of the request's ``arguments``, as the user has edited them: those of a
-            ``tool``, the messages of a ``sampling`` or the message of a ``reply``. A form or a URL cannot be edited.
+        allowed: whether the action is approved.
+        reason: the reason of a refusal. The caller of a tool receives it; servers do not.
+        arguments: JSON that replaces the request's ``arguments``, edited by the user: the arguments of a ``tool``, the
+            messages of a ``sampling`` or the message of a ``reply``. A form or a URL cannot be edited.
     """
 
     allowed: bool
@@ -64,19 +63,18 @@ class Decision:
 
 @frozen(kw_only=True)
 class ApprovalRequest:
-    """What is about to happen, and with whom; what the user is asked to agree to.
+    """The action that the user is asked to approve.
 
     Args:
-        server: as the host calls it, never as it calls itself.
-        where: the program or the URL it is reached by, without what may be secret.
-        kind: ``tool``: a tool is called with ``arguments``. ``form``: the user is shown a form. ``url``: the user is
-            asked to open a URL. ``sampling``: the model is given what is in ``arguments``. ``reply``: the server is
-            given what the model said.
-        name: of the tool, as its server knows it; otherwise empty.
-        arguments: exactly what is sent: to the tool, to the user, to the model or to the server. A copy; changing it
-            changes nothing, ``Decision.arguments`` does.
-        tool: what the server says of the tool: its description, its schema, its annotations. Hints, not to be trusted.
-        question: the form, the URL, or what the model is to continue.
+        server: the name that the host gave the server.
+        where: the server's program or URL, without parts that may be secret.
+        kind: ``tool``: call a tool with ``arguments``. ``form``: show the user a form. ``url``: ask the user to open a
+            URL. ``sampling``: send ``arguments`` to the model. ``reply``: send the model's message to the server.
+        name: the tool's own name on its server; empty for other kinds.
+        arguments: a copy of the data to send to the tool, the user, the model or the server. To change it, use
+            ``Decision.arguments``.
+        tool: the server's definition of the tool: description, schema, annotations. Do not trust it.
+        question: the form, the URL, or the sampling request.
     """
 
     server: str
@@ -98,13 +96,13 @@ class ApprovalRequest:
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def __str__(self) -> str:
-        """One line for a terminal, complete: what it holds of the server's is made harmless, not cut."""
+        """Return one complete line for a terminal, with control characters and invisible characters escaped."""
         verb = _VERBS[self.kind].format(name=printable(self.name), server=printable(self.server))
         return f"{verb} ({printable(self.where)}): {printable(orjson.dumps(self.arguments).decode())}"
 
 
 Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | Decision]]
-"""Asks the user. What it remembers of earlier answers is its own business."""
+"""Asks the user. It may remember decisions."""
 
 
 class Approval:

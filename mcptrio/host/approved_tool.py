@@ -28,17 +28,17 @@ _FRESH_SECONDS = 1.0
 async def approved_tool(
     member: ManagedServer, name: str, arguments: bytes, entry: AuditEntry, *, approval: Approval
 ) -> tuple[Tool, bytes]:
-    """Return the tool once the user has agreed to the call, and the arguments that it is called with.
+    """Return the tool after the user has approved the call, and the arguments to send.
 
     Args:
-        name: in the host.
-        arguments: JSON, as they are sent unless the user edits them.
+        name: the tool's name in the host.
+        arguments: JSON to send, unless the user edits it.
         entry: the record of the call.
 
     Raises:
-        InvalidParams: the server does not list the tool.
-        NotApproved: the user did not agree, or the server changed the tool meanwhile.
-        MCPTrioError: the server cannot be asked for its tools.
+        InvalidParams: The server does not list the tool.
+        NotApproved: The user did not approve, or the server has changed the tool in the meantime.
+        MCPTrioError: The server's tools cannot be listed.
     """
     if not approval.asks:
         known: Tool = own_item(await find(member, "tools", name))

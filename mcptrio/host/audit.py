@@ -1,7 +1,6 @@
-"""What a host has done, one record for each: calls, reads, prompts, completions, and what servers asked.
+"""Audit records of a host: its calls, reads, prompts and completions, and the servers' questions.
 
-Written by the host when the thing is over, however it is over.
-The one rule: a record is made for everything that was begun, and nothing in it is secret as far as can be told.
+The host writes a record for each action that it has started, when the action ends. Known secrets are redacted.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["Audit", "AuditEntry", "AuditKind", "AuditOutcome", "AuditRecord", "A
 _log = logging.getLogger("mcptrio.host.audit")
 
 AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form", "url", "sampling"]
-"""What a record is about."""
+"""The kind of action in a record."""
 AuditOutcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
 """How it ended."""
 
@@ -33,20 +32,20 @@ _UNCHECKED = "[redaction failed]"
 
 @frozen(kw_only=True)
 class AuditRecord:
-    """One thing that was done.
+    """One action.
 
     Args:
-        at: when it began, UTC.
-        server: as the host calls it.
-        kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are the host's requests; ``form``, ``url`` and
-            ``sampling`` the server's questions.
-        name: the tool, URI or prompt, as the server knows it.
-        arguments: redacted; ``None`` where there are none.
-        outcome: ``ok``; ``error``: the server, or the tool, said that it failed; ``failed``: no answer that can be
-            read, or something of ours failed; ``timeout``: no answer in time; ``not_approved``; ``declined``: the user
-            was asked by the server, and declined or went away; ``cancelled``: nobody waited any more.
-        detail: what is known of it, redacted.
-        seconds: from the user's approval, or where none was needed from the beginning, to the outcome.
+        at: its start, UTC.
+        server: the name of the server in the host.
+        kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are requests of the host; ``form``, ``url`` and
+            ``sampling`` are questions of the server.
+        name: the tool, URI or prompt, by its name on the server.
+        arguments: redacted; ``None`` if there are none.
+        outcome: ``ok``; ``error``: the server or the tool reported an error; ``failed``: the response was invalid, or a
+            part of the host failed; ``timeout``; ``not_approved``; ``declined``: the user declined or cancelled the
+            server's question; ``cancelled``.
+        detail: the error or reason, redacted.
+        seconds: from the user's approval, or from the start if none was needed, to the outcome.
     """
 
     at: datetime
@@ -60,7 +59,7 @@ class AuditRecord:
 
 
 Audit: TypeAlias = Callable[[AuditRecord], None]
-"""Keeps a record. Called in the host's own thread; what it raises is logged."""
+"""Stores a record. Called in the Trio thread. An exception is logged."""
 
 Redact: TypeAlias = Callable[[Any], Any]
 """Gives a JSON value without what is secret in it."""
@@ -88,17 +87,18 @@ class AuditEntry:
             self.arguments = edited
 
     def end(self, outcome: AuditOutcome, detail: str | None = None) -> None:
-        """Tell how it ended. The first outcome counts: of what is raised later less is known."""
+        """Set the outcome. The first outcome counts, because later exceptions are less precise."""
         if self.outcome is None:
             self.outcome, self.detail = outcome, detail
 
 
 class Auditor:
-    """
+    """Makes the records of one host.
+
     Args:
-        audit: keeps the records; ``None`` where nobody wants them.
-        redact: by default what log messages for clients are redacted by: tokens, passwords, keys, members with such
-            names.
+        audit: stores the records; ``None`` stores none.
+        redact: removes secrets; by default like log messages for clients: tokens, passwords, keys, and members with
+            such names.
     """
 
     def __init__(self, audit: Audit | None, redact: Redact | None = None) -> None:
@@ -109,7 +109,7 @@ class Auditor:
     def record(
         self, server: str, kind: AuditKind, name: str, arguments: Mapping[str, Any] | None = None
     ) -> Iterator[AuditEntry]:
-        """Make a record of what is done inside; how it ends is told by :meth:`AuditEntry.end`, or by what is raised."""
+        """Record the action in the block. Its outcome is that of :meth:`AuditEntry.end`, or of the exception."""
         at, entry = datetime.now(UTC), AuditEntry(name, arguments)
         try:
             yield entry

@@ -1,7 +1,6 @@
-"""The records of a host in a file, a line of JSON each.
+"""A host's audit records in a file of JSON lines.
 
-Given to the host as ``audit``.
-The one rule: a record is in the file, whole, when the call returns, or an error is raised.
+Passed to the host as ``audit``. A record is completely written when the call returns.
 
 Source: JSON Lines.
 """
@@ -77,7 +76,7 @@ def _line(record: AuditRecord) -> bytes:
 
 
 def _as_json(record: AuditRecord) -> dict[str, object]:
-    # Not attrs.asdict: what the arguments are made of is none of its business.
+    # attrs.asdict would also convert attrs objects inside the arguments.
     return {name: getattr(record, name) for name in attrs.fields_dict(AuditRecord)} | {
         "at": record.at.isoformat(timespec="milliseconds"),
         "seconds": round(record.seconds, 6),

@@ -1,8 +1,7 @@
-"""Changes of all servers of a host, each with its server, as one thing to iterate over.
+"""Changes of all servers of a host, as one async iterator.
 
-Given out by the host, which follows every server it has and every one that comes.
-The one rule: each server has a bounded queue of its own and they are read in turn, so one that tells of nothing but
-changes hides no other's.
+``Host.subscribe`` returns it. It follows current and later servers. Each server has its own bounded queue, and the
+queues are read in turn, so a server with many changes does not hide those of others.
 
 Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
 """
@@ -30,11 +29,11 @@ __all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "WantedCh
 _log = logging.getLogger("mcptrio.host.changes")
 
 HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "resource"]
-"""What has changed: a server's connection, a list, or the contents of one resource."""
+"""The kind of change: a server's connection, a list, or the contents of one resource."""
 
 _MAX_WAITING_CHANGES = 256
-"""Different changes of one server that wait to be read; of more, the oldest is dropped, and its lists and all that is
-subscribed to of it count as changed."""
+"""Different unread changes of one server. When full, the oldest is dropped, and all its lists and subscribed resources
+count as changed."""
 
 
 @frozen
@@ -56,7 +55,7 @@ class HostChange:
 
 @frozen(kw_only=True)
 class WantedChanges:
-    """What is subscribed to."""
+    """The changes that a subscription wants."""
 
     uris: Mapping[str, Sequence[str]] = field(factory=dict)
     """By server."""
@@ -72,7 +71,7 @@ class WantedChanges:
 class HostChanges:
     """``async for change in changes``; ends when the host is closed. Made by ``Host.subscribe``.
 
-    A change that is told again before it has been read is read once.
+    Equal changes that are not read yet are reported once.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
-"""The host: several servers as one, each for itself.
+"""The host: connects an application to several servers, independently of each other.
 
-Used by applications that give a model, or a person, the tools of more than one server.
-The one rule: what one server does or fails to do is never felt by another; it is seen in its own state, and in what is
-missing from a list.
+Used by applications that give a model or a user the tools of several servers. An error of one server affects neither
+the others nor their part of a list; its state and the list's ``missing`` show it.
 
 Source: MCP 2026-07-28, architecture, "Host"; index, "Security and Trust & Safety"; server/tools, "Tool Names".
 """
@@ -56,25 +55,25 @@ T = TypeVar("T")
 
 _MAX_NAME_CHARS = 200
 _MAX_KNOWN_REVISIONS = 1000
-"""Commands and URLs whose version is remembered; of more, the oldest is forgotten."""
+"""Commands and URLs whose revision is remembered; when full, the oldest is evicted."""
 
 
 class Host:
-    """Several servers, connected for as long as ``async with`` lasts; an object that any task may use meanwhile.
+    """Several servers, connected while the ``async with`` block lasts. All tasks in the block may use it.
 
-    It does not wait for the servers: each is connected on its own, and again when it is lost.
+    The block does not wait for the servers. Each is connected on its own, and again when it is lost.
 
     Args:
-        targets: what ``connect`` takes, by the names the user gives the servers.
-        approve: asks the user, before a tool is called and before a server's question reaches a handler. There is no
-            default, since nobody else can decide this; ``None`` agrees to everything.
-        handlers: what the host does for its servers; by default nothing.
-        audit: is given a record of everything that is done.
-        redact: takes the secrets out of these records; by default as :func:`redact` does.
-        options: timeouts and bounds.
+        targets: targets of ``connect``, by the names that the user gives the servers.
+        approve: asks the user before a tool is called, and before a server's question reaches a handler. It is
+            required; ``None`` approves everything.
+        handlers: answer the servers' questions; by default all are refused.
+        audit: receives a record of each action.
+        redact: removes secrets from these records; by default like :func:`redact`.
+        options: timeouts and limits.
 
     Raises:
-        ConfigError: a target makes no sense, or a name cannot be one.
+        ConfigError: A target or a name is invalid.
     """
 
     def __init__(
@@ -149,15 +148,16 @@ class Host:
     # Its servers
 
     def add(self, name: str, target: Target) -> None:
-        """One more server. Does not wait for it.
+        """Add a server without waiting for its connection.
 
         Args:
-            name: what the user calls it; at most 200 characters that can be seen.
+            name: the user's name for it; at most 200 printable characters.
+            target: a target of ``connect``.
 
         Raises:
-            ConfigError: there is one of that name, or of one so like it that their tools would have the same names; or
-                the target makes no sense.
-            ConnectionClosed: the host is closed.
+            ConfigError: A server has this name, or one that would give its tools the same names; or the target is
+                invalid.
+            ConnectionClosed: The host is closed.
         """
         if self._running is not None and self._nursery is None:
             raise ConnectionClosed("the host is closed")
@@ -201,13 +201,13 @@ class Host:
         return self.status
 
     async def use(self, server: str, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Have something done with the client of one server, for what a host has no word for: log levels, pings.
+        """Call a function with the client of one server, for methods that the host does not have: log levels, pings.
 
-        Nothing of it is approved or recorded, but for what the server asks.
+        This needs no approval and is not recorded, except for the server's questions.
 
         Raises:
-            ConfigError: there is no such server.
-            ConnectionClosed: it is not connected, or was removed meanwhile.
+            ConfigError: There is no such server.
+            ConnectionClosed: It is not connected, or was removed.
         """
         return await self._member(server).ask(work)
 
@@ -239,18 +239,18 @@ class Host:
         timeout: float | None = None,
         progress: OnProgress | None = None,
     ) -> CallToolResult:
-        """Call a tool, if the user agrees.
+        """Call a tool, if the user approves.
 
         Args:
-            name: in the host: ``fs_read_file``.
-            arguments: JSON; what is approved is a copy of them, and so is what is sent, unless the user edits it.
+            name: the tool's name in the host, such as ``fs_read_file``.
+            arguments: JSON. A copy is approved and sent, unless the user edits it.
             timeout, progress: as for ``Client.call_tool``.
 
         Raises:
-            InvalidParams: no server has listed such a tool.
-            NotApproved: the user did not agree; nothing was sent.
-            MCPTrioError: as ``Client.call_tool`` does.
-            TypeError: the arguments are no JSON.
+            InvalidParams: No server has listed this tool.
+            NotApproved: The user did not approve; nothing was sent.
+            MCPTrioError: As for ``Client.call_tool``.
+            TypeError: The arguments are not JSON.
         """
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
@@ -309,18 +309,20 @@ class Host:
         server: str | None = None,
         context: Mapping[str, str] | None = None,
     ) -> Completion:
-        """Suggestions for an argument of a prompt, or a variable of a resource template.
+        """Return completions for an argument of a prompt, or for a variable of a resource template.
 
         Args:
-            name: of the prompt, in the host; or the URI template.
-            value: what has been typed so far.
-            server: whose template it is; of a prompt the name says it.
-            context: the arguments that are settled already.
+            of: ``prompt`` or ``resource``.
+            name: the prompt's name in the host, or the URI template.
+            argument: the argument or variable.
+            value: the text typed so far.
+            server: the server of a template; not needed for a prompt.
+            context: the arguments already chosen.
 
         Raises:
-            InvalidParams: no server has listed such a prompt.
-            ConfigError: there is no such server, or none is named.
-            MCPTrioError: as ``Client.complete`` does.
+            InvalidParams: No server has listed this prompt.
+            ConfigError: There is no such server, or a template has none.
+            MCPTrioError: As for ``Client.complete``.
         """
         if of == "prompt":
             member = self._whose("prompts", name)
@@ -345,15 +347,15 @@ class Host:
         prompts: bool = False,
         resources: bool = False,
     ) -> AsyncIterator[HostChanges]:
-        """Be told of changes of all servers, those that come later included; and always of servers that come and go.
+        """Follow changes of all servers, including later ones. Added, lost and removed servers are always reported.
 
         Args:
-            uris: resources whose contents matter, by server.
-            tools, prompts, resources: whether the list matters.
+            uris: resources to follow, by server.
+            tools, prompts, resources: whether to follow this list.
 
         Raises:
-            ConfigError: there is no such server.
-            ConnectionClosed: the host is not open.
+            ConfigError: There is no such server.
+            ConnectionClosed: The host is not open.
         """
         for name in uris or {}:
             self._member(name)

@@ -1,8 +1,7 @@
-"""Asks the servers of a host for their lists, all at the same time.
+"""Requests the lists of all servers of a host concurrently.
 
-Used by the host for its lists, and to find out which tool a name means.
-The one rule: every server has the same time of its own, so a slow one delays the list but never another's part of it;
-and one that is known to be down is not waited for.
+The host uses this for its lists and to find a tool by name. Each server has the same time, so a slow one delays the
+list but not the others' parts. A server that is known to be down is not waited for.
 """
 
 from __future__ import annotations
@@ -32,11 +31,12 @@ ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
 
 @frozen
 class _Source:
-    """
+    """How one kind of list is requested.
+
     Args:
-        capability: what the server has to have said that it has.
-        field: of a page, with the items.
-        is_hosted: whether it is called otherwise in the host.
+        capability: the capability that the server must declare.
+        field: the field of a page that contains the items.
+        is_hosted: whether the items have other names in the host.
     """
 
     listing: Callable[[Client], Listing[Any]]
@@ -64,7 +64,7 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
             missing[member.name] = member.status.reason or "it is not connected"
             return
         if kind in member.late:
-            # Nobody waits for it again: the last list is given at once, until the new one has come.
+            # This list was late before: use the last one at once until the new one has arrived.
             found[member.name] = member.listed.get(kind, ())
             missing[member.name] = f"no answer within {member.options.ready_timeout:g} s; it is still awaited"
             return
@@ -92,10 +92,10 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
 
 
 async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ...], bool]:
-    """What one of them lists, and whether that is all of it. Tools and prompts are remembered by their names.
+    """Return the list of one server and whether it is complete. Tools and prompts are remembered by their names.
 
     Raises:
-        MCPTrioError: it is not connected, or cannot say.
+        MCPTrioError: The server is not connected, or the request fails.
     """
     source = _SOURCES[kind]
     items, generation, is_whole = await member.ask(partial(_read, member, source))

@@ -1,7 +1,6 @@
-"""The lists of all servers of a host together: each item with its server, and the parts that are missing.
+"""Lists of all servers of a host together: each item with its server, and the missing parts.
 
-Given out by the host.
-The one rule: a list is never longer in coming than the host's ``ready_timeout``, and says whose part is not in it.
+The host returns these. A list takes at most the host's ``ready_timeout``.
 """
 
 from __future__ import annotations
@@ -111,11 +110,11 @@ def own_item(item: Any) -> Any:
 
 @attrs.frozen
 class HostList(Generic[T]):
-    """What was listed at one moment.
+    """A list at one moment.
 
     Args:
-        items: in the order of the servers, and of each server's list.
-        missing: the servers whose part is missing, or not complete, and why.
+        items: in the order of the servers and of each server's list.
+        missing: the servers whose part is missing or incomplete, with the reason.
     """
 
     items: tuple[T, ...]
@@ -123,12 +122,12 @@ class HostList(Generic[T]):
 
 
 class HostListing(Generic[T]):
-    """``async for each in listing``, or ``await listing.all()``. Each asks the servers anew, all at the same time."""
+    """``async for each in listing``, or ``await listing.all()``. Each requests the lists again, concurrently."""
 
     def __init__(self, fetch: Callable[[], Awaitable[HostList[T]]]) -> None:
         self._fetch = fetch
         self.missing = _NOTHING
-        """What was missing the last time."""
+        """The missing parts of the last list."""
 
     async def all(self) -> HostList[T]:
         """All of it."""
@@ -137,7 +136,7 @@ class HostListing(Generic[T]):
         return found
 
     def __aiter__(self) -> AsyncIterator[T]:
-        # No generator: one that is left early would have to be closed by whoever leaves it.
+        # Not a generator, because the caller would have to close one that it leaves early.
         return _Items(self)
 
 

@@ -1,7 +1,7 @@
-"""Finds the tool or the prompt that a name in the host means.
+"""Finds the tool or prompt with a name in the host.
 
-The host calls this before it sends a request. A tool is found anew before each approval, so that the user agrees to the
-tool that will run.
+The host calls this before it sends a request. It looks a tool up again before each approval, so that the user approves
+the tool that will run.
 """
 
 from __future__ import annotations

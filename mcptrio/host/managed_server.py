@@ -1,8 +1,7 @@
-"""One server of a host: connected, kept connected, watched, and cut off when it is removed.
+"""One server of a host: connected, reconnected, watched, and disconnected when it is removed.
 
-Made by the host for each server, run by it in its nursery; asked for everything that goes to the server.
-The one rule: nothing that goes wrong here reaches another member: it ends in this one's state, or in the error of who
-asked this one.
+The host creates one per server and runs it in its nursery. Errors stay here: in this server's state, or in the
+exception of the caller.
 """
 
 from __future__ import annotations
@@ -78,14 +77,15 @@ class SpokenRevision:
 
 
 class ManagedServer:
-    """
+    """One server of a host.
+
     Args:
-        name: what the user calls the server.
-        openers: ways to reach it; none where it is known that it cannot be.
-        where: what it is reached by.
-        handlers: what the host does for it.
+        name: the user's name for the server.
+        openers: ways to connect to it; empty if it is known to be unreachable.
+        where: its program or URL.
+        handlers: the host's handlers for it.
         moved: called when its state has changed.
-        spoken: what was found before, if anything. Kept up to date.
+        spoken: the revision found earlier, if any. Kept up to date.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class ManagedServer:
         self._client: Client | None = None
         """The newest that was ever connected."""
         self._is_live = False
-        """Whether it goes on, connected or connecting again."""
+        """Whether it is connected or connecting."""
         self._asking: set[trio.CancelScope] = set()
         self._is_over = False
         self._was_down = False
@@ -189,13 +189,13 @@ class ManagedServer:
             self._gone.set()
 
     async def remove(self) -> None:
-        """Cut off whoever waits for the server, and let go of it. Takes no longer than its link's goodbye."""
+        """Disconnect from the server; waiting callers get an error. Takes at most the link's close timeout."""
         self._end("it was removed")
         self._scope.cancel()
         await self._gone.wait()
 
     def never_kept(self) -> None:
-        """The host was not open, so there is nobody to wait for."""
+        """Mark it as closed: the host was not open, so no task keeps it."""
         self._gone.set()
 
     # Asking it
@@ -261,7 +261,7 @@ class ManagedServer:
         connections = self.connections
         await self.until(lambda: self._is_over or self.connections > connections)
 
-    # What the links of the client tell
+    # Reports of the client's links
 
     def opening(self) -> None:
         self._move("connecting")
@@ -280,7 +280,7 @@ class ManagedServer:
         if self._state == "removed":
             return
         self._reason = reason
-        # Of a first attempt there may be another, by another way; keep() knows.
+        # After a failed first attempt, keep() may try another way.
         if self._state == "ready" or self._was_down:
             self._was_down = True
             self._move("failed")
@@ -301,10 +301,10 @@ class ManagedServer:
             await trio.sleep(pause)
 
     async def _live(self) -> None:
-        """One client, for as long as it goes on.
+        """Run one client until its connection ends for good.
 
         Raises:
-            MCPTrioError: it could not connect.
+            MCPTrioError: It could not connect.
         """
         client = Client(
             self._openers,

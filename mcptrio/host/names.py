@@ -1,14 +1,11 @@
-"""What the tools and prompts of several servers are called in one host.
+"""Names of the servers' tools and prompts in a host.
 
-Used by the host for lists and for finding who is meant.
-The one rule: a name says nothing but its server and its tool, so it stays the same whatever other servers and tools
-there are, today and in the next conversation; and no two tools have the same one.
-
-How: ``fs_read_file`` is the tool ``read_file`` of the server ``fs``. What stands before the first ``_`` is the server,
-so there is no ``_`` in it. A server's name that has other characters than ASCII letters, digits and ``-``, or more than
-24 of them, is written with ``-`` in their place, cut, and followed by ``-`` and six hexadecimal digits of its SHA-256.
-A tool's name that has other characters than letters, digits, ``_`` and ``-``, or that does not fit into 64 with its
-server's, is written with ``_`` in their place, cut, and followed by ``_`` and eight digits of its SHA-256.
+``fs_read_file`` is the tool ``read_file`` of the server ``fs``. The part before the first ``_`` is the server, so it
+contains no ``_``. A server's name that has characters other than ASCII letters, digits and ``-``, or more than 24 of
+them, is written with ``-`` for the others, cut, and followed by ``-`` and six hexadecimal digits of its SHA-256. A
+tool's name that has characters other than letters, digits, ``_`` and ``-``, or that does not fit into 64 with its
+server's, is written with ``_`` for the others, cut, and followed by ``_`` and eight digits of its SHA-256. So a name
+depends only on its server and its tool, and no two tools have the same one.
 
 Source: MCP 2026-07-28, server/tools, "Tool Names"; the tool names of the large model providers, which are at most 64
 characters of ``[A-Za-z0-9_-]``.
@@ -35,7 +32,7 @@ _NOT_TOOL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def server_prefix(server: str) -> str:
-    """What the names of a server's tools begin with, before the ``_``."""
+    """Return the prefix of the names of a server's tools, without the ``_``."""
     if _SERVER.fullmatch(server) and len(server) <= _MAX_SERVER_CHARS:
         return server
     room = _MAX_SERVER_CHARS - _SERVER_DIGITS - 1
@@ -43,11 +40,11 @@ def server_prefix(server: str) -> str:
 
 
 def hosted_name(prefix: str, name: str) -> str:
-    """What a tool or prompt is called in the host.
+    """Return the name of a tool or prompt in the host.
 
     Args:
-        prefix: of its server.
-        name: its own.
+        prefix: the prefix of its server.
+        name: its own name.
     """
     room = MAX_NAME_CHARS - len(prefix) - 1
     if _TOOL.fullmatch(name) and len(name) <= room:

@@ -1,7 +1,6 @@
-"""How a host keeps its servers, stated once.
+"""The options of a host.
 
-Given to the host; read by everything in it.
-The one rule: nothing waits for ever for a server.
+Every wait for a server has a limit.
 """
 
 from __future__ import annotations
@@ -19,18 +18,21 @@ __all__ = ["HostOptions"]
 
 @frozen(kw_only=True)
 class HostOptions:
-    """
+    """How a host treats its servers.
+
     Args:
-        timeouts: of the connection to each server. ``timeouts.input`` is also what the user has for each approval.
-        ready_timeout: seconds that a list waits for each server, from the connection to the last page; and that a call
+        timeouts: those of the connection to each server. ``timeouts.input`` also limits each approval.
+        ready_timeout: seconds that a list waits for each server, from the connection to the last page, and that a call
             waits for a server that is not connected.
-        restart: whether a server that cannot be reached, or is lost, is tried again, later each time.
-        ping_interval: seconds of silence after which a server is pinged, where the revision has pings; 0 for never.
-        log_level: have log messages of this level and above sent to ``Handlers.log``; by default each server decides.
-        logs_per_second: log messages of one server that are handed on; of more, the rest is dropped and counted.
-        questions: of one server that wait at the same time, for the user's approval or answer; the next is declined.
-        listed: tools, resources, templates or prompts of one server that are listed; the rest is left out, and told.
-        info: what servers are told of the host.
+        restart: whether a lost or unreachable server is connected again, with increasing pauses.
+        ping_interval: seconds of silence after which a server is pinged, if the revision has pings; 0 for never.
+        log_level: the level of log messages that servers should send to ``Handlers.log``; by default each server
+            decides.
+        logs_per_second: log messages of one server that are passed on; further ones are dropped and counted.
+        questions: questions of one server that wait at the same time for the user; further ones are declined.
+        listed: tools, resources, templates or prompts of one server that are listed; further ones are left out and
+            reported.
+        info: the host's name and version, for the servers.
     """
 
     timeouts: ClientTimeouts = field(factory=ClientTimeouts, validator=instance(ClientTimeouts))

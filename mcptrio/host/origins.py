@@ -1,6 +1,6 @@
-"""What a host recognizes a server by when it is added again.
+"""Recognizes a server that is added again, by its command or URL.
 
-The host remembers the revision that a command or a URL was found to speak.
+The host remembers the revision that a command or a URL speaks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["origin_of"]
 
 
 def origin_of(target: Target) -> bytes | None:
-    """What a server is known by when it comes again: its command or its URL. A digest, since they may hold secrets."""
+    """Return a digest of a server's command or URL, which may contain secrets."""
     if isinstance(target, Command):
         known = "\0".join(map(str, target.args))
     elif isinstance(target, Endpoint):

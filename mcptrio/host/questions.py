@@ -1,8 +1,7 @@
-"""What one server asks of the user and the model, on its way to the handlers: only with approval, and on record.
+"""A server's questions to the user and the model: passed to the handlers after approval, and recorded.
 
-Put by the host around the handlers it was given, for each server.
-The one rule: a server is shown by the name the user gave it, and gets the same refusal whether the user said no, was
-not there, or had been asked too much already.
+The host wraps its handlers in this for each server. The handler sees the name that the user gave the server. The server
+gets the same refusal whether the user declined, did not answer, or had too many questions waiting.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling; MCP 2025-11-25, client/sampling, "Error Handling".
 """

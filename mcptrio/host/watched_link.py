@@ -1,7 +1,6 @@
-"""A link that tells how it fares: that it is being opened, what is spoken on it, why it has ended.
+"""A link that reports its state: opening, the revision in use, and why it has ended.
 
-Put by the host around every link of a client, which makes and loses them on its own.
-The one rule: it carries everything on unchanged, and tells without waiting.
+The host wraps each link of its clients, which open and lose links on their own. Messages pass unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _NOTHING: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class LinkWatcher(Protocol):
-    """Who is told. None of these waits or raises."""
+    """Receives the reports. Its methods neither wait nor raise."""
 
     def opening(self) -> None:
         """A link is being opened."""
@@ -43,7 +42,7 @@ class LinkWatcher(Protocol):
 
 
 def watched(opener: LinkOpener, watcher: LinkWatcher) -> LinkOpener:
-    """The opener, with somebody who watches."""
+    """Wrap an opener so that the watcher receives reports of its links."""
 
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:

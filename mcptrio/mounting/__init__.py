@@ -1,3 +1,3 @@
-"""Other MCP servers offered as one's own: mounted in this server, call by call, in every revision on both sides."""
+"""Mounted MCP servers: their tools, resources and prompts, offered by this server in every revision."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
-"""What the process of an isolated plugin tells its parent of who may use what there: the method ``mcptrio/access``.
+"""The method ``mcptrio/access``: the process of an isolated plugin reports its access decisions to its parent.
 
-Added to the server of such a process by the command line; asked by :mod:`mcptrio.mounting.remote_access` in the parent.
-The one rule: only the process that started this one is answered.
+The command line adds it to the server of such a process, and :mod:`mcptrio.mounting.remote_access` in the parent calls
+it. It answers only the process that started this one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mcptrio.server import Server
 __all__ = ["ACCESS_METHOD", "add_access_method"]
 
 ACCESS_METHOD: Final = "mcptrio/access"
-"""A request. Of the parent's own: ``{"judges": bool, "scopes": {kind: {name: [scope]}}}``. For somebody:
-``{"may": {kind: [name]}}``, what no plugin there forbids them."""
+"""Without a caller, the result is ``{"judges": bool, "scopes": {kind: {name: [scope]}}}``. With a caller, it is
+``{"may": {kind: [name]}}``: the entries that the plugin's authorizers allow."""
 
 
 def add_access_method(server: Server) -> None:

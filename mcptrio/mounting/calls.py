@@ -47,7 +47,7 @@ CLIENT = "mcptrio/client"
 """``params._meta`` key: tells the calls of one client from those of others, and nothing else."""
 _SECRET = secrets.token_hex()
 _MAX_URLS = 1000
-"""Pages of which it is told that the user is done with them; of more, the oldest is forgotten."""
+"""URL elicitations whose completion may still be reported; when full, the oldest is evicted."""
 
 
 class Call:
@@ -146,7 +146,7 @@ class CallsInFlight:
         self._abandoned_on: object = None
         """The connection that these calls were made on."""
         self._urls: OrderedDict[str, Conversation] = OrderedDict()
-        """Who was to open a page."""
+        """The session that was asked to open a URL, by elicitation id."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -182,7 +182,7 @@ class CallsInFlight:
         return await call.ask(question)
 
     def url_opened(self, elicitation_id: str, context: Context) -> None:
-        """A client is to open a page; that the user is done with it is told later, when the call may be over."""
+        """Remember which client opens a URL. Its completion may be reported after the call has ended."""
         self._urls[elicitation_id] = inputs_of(context).scope.session
         if len(self._urls) > _MAX_URLS:
             self._urls.popitem(last=False)
@@ -251,5 +251,5 @@ class CallsInFlight:
             clients |= self._abandoned
         if len(clients) > 1:
             return None
-        # Of one client any call will do, but a completion cannot ask.
+        # All these calls are of one client. Prefer one that can ask: a completion cannot.
         return max(self._calls, key=lambda call: call.can_ask, default=None)

@@ -1,7 +1,7 @@
-"""What of a mounted server is offered here: taken up, changed and taken back as its lists change.
+"""The entries of a mounted server that this server offers, updated when its lists change.
 
-Fed with whole lists by the mount.
-The one rule: what a list says is offered as it is, but for names; what cannot be offered is left out alone, and said.
+The mount passes whole lists. Entries are offered unchanged except for their names. An entry that cannot be offered is
+left out and logged; the others stay.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _log = logging.getLogger("mcptrio.mounting.exported_features")
 
 @frozen
 class _Listed:
-    """What the mounted server listed of one kind.
+    """The last list of one kind from the mounted server.
 
     Args:
         items: by their own names or URIs.
         completes: whether the server completes arguments.
-        scopes: that some of the items take, by their own names.
+        scopes: required scopes of the items, by their own names.
     """
 
     items: Mapping[str, Any]
@@ -67,7 +67,7 @@ class ExportedFeatures:
         self._offered: dict[ListKind, dict[str, Callable[[], object]]] = {kind: {} for kind in KINDS}
         """By kind and by its own name or URI: how to take it back."""
         self._refused: dict[ListKind, set[str]] = {kind: set() for kind in KINDS}
-        """What is listed and is not offered."""
+        """Listed entries that are not offered."""
         self._templates: dict[str, URITemplate] = {}
         self._own_names: dict[tuple[str, str], str] = {}
 
@@ -82,7 +82,7 @@ class ExportedFeatures:
         return any(template.match(uri) is not None for template in self._templates.values())
 
     def own_name(self, kind: str, name: str) -> str | None:
-        """What a ``tool`` or ``prompt`` is called there, by its name here; of a ``resource`` it is the same."""
+        """Return the own name of a ``tool`` or ``prompt`` from its name here; a ``resource`` has the same URI."""
         return name if kind == "resource" else self._own_names.get((kind, name))
 
     def take(
@@ -145,7 +145,7 @@ class ExportedFeatures:
             "templates": self._add_template,
         }
         listed, offered, refused = self._listed[kind], self._offered[kind], self._refused[kind]
-        # One whose name is as it is here comes before one whose name has to be made to fit.
+        # Names that need no change take precedence over names that must be changed to fit.
         for key in sorted(listed.items.keys() - offered.keys(), key=_order(listed.items, kind == "tools")):
             try:
                 offered[key] = add[kind](listed.items[key], listed)

@@ -1,8 +1,7 @@
-"""Plugins that run in processes of their own: each a server of that one plugin, mounted under its name.
+"""Isolated plugins: each runs in its own server process, which is mounted under the plugin's name.
 
-Used by the command line where the operator said ``isolate = true``.
-The one rule: the process is our own code, with the configuration, the environment and the folder we have; it only does
-not isolate again.
+The command line uses this for plugins with ``isolate = true``. The process has the same configuration, environment and
+folder as this one, but does not isolate plugins again.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class Isolation:
     """How the processes are started.
 
     Args:
-        config: the file that the configuration was read from; ``None`` where there is none.
+        config: the configuration file; ``None`` if there is none.
         options: more options of ``serve`` for each process.
-        strict: whether the server starts only with all its plugins, so it waits until each is there or has failed.
+        strict: whether the server starts only with all its plugins. Its start then waits for each of them.
     """
 
     config: Path | None = None
@@ -49,23 +48,23 @@ class Isolation:
     strict: bool = False
 
     def mount(self, name: str, path: Path | None = None) -> Mount:
-        """What is taken in the place of the plugin.
+        """Return the mount that replaces the plugin.
 
         Args:
-            path: of a plugin that is a file.
+            path: the file of a plugin that is a file.
         """
         # _Said reads the records of the process as text.
         env = {variable_of(("log", "format")): "text"}
         command = Command(args=self.command(name, path), env=env, inherit_env=True, stderr=_Said(name).say)
-        # Its tools have the prefix already that they would have here; and what it speaks is known.
-        # What a strict server waits for is the end of the import, whichever way it ends.
+        # The process adds the prefix to its tools itself, and it speaks the newest revision.
+        # A strict server waits for the end of the import, successful or not.
         wait = IMPORT_TIMEOUT + START_TIMEOUT / 2 if self.strict else START_TIMEOUT
         timeouts = ClientTimeouts(connect=IMPORT_TIMEOUT)
         options = MountOptions(prefix="", start_timeout=wait, required=True, revision=LATEST.version, timeouts=timeouts)
         return _OwnMount(command, name=name, options=options)
 
     def command(self, name: str, path: Path | None = None) -> list[str]:
-        """What is started."""
+        """Return the command that starts the process."""
         plugin = name if path is None else str(path.absolute())
         config = ["--config", str(self.config.absolute())] if self.config is not None else []
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
@@ -75,16 +74,16 @@ class Isolation:
 
 
 class _OwnMount(Mount):
-    """The mount of a process that believes what it is told of callers."""
+    """The mount of a process that trusts the caller that this process forwards."""
 
     _forwards_caller = True
 
 
 class _Said:
-    """What the process writes to its standard error, into our log: its own records as what they are.
+    """Forwards the standard error of the process to our log. Log records keep their level and logger.
 
     Args:
-        name: of the plugin.
+        name: the name of the plugin.
     """
 
     def __init__(self, name: str) -> None:

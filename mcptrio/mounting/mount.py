@@ -1,8 +1,7 @@
-"""A plugin that is another MCP server: its tools, resources, prompts and completions, offered here.
+"""A plugin that offers the tools, resources, prompts and completions of another MCP server.
 
-Made by plugins, embedders and the command line.
-The one rule: what clients see of it is what they would see of the other server, but for names; and what happens to the
-other server costs the calls that are in flight there, nothing else.
+Plugins, programs and the command line create it. Clients see the other server's entries unchanged except for their
+names. If the other server fails, only its calls in flight fail.
 """
 
 from __future__ import annotations
@@ -73,16 +72,16 @@ class Mount:
     """Another MCP server as a plugin: ``Server(plugins=[Mount("npx some-server", name="some")])``.
 
     Args:
-        target: what :func:`mcptrio.connect` takes.
-        name: of the mount, in names, logs and errors; by default that of the target.
+        target: a target of :func:`mcptrio.connect`.
+        name: the mount's name in names, logs and errors; by default that of the target.
         options: how it is mounted.
 
     Raises:
-        ConfigError: the target makes no sense, or can be connected to once only.
+        ConfigError: the target is invalid, or can be connected to only once.
     """
 
     _forwards_caller: ClassVar = False
-    """Whether the server is told who calls, and says who may: a process of ours, which believes us."""
+    """Whether the server receives the caller and reports its access decisions: a process of ours, which trusts us."""
 
     def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
         _, self._where, can_restart = openers(target)
@@ -131,7 +130,7 @@ class Mount:
         await self._open[0].until_settled()
 
     def restart(self) -> None:
-        """End the server, and begin with it anew at once. Its calls in flight fail.
+        """Stop the server and start it again at once. Its calls in flight fail.
 
         Raises:
             ConnectionClosed: our server is not open.
@@ -143,10 +142,10 @@ class Mount:
     @lifespan
     @asynccontextmanager
     async def opened(self, server: Registrar) -> AsyncIterator[None]:
-        """What it is while its plugin runs: the server behind it is reached, and what that has is offered.
+        """Connect to the server and offer its entries while the block lasts.
 
         Raises:
-            ConnectionClosed: it cannot be reached, and has to be.
+            ConnectionClosed: the server is required and cannot be reached.
         """
         calls = CallsInFlight(self.name, lambda: upstream.connection)
         offers: ExportedFeatures

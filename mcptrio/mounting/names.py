@@ -1,14 +1,11 @@
-"""What the tools and prompts of a mounted server are called here.
+"""Names of a mounted server's tools and prompts.
 
-Used when they are offered.
-The one rule: a name says nothing but the mount and the tool, so it is the same on every machine and every day; and
-every host takes it.
+``fs_read_file`` is the tool ``read_file`` of the server that is mounted with the prefix ``fs``. A name that already
+starts with the prefix is not changed. A name with characters other than ``A-Za-z0-9_-``, or of more than 64, is written
+with ``_`` for them, cut, and followed by ``_`` and eight hexadecimal digits of the SHA-256 of the full name. So a name
+depends only on the mount and the tool, and every host application accepts it.
 
-How: ``fs_read_file`` is ``read_file`` of what is mounted with the prefix ``fs``; a name that begins so already stays as
-it is. One with other characters than ``A-Za-z0-9_-``, or of more than 64, is written with ``_`` in their place, cut,
-and followed by ``_`` and eight hexadecimal digits of the SHA-256 of what it would have been.
-
-Source: MCP 2026-07-28, server/tools, "Tool Names"; hosts accept ``[A-Za-z0-9_-]{1,64}``.
+Source: MCP 2026-07-28, server/tools, "Tool Names"; host applications accept ``[A-Za-z0-9_-]{1,64}``.
 """
 
 from __future__ import annotations
@@ -28,10 +25,11 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def mounted_name(prefix: str, name: str) -> str:
-    """
+    """Return the name of a tool or prompt here.
+
     Args:
-        prefix: of the mount; empty for none.
-        name: of the tool, as the mounted server calls it.
+        prefix: the prefix of the mount; empty for none.
+        name: the name on the mounted server.
     """
     whole = exposed(prefix, name)
     if is_portable(whole):

@@ -1,7 +1,6 @@
-"""How a server is mounted, stated once.
+"""The options of a mount.
 
-Given to :class:`mcptrio.Mount`; read by everything in it.
-The one rule: nothing waits for ever for the other server.
+Passed to :class:`mcptrio.Mount`. Every wait for the other server has a limit.
 """
 
 from __future__ import annotations
@@ -19,22 +18,23 @@ __all__ = ["MountOptions"]
 
 @frozen(kw_only=True)
 class MountOptions:
-    """
+    """How a server is mounted.
+
     Args:
-        prefix: what the names of its tools and prompts begin with here, before an underscore; by default the mount's
-            name; empty for nothing.
-        tools: which of its tools are offered; globs match their own names.
-        timeout: seconds for one call, whatever is reported; ``None``: what the server it is mounted in allows.
-        start_timeout: seconds that our server waits for the other one while it opens. After that the other server's
-            lists come later, and clients are notified.
-        ready_timeout: seconds that a call waits for the other server where that is away; then it fails, and says so.
-        idle_timeout: seconds without a call after which the other server is ended until the next call. Its tools stay
-            listed. ``None``: it is kept.
-        revision: the one to speak, as a date, with a server that speaks several; by default the newest that both do.
-        lazy: whether it is let go of as soon as it has said what it has, until the first call.
-        required: whether our plugin fails, and is quarantined, where the other server cannot be reached at first:
-            within ``timeouts.connect``, even if our server has opened meanwhile because ``start_timeout`` is over.
-        timeouts: of the connection, and of the requests for lists.
+        prefix: the prefix of its tools' and prompts' names, before an underscore; empty for none. By default the
+            mount's name.
+        tools: the tools to offer; globs match their own names.
+        timeout: seconds for one call, also with progress; ``None``: the limits of the server that mounts it.
+        start_timeout: seconds that our server's start waits for the other server. If it takes longer, its lists come
+            later, and clients are notified.
+        ready_timeout: seconds that a call waits while the other server is disconnected; then the call fails.
+        idle_timeout: seconds without a call after which the other server is stopped until the next call. Its tools stay
+            listed. ``None``: it is never stopped.
+        revision: the revision to use, as a date; by default the newest that both support.
+        lazy: whether the server is stopped when its lists are read, until the first call.
+        required: whether our plugin is put in quarantine if the other server cannot be reached at first, within
+            ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` is over.
+        timeouts: those of the connection and of the requests for lists.
     """
 
     prefix: str | None = None

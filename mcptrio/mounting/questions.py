@@ -1,8 +1,7 @@
-"""A question of a mounted server on its way to the client whose call caused it, and the answer on its way back.
+"""Questions of a mounted server, passed to the client whose call caused them, and their answers.
 
-Made for what a result asks, and for what a server asks in a request of its own.
-The one rule: nothing is read into it: the question goes on as it came, in the words of the other revision, and so does
-the answer.
+Used for questions in results and for requests of the server. Questions and answers are converted to the other side's
+revision and otherwise unchanged.
 
 Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
 """
@@ -94,7 +93,7 @@ class RelayedQuestion:
 
 
 def url_questions(elicitations: list[dict[str, Any]]) -> list[RelayedQuestion]:
-    """What a server says with the error that a page has to be visited first, as questions."""
+    """Return the questions of an error that requires the user to open URLs first."""
     return [
         RelayedQuestion.of(
             ElicitRequest(
@@ -108,12 +107,12 @@ def url_questions(elicitations: list[dict[str, Any]]) -> list[RelayedQuestion]:
 
 @frozen(kw_only=True)
 class RelayingHandlers(Handlers):
-    """What our client declares to a server that asks in requests of its own: everything, for its callers differ.
+    """The handlers of our client for a server that asks with requests. They declare all capabilities: callers differ.
 
     Args:
-        relay: asks the client that the question is for; raises MCPError where it cannot be asked.
-        heard: told of each log message.
-        visited: told of each page that the user is done with.
+        relay: asks the client of the question; raises MCPError if it cannot be asked.
+        heard: called with each log message.
+        visited: called with each completed URL elicitation.
     """
 
     relay: Callable[[str, Any], Awaitable[Result]]

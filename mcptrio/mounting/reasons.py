@@ -1,4 +1,4 @@
-"""What clients are told of a mounted server's faults.
+"""The reasons that clients get for a mounted server's errors.
 
 The relay and the status of a mount use this. The log has the full reason.
 """

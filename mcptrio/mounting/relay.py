@@ -1,9 +1,8 @@
-"""Carries one request on to the mounted server, and what comes of it back.
+"""Forwards one request to the mounted server and returns its result.
 
-Called by the functions that are offered as tools, resources and prompts.
-The one rule: however often the client's answers make our handler run again, each request to the mounted server is made
-once. What it answered in between is kept with the request; where the handler that waited in the middle of one is gone,
-the call fails and says so.
+The functions of the mounted tools, resources and prompts call this. Each request to the mounted server is made once,
+even if our handler runs again for the client's answers: an unfinished result is recorded with our request. If the
+handler that waited in the middle of a request is gone, the call fails.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, basic/patterns/progress, basic/patterns/cancellation.
 """
@@ -52,16 +51,17 @@ MAX_ROUNDS = 10
 _PROTOCOL = "io.modelcontextprotocol/"
 """Members of ``_meta`` that say something about one conversation only."""
 _NOT_OURS = ("progressToken", CALLER)
-"""What is said of this request is not said of another; nor may a client say what a parent does."""
+"""Members of ``_meta`` that belong to our request, or that only a parent process may set."""
 _SEVERITY: dict[str, int] = {level: severity for severity, level in enumerate(LEVELS)}
 
 
 class CallRelay:
-    """
+    """Forwards the requests of one mount.
+
     Args:
-        name: of the mount, for errors.
-        calls: where each call is known while it is in flight.
-        tells_caller: whether the server is told who calls: it is a process of ours, which believes it.
+        name: the mount's name, for errors.
+        calls: the calls in flight.
+        forwards_caller: whether the server receives the caller: a process of ours, which trusts us.
     """
 
     def __init__(self, name: str, upstream: Upstream, calls: CallsInFlight, *, forwards_caller: bool = False) -> None:
@@ -70,7 +70,7 @@ class CallRelay:
         self._upstream = upstream
         self._calls = calls
         self._level: tuple[Client, int] | None = None
-        """The least severe level a client was told to have sent, where that is said once for all calls."""
+        """The lowest log level requested so far, if the server has one level for all calls."""
 
     async def carry(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
         """A request and its result, whatever is asked in between.
@@ -85,7 +85,7 @@ class CallRelay:
             if done is not None:
                 return done
             if "urls" in recorded:
-                # The request was refused until the pages are visited: it is made anew.
+                # The server refuses the request until the user has opened the URLs; then it is made again.
                 await inputs_of(context).ask(url_questions(recorded["urls"]))
                 continue
             asked: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
@@ -104,7 +104,7 @@ class CallRelay:
             raise ToolError(self._describe_error(error)) from error
 
     async def read(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
-        """As :meth:`carry`, for what has no other way to say so than an error."""
+        """Like :meth:`carry`, for methods whose result cannot contain an error."""
         try:
             return await self.carry(context, method, params)
         except MCPError:
@@ -144,10 +144,10 @@ class CallRelay:
     async def _once(
         self, context: Context, number: int, method: str, wire: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """One request: its result, or else what it asks, which is recorded for whoever runs this again.
+        """Make one request. Return its result, or record the question in its result for the next run of the handler.
 
         Raises:
-            InvalidParams: it was made before, and nobody waits for its answer any more.
+            InvalidParams: the request was made before, and no handler waits for its result any more.
         """
         done: list[Any] = []
         is_new = False
@@ -194,7 +194,7 @@ class CallRelay:
         revision = REVISIONS[client.revision]
         await self._choose_level(context, client, revision)
         if revision.inputs is not Inputs.BACK_CHANNEL:
-            # What is asked stands in the result.
+            # The question is in the result.
             return await self._send_as(Call(context, None), method, wire, client, revision)
         async with open_hidden_nursery() as nursery:
             return await self._send_as(Call(context, nursery), method, wire, client, revision)
@@ -224,7 +224,7 @@ class CallRelay:
         return result
 
     def _meta(self, context: Context, revision: Revision) -> dict[str, Any]:
-        """What the caller said beside the request; where each request says so, what the caller can do."""
+        """Return the caller's ``_meta``, with its capabilities if the revision has them in each request."""
         meta = {
             key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
         }

@@ -1,8 +1,8 @@
-"""Who may use what of a plugin that runs in a process of its own: asked there, and kept here for a moment.
+"""Access decisions of an isolated plugin, requested from its process and cached for two seconds.
 
-Used by the mount of an isolated plugin, where that has authorizers. They judge in their process whoever calls; here is
-what lists, subscriptions and completions need, which are answered without asking that process.
-The one rule: what was not allowed there is not shown here; and what is not known is not allowed.
+The mount of an isolated plugin uses this if the plugin has authorizers. They decide about calls in their own process.
+Lists, subscriptions and completions need the decision without waiting, so it is cached here. What is denied or unknown
+is not shown.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["AccessReport", "RemoteAccess"]
 _log = logging.getLogger("mcptrio.mounting.remote_access")
 
 ORDER: Final = 1000
-"""Inside of what else is around a request: who is refused there need not be judged."""
+"""Runs after other middleware: a request that they refuse needs no decision."""
 TTL_SECONDS: Final = 2.0
 """Seconds for which a decision is kept. A call is judged in its own process all the same."""
 ANSWER_TIMEOUT: Final = 5.0
 """Seconds that a request waits for one."""
 _MAX_PRINCIPALS: Final = 1000
-"""Principals whose decisions are kept; of more, that of the one heard of longest ago is forgotten."""
+"""Principals whose decisions are cached; when full, the least recently used one is evicted."""
 _CHECKED_METHODS: Final = frozenset(
     {
         "tools/list",
@@ -57,11 +57,11 @@ _CHECKED_METHODS: Final = frozenset(
 
 @frozen(kw_only=True)
 class AccessReport:
-    """What the other process says to whom belongs what.
+    """The scopes of the entries in the other process.
 
     Args:
         judges: whether there are authorizers.
-        scopes: by kind and name, what each thing takes.
+        scopes: required scopes, by kind and name.
     """
 
     has_authorizers: bool = False
@@ -84,18 +84,19 @@ class _AccessDecision:
 
 
 class RemoteAccess:
-    """
+    """The cached decisions about one plugin's entries.
+
     Args:
-        catalog: of the plugin's server.
-        name: of the plugin.
-        own_name: what a component of it is called there, by its kind and its name here.
+        catalog: the catalog of the plugin's server.
+        name: the name of the plugin.
+        own_name: returns an entry's name in the other process, from its kind and its name here.
     """
 
     def __init__(
         self, catalog: Catalog, name: str, upstream: Upstream, own_name: Callable[[str, str], str | None]
     ) -> None:
         self._catalog = catalog
-        # Not the plugin's: what it judges is its own, so nobody else's is refused where it has failed.
+        # Owned by the server: if this fails, only the plugin's own entries may be refused, which it decides about.
         self._owner = Owner(name=f"{name}, isolated")
         self._has_authorizers = False
         self._name = name
@@ -105,7 +106,7 @@ class RemoteAccess:
         self._generation = 0
 
     def take(self, access: AccessReport) -> None:
-        """What there is has changed: everybody is judged anew."""
+        """The entries have changed: request all decisions again."""
         self._generation += 1
         self._known.clear()
         if access.has_authorizers and not self._has_authorizers:
@@ -116,7 +117,7 @@ class RemoteAccess:
             self._catalog.authorizers.add(self.authorize, self._owner)
 
     def end(self) -> None:
-        """Nothing is allowed any more: what is still offered is about to be taken back."""
+        """Allow nothing any more, because the entries are about to be withdrawn."""
         self._generation += 1
         self._known.clear()
         if self._has_authorizers:
@@ -130,7 +131,7 @@ class RemoteAccess:
         return await proceed()
 
     def authorize(self, component: Component, principal: Principal | None) -> bool:
-        """The authorizer, for what is the plugin's; of all else it has no opinion."""
+        """The authorizer: decides about the plugin's entries and abstains for all others."""
         if component.plugin != self._name:
             return True
         decision = self._known.get(principal)
@@ -151,7 +152,7 @@ class RemoteAccess:
             with trio.fail_after(ANSWER_TIMEOUT):
                 may = await self._upstream.ask(ask)
         except (MCPTrioError, trio.TooSlowError) as error:
-            # What was allowed before stays so while the process is away: nothing can be called meanwhile.
+            # While the process is disconnected, earlier decisions stay valid: no call can reach it.
             _log.info("%s: it cannot be told what a principal may use: %s", self._name, error or "it does not answer")
             return
         if generation != self._generation:

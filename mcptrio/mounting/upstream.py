@@ -1,7 +1,7 @@
-"""The mounted server: started when it is wanted, kept connected, followed, let go of when nobody needs it.
+"""The connection to a mounted server: started when it is needed, kept, and stopped when it is idle.
 
-Run by the mount in the nursery of our plugin's lifespan; asked by the relay.
-The one rule: a connection is made by a task of its own, never by that of a call, so no call's end is felt by another.
+The mount runs it in the nursery of our plugin's lifespan, and the relay uses it. Only its own task makes connections,
+never the task of a call, so a cancelled call does not affect others.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ MAX_PAUSE_SECONDS = 30.0
 
 
 class Upstream:
-    """
+    """The connection of one mount.
+
     Args:
-        name: of the mount.
-        handlers: what our client does for the server.
-        take: reads one kind of list from the member and offers it; called again when it has changed.
+        name: the name of the mount.
+        handlers: the handlers of our client.
+        take: reads one kind of list and offers its entries; called again when the list has changed.
 
     Raises:
-        ConfigError: the target makes no sense.
+        ConfigError: the target is invalid.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Upstream:
             self._move()
 
     def restart(self) -> None:
-        """End it, and begin anew at once. Who waits for it gets ConnectionClosed."""
+        """End the connection and make a new one at once. Waiting calls raise ConnectionClosed."""
         self._again.set()
         self.member = None
         self.listed = trio.Event()
@@ -187,7 +188,7 @@ class Upstream:
             await self._moved.wait()
 
     async def _until_let_go(self, member: ManagedServer) -> bool:
-        """Wait until it is to begin anew, or nobody has needed it for long enough; whether it was the latter."""
+        """Wait for a restart or for the idle timeout. Return True for the timeout."""
         while not self._again.is_set():
             idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle_timeout
             if idle is None or self._users or not self.listed.is_set():
@@ -217,7 +218,7 @@ class Upstream:
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _listen(self, member: ManagedServer, client: Client) -> None:
-        """Until it is connected anew.
+        """Follow the server's changes until it is connected again.
 
         Raises:
             MCPTrioError: a list cannot be read.

@@ -1,7 +1,6 @@
-"""Changes of a mounted server's resources, for who subscribes to these here.
+"""Changes of a mounted server's resources, for the subscribers of this server.
 
-Run by the mount beside the mounted server.
-The one rule: the server is subscribed to for a resource while somebody here is, and no longer.
+The mount runs this. It subscribes to a resource on the mounted server while a client here is subscribed to it.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -25,7 +24,7 @@ __all__ = ["Watching"]
 _log = logging.getLogger("mcptrio.mounting.watching")
 
 MAX_WATCHED = 256
-"""Resources of one mount that are watched at the same time; of more, nothing is told."""
+"""Resources of one mount that are watched at a time; changes of further ones are not reported."""
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 5.0
 """Seconds before a subscription that has ended or was refused is tried again: doubled from the first to the longest."""
@@ -70,7 +69,7 @@ class Watching:
             nonlocal is_again
             async with client.subscribe([uri]) as changes:
                 if is_again:
-                    # What has changed since the subscription before this one was told to no one.
+                    # Changes since the previous subscription ended were not reported.
                     self._catalog.subscriptions.updated(uri)
                 is_again = True
                 backoff.reset()
