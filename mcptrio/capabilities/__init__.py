@@ -1,1 +1,1 @@
-"""What a server can do: tools, resources, prompts, completion, and what they are made of."""
+"""The parts of a server: tools, resources, prompts and completion, and the classes behind them."""

@@ -1,8 +1,7 @@
-"""Who finds what in lists, may use it, or is told which scopes it takes.
+"""Access decisions: the entries that a principal finds in lists and may use, and the scopes that it lacks.
 
-Asked by the capabilities, and by HTTP before it answers.
-The one rule: where scopes are all that is in the way, that is said; where a plugin's judgement is, the thing does not
-exist.
+The capabilities use this, and HTTP before it responds. If only scopes are missing, the client learns which. If a
+plugin's authorizer refuses, the entry does not exist for this principal.
 
 Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """
@@ -101,7 +100,7 @@ class Access:
         return frozenset[str]().union(*lacking)
 
     def _wanted_by(self, request: Request) -> Component | None:
-        """What a request is about to use."""
+        """Return the entry that a request uses."""
         parameter, find = self._by_method.get(request.method, ("", None))
         name = (request.params or {}).get(parameter)
         entry = find(name) if find is not None and isinstance(name, str) else None

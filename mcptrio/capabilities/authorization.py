@@ -1,8 +1,7 @@
-"""Who may use what: scopes that authors have put on things, and functions of plugins that are asked for everything.
+"""Authorization of entries: the scopes that authors require, and the authorizers of plugins.
 
-Asked by the capabilities for each entry of a list and each call.
-The one rule: whoever may not use a thing does not learn that it exists, but for what a better token would be good for;
-and where a judgement cannot be had, it is no.
+The capabilities ask for each entry of a list and for each call. An entry that a principal may not use is hidden, unless
+only scopes are missing. If an authorizer fails, it refuses.
 
 Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """
@@ -26,14 +25,14 @@ _log = logging.getLogger("mcptrio.authorization")
 
 @frozen(kw_only=True)
 class Component:
-    """Something that is offered.
+    """An entry of the server.
 
     Args:
-        kind: what it is.
-        name: of the tool or prompt; the URI, or the template.
-        plugin: that offers it; ``None`` for the server's own.
-        scopes: that its author asks for.
-        meta: its ``_meta``, where its author can have put what an authorizer wants to know.
+        kind: tool, prompt, resource or template.
+        name: the name of the tool or prompt; the URI or the URI template.
+        plugin: the plugin that offers it; ``None`` for the server's own.
+        scopes: the scopes that its author requires.
+        meta: its ``_meta``, which may contain data for an authorizer.
     """
 
     kind: Literal["tool", "resource", "prompt"]
@@ -44,7 +43,7 @@ class Component:
 
 
 Authorizer: TypeAlias = Callable[[Component, Principal | None], bool]
-"""Whether somebody may use a thing. Plain and fast: it is asked for every entry of every list."""
+"""Returns whether a principal may use an entry. It must be fast: it is called for every entry of every list."""
 
 
 class Authorizers:
@@ -69,7 +68,7 @@ class Authorizers:
         self.functions = [each for each in self.functions if each[1] is not owner]
 
     def distrust(self, owner: Owner) -> None:
-        """A plugin has failed, or begins anew: what it would have judged is refused until it is back, or disabled."""
+        """Refuse the entries that a failed plugin would decide about, until it runs again or is disabled."""
         others = [each for each in self.functions if each[1] is not owner]
         if len(others) < len(self.functions):
             self.functions = [*others, (_refuse, owner)]
@@ -95,7 +94,7 @@ class Authorizers:
 
 
 def has_scopes(component: Component, principal: Principal | None) -> bool:
-    """Whether the token is good for it. Where nobody is authenticated there is none to be good."""
+    """Return whether the token has the required scopes. Anonymous requests need none."""
     return principal is None or component.scopes <= principal.scopes
 
 

@@ -1,8 +1,7 @@
-"""Calling an author's function for a request: its context, its channel to the client, its deadline.
+"""Calls an author's function for a request: with its context, its channel to the client and its deadline.
 
-Used by tools, resources, prompts and completion.
-The one rule: a function that takes no Context cannot ask, so it runs in the request's own task; one that does runs
-where its input channel puts it, for it may outlive the request.
+Tools, resources, prompts and completion use this. A function without a Context cannot ask, so it runs in the task of
+the request. A function with a Context may outlive the request, so its input channel decides where it runs.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ class FunctionCaller:
         timeout: float | None,
         limiter: FairLimiter | None = None,
     ) -> Any:
-        """What the function returned, or the InputRequiredResult that has to come first.
+        """Return the function's result, or the InputRequiredResult that has to come first.
 
         Args:
-            timeout: seconds, from when it begins; by default what the operator has set.
-            limiter: of the tool itself, beside those of its plugin.
+            timeout: seconds, from the start of the call; by default the operator's setting.
+            limiter: the limiter of the tool itself, in addition to those of its plugin.
 
         Raises:
-            RateLimited: too many calls of the plugin a second.
+            RateLimited: Too many calls of the plugin a second.
         """
         scope.label = label
         scope.owner = owner.plugin

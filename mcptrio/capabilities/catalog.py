@@ -84,7 +84,7 @@ class Catalog:
         self.routes = Routes(state.surrounding)
         self.middleware = MiddlewareChain(self.tools.owner_of, state.surrounding)
         self.handlers: dict[str, Handler] = {}
-        """Of every method, by its name."""
+        """The handlers, by method."""
         for capability in (
             self.lifecycle,
             self.tools,

@@ -1,8 +1,7 @@
 """Completion: ``completion/complete`` for the arguments of prompts and the variables of templates.
 
-A plugin over the hooks like any other.
-The one rule: whoever offers candidates need not rank them; a function, a list, or the argument's own choices
-(``Literal``, ``Enum``, ``bool``) are all ranked and cut here.
+Candidates come from a function, from a list, or from the type of the argument (``Literal``, ``Enum``, ``bool``). They
+are ranked and cut here.
 
 Source: MCP 2026-07-28, server/utilities/completion.
 """
@@ -138,10 +137,10 @@ class Completions:
         return found if isinstance(found, Completion) else [str(item) for item in found or ()]
 
     def _choices(self, params: CompleteParams, ref: str, scope: RequestScope) -> Sequence[str]:
-        """What the argument's type allows, where that is a list.
+        """Return the values of the argument's type, if they are a list.
 
         Raises:
-            InvalidParams: no such prompt, template or argument.
+            InvalidParams: There is no such prompt, template or argument.
         """
         function: Function | None
         if isinstance(params.ref, PromptReference):

@@ -1,7 +1,7 @@
-"""From what an author's function returned to content: blocks for tools and prompts, contents for resources.
+"""Converts the return value of an author's function to content blocks for tools and prompts, or contents for resources.
 
-The one rule: a text is text, bytes have a type, content stays what it is, a sequence is flattened, and anything else
-is its JSON.
+A string becomes text, and bytes have a type. Content stays unchanged, a sequence is flattened, and any other value
+becomes its JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What a handler holds of its request: report, log, ask, look, tell.
+"""The context of a request, for its handler.
 
-Given to every function with a parameter annotated ``Context``.
-The one rule: a context says what the author wants, never how the revision does it.
+Every function parameter annotated with ``Context`` receives one. It hides the differences between revisions.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ class Context(Generic[StateT]):
     A plugin with a lifespan annotates ``ctx: Context[State]``, where ``State`` is the type that the lifespan yields.
 
     Attributes:
-        server: what the handler's plugin can add to the server.
-        state: what the plugin's lifespan yielded; ``None`` without one.
+        server: adds entries to the server for the handler's plugin.
+        state: the object that the plugin's lifespan yielded; ``None`` without a lifespan.
     """
 
     def __init__(self, inputs: InputChannel, logging: Logging, owner: Owner, loop: EventLoop) -> None:
@@ -73,7 +72,7 @@ class Context(Generic[StateT]):
         self.server: Registrar = owner.registrar
         self.state: StateT = owner.yielded
 
-    # Who asks
+    # The request and its sender
 
     @property
     def _scope(self) -> RequestScope:
@@ -81,12 +80,12 @@ class Context(Generic[StateT]):
 
     @property
     def request_id(self) -> RequestId:
-        """Of the request as it is now; a retry with the client's answers has another."""
+        """The id of the current request. A retry with the client's answers has another id."""
         return self._scope.request.id
 
     @property
     def session_id(self) -> str | None:
-        """Of the handshake session, where there is one. Not a credential."""
+        """The id of the handshake session, if there is one. It is not a credential."""
         scope = self._scope
         return scope.session.id if scope.request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE else None
 
@@ -96,10 +95,10 @@ class Context(Generic[StateT]):
 
     @property
     def caller(self) -> str:
-        """Who calls, as one text: the same for one principal in all sessions; without one, for one session or
-        connection; and ``mcptrio.ANONYMOUS`` where callers cannot be told apart.
+        """A string that identifies the caller: the same for one principal in all sessions; for an anonymous request,
+        the same for one session or connection; and ``mcptrio.ANONYMOUS`` if callers cannot be distinguished.
 
-        For bounds, and for what belongs to somebody. It is no credential: ask the principal who may do what.
+        Use it for limits and to separate data. It is not a credential: decide about permissions by :attr:`principal`.
         """
         return self._scope.caller
 
@@ -142,24 +141,29 @@ class Context(Generic[StateT]):
 
     @property
     def deadline(self) -> float:
-        """Trio time at which the request is given up, as things are now."""
+        """The Trio time at which the request times out, unless progress extends it."""
         return self._scope.deadline
 
     @property
     def cancel_reason(self) -> str | None:
-        """Why the request was cancelled, where somebody said; for an ``except trio.Cancelled`` that re-raises."""
+        """The reason of the cancellation, if known; for an ``except trio.Cancelled`` that raises again."""
         fault = self._scope.error
         return self._scope.reason or (fault.message if fault is not None else None)
 
     # Report
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell how far the request is, and push its idle deadline. A checkpoint.
+        """Report progress and restart the idle timeout. A checkpoint.
 
-        What does not rise is not sent; what comes faster than 20 a second is thinned, the newest wins.
+        A report that does not increase is not sent. Of more than 20 reports a second, the newest are sent.
+
+        Args:
+            progress: the progress so far.
+            total: the progress at the end, if known.
+            message: a text for the user.
 
         Raises:
-            ValueError: not a finite number.
+            ValueError: A value is not a finite number.
         """
         self._scope.report(progress, total, message)
         await trio.lowlevel.checkpoint()
@@ -200,22 +204,22 @@ class Context(Generic[StateT]):
     @overload
     async def ask(self, message: str, schema: Any, *, key: str | None = None) -> Any: ...
     async def ask(self, message: str, schema: Any, *, key: str | None = None) -> Any:
-        """Ask the user, and end the tool if the user refuses.
+        """Ask the user. If the user refuses, the tool ends.
 
         Args:
-            message: what is asked, and why.
+            message: the question and its reason.
             schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
                 ``float``, ``bool``, a ``Literal``, an ``Enum``, a list of choices, a dict from choice to title, or a
                 JSON Schema.
-            key: names the question on the wire of 2026-07-28; by default its content does.
+            key: identifies the question in 2026-07-28; by default its content does.
 
         Returns:
-            The answer: an instance of a class, a scalar, the choice, or a dict for a JSON Schema.
+            The answer: an instance of the class, a scalar, the choice, or a dict for a JSON Schema.
 
         Raises:
-            ToolError: the user declined, or closed the question. Uncaught, it tells the model so.
-            MissingClientCapability: the client has no forms.
-            trio.TooSlowError: no answer within ``timeouts.input``.
+            ToolError: The user declined or cancelled. If it leaves the tool, the model reads its message.
+            MissingClientCapability: The client does not support forms.
+            trio.TooSlowError: No answer within ``timeouts.input``.
         """
         [answer] = await self.ask_all(Elicit(message, schema, key))
         return answer
@@ -255,14 +259,14 @@ class Context(Generic[StateT]):
     @overload
     async def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]: ...
     async def elicit(self, message: str, schema: Any, *, key: str | None = None) -> Elicited[Any]:
-        """Ask the user, for a tool that goes on if the user refuses. Takes what :meth:`ask` takes.
+        """Ask the user, for a tool that continues if the user refuses. Takes the arguments of :meth:`ask`.
 
         Returns:
-            What the user did, with the answer in ``content`` if accepted.
+            The user's action, with the answer in ``content`` if accepted.
 
         Raises:
-            MissingClientCapability: the client has no forms.
-            trio.TooSlowError: no answer within ``timeouts.input``.
+            MissingClientCapability: The client does not support forms.
+            trio.TooSlowError: No answer within ``timeouts.input``.
         """
         answer: Elicited[Any] = (await self._inputs.ask([Elicit(message, schema, key)]))[0]
         return answer
@@ -270,16 +274,17 @@ class Context(Generic[StateT]):
     async def elicit_url(
         self, message: str, url: str, *, id: str | None = None, key: str | None = None
     ) -> Elicited[None]:
-        """Have the user open a page, for what must not pass through the client (secrets, payments, sign-in).
+        """Ask the user to open a URL, for data that must not pass through the client (secrets, payments, login).
 
-        ``accept`` means that the user agreed to open it, not that they are done there.
+        ``accept`` means that the user agreed to open the URL, not that the interaction is complete.
 
         Args:
-            url: holds no secret and is no credential; https outside development.
-            id: names the interaction, for :meth:`elicitation_complete`.
+            message: the reason.
+            url: contains no secret and is not a credential; https, except in development.
+            id: identifies the interaction for :meth:`elicitation_complete`.
 
         Raises:
-            MissingClientCapability: the client cannot open pages.
+            MissingClientCapability: The client does not support URLs.
         """
         question = ElicitURL(message, url, id or secrets.token_urlsafe(12), key)
         answer: Elicited[None] = (await self._inputs.ask([question]))[0]
@@ -384,27 +389,28 @@ class Context(Generic[StateT]):
     # Tell
 
     def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
-        """Tell the subscribers of a resource, in every revision, that it has changed.
+        """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            caller: whose view of it alone has changed: ``ctx.caller``; nobody else is told. ``None``: everybody's.
+            uri: the resource.
+            caller: ``ctx.caller``, if only this caller's view has changed: others are not notified. ``None``: all.
         """
         self.server.notify_resource_updated(uri, caller=caller)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification of one's own, in wire form, on this request's stream."""
+        """Send a notification of your own, in wire form, on this request's stream."""
         await self._scope.send(Notification(method, dict(params) if params else None))
 
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> Any:
-        """Send a request of one's own, in wire form, and wait for its result (handshake revisions).
+        """Send a request of your own, in wire form, and wait for its result (handshake revisions).
 
         Raises:
-            MCPError: the client answered with an error.
-            MethodNotFound: this revision has no requests from a server.
-            trio.TooSlowError: no answer within ``timeout`` seconds (default ``timeouts.input``).
-            ConnectionClosed: the client is gone, or this request is over.
+            MCPError: The client responded with an error.
+            MethodNotFound: In this revision servers cannot send requests.
+            trio.TooSlowError: No response within ``timeout`` seconds (default ``timeouts.input``).
+            ConnectionClosed: The client is disconnected, or this request has ended.
         """
         scope = self._scope
         scope.check_open()

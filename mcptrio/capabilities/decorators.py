@@ -1,7 +1,7 @@
-"""The decorators: they only mark. The function stays itself, and a test calls it without any framework.
+"""The decorators. They mark a function and return it unchanged, so a test can call it directly.
 
-Used by plugin authors; read by the plugin manager, which turns the marks of a module or object into hooks.
-The one rule: a mark is a value that says what the author said; what follows from the signature is found out later.
+Plugin authors use them. The plugin manager reads the marks of a module or object and registers the functions. A mark
+contains only the decorator's options; the signature is analysed at registration.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class ToolMark:
     icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
     meta: Mapping[str, Any] | None = None
     listed: Tool | None = None
-    """As another server lists it: shown as it is, but for the name. The function takes ``arguments``, a dict that
-    nobody has checked, and what it returns is not checked either: that is the other server's."""
+    """The tool as another server lists it: offered unchanged except for the name. The function takes ``arguments``, a
+    dict that is not validated, and its result is not validated either; the other server does both."""
 
 
 @frozen(kw_only=True)
@@ -208,27 +208,27 @@ def tool(function: F, /) -> F: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
-    """Mark a function as a tool: something a model can have done.
+    """Mark a function as a tool, which a model can call.
 
     Args:
-        name: 1 to 128 of ``A-Za-z0-9_.-``; by default the function's.
-        title: for people.
+        name: 1 to 128 of ``A-Za-z0-9_.-``; by default the function's name.
+        title: for users.
         description: for the model; by default the docstring without its parameters.
-        read_only, destructive, idempotent, open_world: hints; ``None`` leaves them unsaid.
-        timeout: seconds from when the call begins, with or without progress; ``math.inf`` for none.
-        concurrency: how many calls may run at the same time; more wait. A call counts until its code has ended.
-        scopes: that the token of whoever calls it must have, all of them (RFC 6749 section 3.3). Who lacks one does not
-            find it in lists, and is told over HTTP what to ask for. Where nobody is authenticated they mean nothing.
-        input_schema: used instead of the signature's; the function then takes one ``dict`` or keyword arguments.
-        output_schema: used instead of the return annotation's.
-        icons: to be shown.
+        read_only, destructive, idempotent, open_world: hints; ``None`` sends none.
+        timeout: seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
+        concurrency: calls that may run at the same time; further calls wait. A call counts until its code has ended.
+        scopes: scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
+            and over HTTP the response to a call names them. They do not apply to servers without authorization.
+        input_schema: replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
+        output_schema: replaces the schema of the return annotation.
+        icons: for users.
         meta: the tool's ``_meta``.
-        listed: the tool as another server lists it: shown as it is, but for the name. The function takes
-            ``arguments``, an unchecked dict, and its result is sent unchecked.
+        listed: the tool as another server lists it: offered unchanged except for the name. The function takes
+            ``arguments``, a dict that is not validated, and its result is not validated.
 
     Raises:
-        TypeError: an option has another name or type.
-        ValueError: an option is out of its range.
+        TypeError: There is no such option, or it has another type.
+        ValueError: An option is out of range.
 
     Source: MCP 2026-07-28, server/tools.
     """
@@ -237,22 +237,23 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
 
 
 def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-    """Mark a function as a resource, or as a family of resources where the URI is a template (RFC 6570).
+    """Mark a function as a resource, or as a resource template if the URI contains variables (RFC 6570).
 
     Args:
         uri: ``scheme:…``; ``{variables}`` become the function's arguments.
-        name: by default the function's.
-        mime_type: of what is read; by default ``text/plain`` for text and ``application/octet-stream`` for bytes.
-        size: in bytes, where it is known beforehand.
+        name: by default the function's name.
+        mime_type: the type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
+            bytes.
+        size: in bytes, if known in advance.
         timeout: seconds for one read.
-        scopes: that reading and watching it takes, as those of a tool.
-        ttl_ms: milliseconds for which a client may keep what it read (2026-07-28).
-        cache_scope: ``public`` only where every user reads the same.
+        scopes: scopes required to read it and to subscribe to it, as for a tool.
+        ttl_ms: milliseconds for which a client may cache the contents (2026-07-28).
+        cache_scope: ``public`` only if the contents are the same for all users.
         listed: the resource or template as another server lists it, with the same URI. The function takes ``uri``.
 
     Raises:
-        TypeError: an option has another name or type.
-        ValueError: an option is out of its range.
+        TypeError: There is no such option, or it has another type.
+        ValueError: An option is out of range.
 
     Source: MCP 2026-07-28, server/resources and server/utilities/caching.
     """
@@ -317,16 +318,16 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
 
 
 def notification(name: str, /) -> Callable[[F], F]:
-    """Mark a function as the handler of a notification: one of one's own, or one of the specification's."""
+    """Mark a function as the handler of a notification, of your own or of the specification."""
     return _put(MethodMark(name=name, notification=True))
 
 
 def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None) -> M:
-    """A mark of these options; of a function that is ``marked`` already, with these instead of its own.
+    """Return a mark with these options. If the function is ``marked`` already, they replace those of its mark.
 
     Raises:
-        TypeError: there is no such option, or its type is wrong.
-        ValueError: an option is out of its range.
+        TypeError: There is no such option, or it has another type.
+        ValueError: An option is out of range.
     """
     names = [each.name for each in fields(kind)]
     for option in options:

@@ -1,8 +1,7 @@
-"""An author's function, ready to be called: async or sync, with or without a context, one result or a stream.
+"""An author's function, ready to be called: async or sync, with or without a context, with one result or a stream.
 
-Used by tools, resources, prompts, completion and custom methods.
-The one rule: an async function runs where it is called; a sync one runs in a thread under a limiter, and when its
-request is cancelled it is left behind, never waited for.
+Tools, resources, prompts, completion and custom methods use this. An async function runs in the task of the call. A
+sync one runs in a thread under a limiter; if its request is cancelled, the thread is abandoned.
 """
 
 from __future__ import annotations
@@ -28,13 +27,14 @@ MAX_ITEMS = 10_000
 
 
 class Function:
-    """
+    """One function.
+
     Attributes:
-        arguments: what it takes, without the context.
-        context: the name of the parameter that takes the Context, if any.
+        arguments: its parameters without the context.
+        context: the name of the parameter for the Context, if any.
 
     Raises:
-        TypeError: the signature cannot be called from outside.
+        TypeError: The signature cannot be called by name.
     """
 
     def __init__(self, function: Callable[..., Any], *, skip: frozenset[str] = frozenset(), raw: bool = False) -> None:
@@ -53,10 +53,10 @@ class Function:
         return frozenset(inspect.signature(self.function).parameters) - bound_keywords(self.function)
 
     async def __call__(self, values: dict[str, Any], context: Context | None, work: Work) -> Any:
-        """Call it with keyword arguments, already converted.
+        """Call the function with converted keyword arguments.
 
         Args:
-            work: counts the thread of the call, which may go on after this is cancelled.
+            work: counts the thread of the call, which may continue after a cancellation.
         """
         if self.context is not None:
             values[self.context] = context

@@ -1,4 +1,4 @@
-"""What a server says of itself: ``initialize``, ``server/discover`` and ``ping``.
+"""The methods about the server itself: ``initialize``, ``server/discover`` and ``ping``.
 
 The catalogue makes it. Connections ask it which capabilities are advertised.
 
@@ -79,7 +79,7 @@ class Lifecycle:
 
     @property
     def capabilities(self) -> ServerCapabilities:
-        """What is advertised: everything that is or ever was registered."""
+        """The advertised capabilities: those with entries, now or earlier."""
         if self._capabilities is None:
             served = {kind for kind, registry in self._registries.items() if registry.version}
             experimental = self._settings.experimental

@@ -1,8 +1,8 @@
 """Log messages for the client of a request: ``logging/setLevel``, and the bridge from Python's ``logging``.
 
-Called by Context.log and by the bridge, which sends a handler's ordinary log calls to the client of its request, and
-only there.
-The one rule: no level asked for, no message sent; and every message passes the redaction first.
+Context.log calls this, and so does the bridge, which sends the log records of a handler to the client of its request.
+A message is sent only if the client has requested its level, and only after redaction.
+
 Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 section 6.2.1.
 """
 
@@ -98,7 +98,7 @@ class Logging:
         """The data without secrets: texts pass every redaction, containers are walked."""
         if isinstance(data, str):
             length = len(data)
-            # What is cut away need not be looked through, but a secret must not be hidden by the cut either.
+            # Redact twice the length that is sent, so that the cut cannot hide half of a secret from the patterns.
             data = data[: 2 * MAX_TEXT_CHARS]
             for redaction in self.redactions:
                 outcome = run_guarded_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
@@ -162,7 +162,7 @@ class ClientLogHandler(logging.Handler):
         self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
-        """Runs in Trio's thread. What a redaction or a sink logs itself goes to nobody: it would never end."""
+        """Runs in the Trio thread. Log records of a redaction or a sink are not sent, which would never end."""
         if self._sending:
             return
         self._sending = True

@@ -1,6 +1,6 @@
-"""Methods outside the specification: requests and notifications of plugins and embedders, supervised like any other.
+"""Methods outside the specification: requests and notifications of plugins and programs, supervised like all others.
 
-The one rule: a name of the specification cannot be taken, but its notifications can be heard.
+A plugin cannot replace a request of the specification, but it can handle its notifications.
 
 Source: MCP 2026-07-28, basic/versioning, "Extensions".
 """

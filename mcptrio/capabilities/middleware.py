@@ -1,8 +1,7 @@
-"""What plugins put around every request: ``async def limit(request, proceed)``.
+"""Middleware of plugins around every request: ``async def limit(request, proceed)``.
 
-Called by dispatch where there is any. The first to be offered is the outermost, but for its ``order``.
-The one rule: a middleware that fails fails the request it was around, and is named in the log; what the handler raised
-goes through it as it is.
+Dispatch calls it. The first one added is the outermost, unless ``order`` says otherwise. If a middleware fails, its
+request fails and the log names it; exceptions of the handler pass through unchanged.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ _log = logging.getLogger("mcptrio.middleware")
 
 @frozen(kw_only=True)
 class RequestView:
-    """A request as middleware sees it.
+    """A request, for middleware.
 
     Args:
-        id: of the request, in its session.
-        method: ``tools/call``.
-        name: of the tool or prompt, or the URI; ``None`` for other methods.
-        arguments: of a tool or prompt, as they came: nothing has been checked yet.
-        plugin: whose tool it is; ``None`` for the server's own, and for other methods.
-        principal: who asks.
-        caller: the same text for one principal, or else session; see :attr:`mcptrio.Context.caller`.
-        session_id: of the handshake session, where there is one. Not a credential.
-        client_info: what the client says of itself. Anybody can say anything.
+        id: the request's id in its session.
+        method: such as ``tools/call``.
+        name: the tool, prompt or URI; ``None`` for other methods.
+        arguments: those of a tool or prompt, not validated yet.
+        plugin: the plugin of the tool; ``None`` for the server's own and for other methods.
+        principal: the authenticated user.
+        caller: the same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
+        session_id: the id of the handshake session, if there is one. Not a credential.
+        client_info: name and version that the client claims. Do not trust it.
         meta: the request's ``_meta``.
     """
 
@@ -86,9 +85,10 @@ class MiddlewareChain:
         """Calls a handler through all of them; ``None`` while there are none."""
 
     def add(self, function: Middleware, owner: Owner, order: int) -> None:
-        """
+        """Add a middleware.
+
         Args:
-            order: lower ones are further outside; of the same order, the first to be added.
+            order: lower ones are further outside; among equal ones, the first one added.
         """
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
@@ -147,7 +147,7 @@ class _Step:
         self._inner = inner
         self._called = False
         self._passing: BaseException | None = None
-        """What came from further inside."""
+        """The exception that came from the handler or a middleware further inside."""
 
     async def __call__(self) -> Any:
         outcome = await run_guarded(self._work)

@@ -32,7 +32,7 @@ def named_effect(
         done = effect(*args, **kwargs)
         value = await done if isinstance(done, Awaitable) else done
         result = _as_json(value, f"the result of {name}")
-        # A tuple would be a list in a replay, and not what the effect's annotation says.
+        # A tuple would be a list after a replay, which contradicts the effect's annotation.
         if result != value:
             raise TypeError(
                 f"ctx.once: expected JSON values as the result of {name}: lists for tuples, and text as keys"
@@ -43,10 +43,10 @@ def named_effect(
 
 
 def _as_json(value: Any, what: str) -> Any:
-    """A value as it comes back from the state that travels with the client.
+    """Return the value as the sealed state would return it.
 
     Raises:
-        TypeError: there is no such value in JSON.
+        TypeError: The value has no JSON form.
     """
     try:
         # The first refuses NaN, the second integers of more than 64 bits and lone surrogates.

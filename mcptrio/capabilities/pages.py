@@ -1,8 +1,7 @@
-"""The pages of a list as they go out: written once in each revision, until the list changes.
+"""Pages of lists in wire form, cached for each revision until the list changes.
 
-Used by the capabilities that have lists. Hosts list everything at each start, many ask again before each turn, and a
-page of a hundred tools costs as much as four calls (72 µs, and 17 once it is kept).
-The one rule: what is kept is what would be written anew.
+The capabilities with lists use this. Host applications list everything at each start, and many before each turn. A page
+of a hundred tools costs as much as four calls: 72 µs, and 17 µs from the cache.
 
 Source: MCP 2026-07-28, server/utilities/pagination.
 """
@@ -21,7 +20,7 @@ __all__ = ["Pages"]
 E = TypeVar("E", bound=Entry)
 
 _MAX_CACHED_PAGES = 64
-"""Pages; of more, all are forgotten: a client may make up cursors."""
+"""Pages in the cache. When it is full, all are evicted, because a client may invent cursors."""
 
 
 class Pages(Generic[E]):
@@ -44,13 +43,13 @@ class Pages(Generic[E]):
     def page(
         self, revision: Revision, cursor: str | None, visible: Callable[[E], bool] | None = None
     ) -> dict[str, Any]:
-        """The result for a page, in wire form; the caller's own but for the list in it.
+        """Return the result for a page, in wire form. The caller may change it, except for the list in it.
 
         Args:
-            visible: which entries this caller may see; then the page is made anew.
+            visible: returns whether this caller may see an entry; the page is then not cached.
 
         Raises:
-            InvalidParams: not a cursor of this list.
+            InvalidParams: The cursor is not one of this list.
         """
         if visible is not None:
             return self._written(revision, *self._registry.page(cursor, self._size, visible))

@@ -130,7 +130,7 @@ class Prompts:
 
 
 def _messages(value: Any) -> tuple[PromptMessage, ...]:
-    """What the author returned as messages: ready ones as they are, anything else said by the user."""
+    """Convert a function's result to messages. Values other than messages become messages of the user."""
     if isinstance(value, PromptMessage):
         return (value,)
     if isinstance(value, list | tuple):

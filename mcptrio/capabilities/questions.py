@@ -1,8 +1,7 @@
-"""What a server may ask a client, and how the answer is read.
+"""Questions to a client, and how their answers are read.
 
-Given to ``ctx.ask_all`` (and made by ``ctx.ask`` and its siblings); carried by an input channel of the runtime.
-The one rule: a question knows its method, its params, the capability it needs and its answer, and nothing of how it
-travels.
+``ctx.ask_all`` takes them, and ``ctx.ask`` and its siblings make them. An input channel of the runtime sends them. A
+question knows its method, params, required capability and answer, but not how it is sent.
 
 Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, client/roots.
 """
@@ -58,7 +57,7 @@ class Question(Protocol[T_co]):
 
 @frozen
 class Elicited(Generic[T]):
-    """What the user did with a question of ``ctx.elicit``.
+    """The user's response to a question of ``ctx.elicit``.
 
     Attributes:
         action: ``accept``, ``decline`` (an explicit no) or ``cancel`` (no answer).
@@ -75,12 +74,12 @@ class Elicited(Generic[T]):
 
 @frozen(init=False)
 class Elicit(Generic[T]):
-    """Have the user fill in a form.
+    """Ask the user to fill in a form.
 
     Args:
-        message: what is asked, and why.
+        message: the question and its reason.
         schema: a class with flat fields, a scalar type, choices, or a JSON Schema; see ``ctx.ask``.
-        key: names the question on the wire of 2026-07-28; by default its content does.
+        key: identifies the question in 2026-07-28; by default its content does.
     """
 
     message: str
@@ -126,10 +125,12 @@ class Elicit(Generic[T]):
 
 @frozen
 class ElicitURL:
-    """Have the user open a page, for what must not pass through the client.
+    """Ask the user to open a URL, for data that must not pass through the client.
 
     Args:
-        id: names the interaction, for ``ctx.elicitation_complete``; 2025-11-25 puts it on the wire.
+        message: the reason.
+        url: see ``ctx.elicit_url``.
+        id: identifies the interaction for ``ctx.elicitation_complete``; 2025-11-25 sends it.
     """
 
     message: str

@@ -1,7 +1,6 @@
-"""Completion candidates in the order a person expects, at most a hundred of them.
+"""Ranks completion candidates; at most a hundred are sent.
 
-Used by completion/complete when a completer only lists what there is. The one rule: the work is bounded; the first
-10 000 candidates are looked at, and of each the first 1 000 characters.
+completion/complete uses this. Only the first 10 000 candidates are considered, and the first 1 000 characters of each.
 
 Source: MCP 2026-07-28, server/utilities/completion, "Completion Results" (at most 100 values, sorted by relevance).
 """

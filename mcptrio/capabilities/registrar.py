@@ -180,10 +180,11 @@ class Registrar(ABC):
     @property
     @abstractmethod
     def threads(self) -> trio.CapacityLimiter:
-        """The limiter of ``trio.to_thread.run_sync`` for threads that a function starts: its plugin's or the server's.
+        """The limiter for ``trio.to_thread.run_sync`` in a function that starts threads; one per plugin, one for the
+        server.
 
-        It has ``limits.threads`` places, beside those that the sync functions themselves run in. A thread that waits
-        for another one needs a limiter of its own.
+        It has ``limits.threads`` places, in addition to those of sync functions. A thread that waits for another one
+        needs its own limiter.
         """
 
     # For subclasses

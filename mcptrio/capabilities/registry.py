@@ -27,11 +27,11 @@ __all__ = ["Duplicate", "Entry", "Registry"]
 
 MAX_CURSOR_BYTES = 4096
 SPARE_PLACES = 1000
-"""Places that are kept for names that are gone, beside as many as there are entries."""
+"""Positions kept for names that are removed, in addition to one for each entry."""
 
 
 class Entry(Protocol):
-    """What a registry holds."""
+    """An entry of a registry."""
 
     @property
     def key(self) -> str: ...
@@ -41,7 +41,7 @@ class Entry(Protocol):
 
     @property
     def scopes(self) -> frozenset[str]:
-        """What it takes to use it."""
+        """The required scopes."""
         ...
 
 
@@ -59,10 +59,11 @@ class Duplicate(ValueError):
 
 
 class Registry(Generic[E]):
-    """
+    """The entries of one kind.
+
     Args:
-        kind: for messages: ``tool``.
-        loop: in which waiting tasks are told of free names.
+        kind: the kind in messages, such as ``tool``.
+        loop: the event loop in which waiting tasks learn of free names.
     """
 
     def __init__(self, kind: str, loop: EventLoop) -> None:
@@ -71,10 +72,10 @@ class Registry(Generic[E]):
         self._observers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self._entries: dict[str, E] = {}
-        """By name, in the order of their places unless something has come back."""
+        """Entries by name, in the order of their positions unless one was added again."""
         self._is_in_order = True
         self._places: dict[str, int] = {}
-        """Of every name, also of those that are gone."""
+        """The position of each name, including removed ones."""
         self._next_place = 0
         self._reserved: dict[str, Owner] = {}
         """Names of plugins that are starting again: name to plugin."""
@@ -170,7 +171,7 @@ class Registry(Generic[E]):
             self._changed()
 
     def publish(self, owner: Owner) -> None:
-        """The plugin is no longer entering: what it offers can be seen."""
+        """The plugin's lifespan has yielded: show its entries."""
         with self._lock:
             is_seen = any(entry.owner is owner for entry in self._entries.values()) and self._count(owner)
         if is_seen:
@@ -245,7 +246,7 @@ class Registry(Generic[E]):
             ]
 
     def _forget_places(self) -> None:
-        """Of names that are gone, once there are too many: a plugin may make up new names for ever."""
+        """Drop positions of removed names when there are too many; a plugin may invent new names for ever."""
         if len(self._places) > 2 * len(self._entries) + SPARE_PLACES:
             self._places = {name: place for name, place in self._places.items() if name in self._entries}
 

@@ -86,7 +86,7 @@ class Resources:
         outcome = await run_guarded(work)
         if not isinstance(outcome, Done):
             if isinstance(outcome.error, ToolError):
-                # Resources have no `isError`: what the author meant for the reader is the error's message.
+                # Resources have no isError: the client gets the author's message as the message of the error.
                 message = with_names(str(outcome.error), entry.owner.tool_name)
                 raise InvalidParams(message, data={"uri": params.uri}) from outcome.error
             raise outcome.error

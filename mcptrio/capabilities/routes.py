@@ -1,7 +1,7 @@
-"""Applications of plugins beside the endpoint, on the same HTTP port.
+"""ASGI applications of plugins on the HTTP port of the endpoint.
 
-Filled by plugins, with ``add_route``; asked by HTTP for paths that are none of its own.
-The one rule: a path belongs to whoever registered it first, and with it everything below.
+Plugins add them with ``add_route``; HTTP looks here for paths that are not its own. A path, with all paths below it,
+belongs to the first application that was added.
 
 Source: ASGI 3.0.
 """
@@ -42,15 +42,15 @@ class Routes:
         self._routes: dict[str, _Route] = {}
 
     def add(self, path: str, app: ASGIApp, owner: Owner) -> str:
-        """Serve an application at a path and below it. Its scopes are those of the server, with the whole path.
+        """Serve an application at a path and below it. Its ASGI scopes have the whole path.
 
         Returns:
             The path.
 
         Raises:
-            ValueError: it is no path, or the root.
-            TypeError: what is to be served there cannot be called.
-            Duplicate: the path is taken.
+            ValueError: The path is invalid, or the root.
+            TypeError: The application is not callable.
+            Duplicate: The path is taken.
         """
         if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
             raise ValueError(f"expected a path like /auth, without a slash at its end, got {path!r}")
@@ -66,7 +66,7 @@ class Routes:
         self._routes = {path: route for path, route in self._routes.items() if route.owner is not owner}
 
     def at(self, path: str) -> ASGIApp | None:
-        """What is served there: of several that fit, the one with the longest path."""
+        """Return the application with the longest matching path."""
         while self._routes and path:
             route = self._routes.get(path)
             if route is not None and not route.owner.is_kept_back:

@@ -1,9 +1,8 @@
-"""Who is told of what: one call reaches the subscribers of every revision.
+"""Change notifications: one call reaches the subscribers of every revision.
 
-``subscriptions/listen`` streams (2026-07-28), ``resources/subscribe`` and unsolicited list changes (handshake
-revisions) are all fed from here; between replicas the bus carries the news.
-The one rule: a change is told once to each stream that asked for it, the newest news replaces the same news still
-waiting, and nobody is told what was not asked for.
+This feeds ``subscriptions/listen`` streams (2026-07-28), ``resources/subscribe`` and unsolicited list changes
+(handshake revisions). The bus carries changes between replicas. Each stream receives a change once and only if it subscribed to
+it, and a change replaces an equal one that is still queued.
 
 Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
 """
@@ -102,7 +101,7 @@ class Subscriptions:
     def _tell_soon(self, what: str) -> None:
         if self._nursery is None:  # any more, where a thread has handed this over
             return
-        # A plugin may add hundreds of entries at once; each session is told of all of them once.
+        # A plugin may add hundreds of entries at once; each session gets one notification for all.
         if not self._changed:
             self._nursery.start_soon(self._tell_changed)
         self._changed.add(what)
@@ -179,7 +178,7 @@ class Subscriptions:
     # Being asked
 
     def watched(self) -> frozenset[str]:
-        """The URIs that somebody subscribes to, on this process."""
+        """The subscribed URIs in this process."""
         uris: set[str] = set()
         for listen in self._listens:
             uris |= listen.uris
@@ -188,11 +187,11 @@ class Subscriptions:
         return frozenset(uris)
 
     async def wait_changed(self) -> None:
-        """Wait until somebody subscribes or unsubscribes."""
+        """Wait for the next change of the subscriptions."""
         await self._watched_changed.wait()
 
     def touched(self) -> None:
-        """Somebody has subscribed, unsubscribed or gone."""
+        """Wake the waiting tasks, after a subscription was added or removed."""
         self._watched_changed.set()
         self._watched_changed = trio.Event()
 
@@ -232,7 +231,7 @@ class Subscriptions:
             "notifications/subscriptions/acknowledged", acknowledged, peer=scope.request.peer
         )
         assert notification is not None, "the revision that has the request has its acknowledgement"
-        # Waits while the outlet is full: what is offered may be dropped there, and this one comes before all others.
+        # send waits while the outbox is full. send_latest might drop the acknowledgement, which must come first.
         await scope.send(notification)
         listen = _Listen(self, scope, honoured, frozenset(honoured.resource_subscriptions))
         self._listens.add(listen)
@@ -248,7 +247,7 @@ class Subscriptions:
         return listen.result()
 
     def end(self, listen: _Listen) -> None:
-        """It is told nothing more."""
+        """Send no more changes to this stream."""
         self._listens.discard(listen)
         self.touched()
 

@@ -1,8 +1,7 @@
-"""Tools named in a plugin's own texts: ``{tool:search}`` becomes the name that clients see, such as ``notes_search``.
+"""Tool names in a plugin's texts: ``{tool:search}`` becomes the name that clients see, such as ``notes_search``.
 
-Used when a plugin offers something, for descriptions, and when something of it fails, for the error.
-The one rule: only what the author wrote is looked at: descriptions and error messages, never results, which may be
-anybody's text. What the author puts into a result is named with ``ctx.tool_name``.
+Used for descriptions when a plugin registers an entry, and for the messages of its errors. Results are not changed,
+because they may contain text of others; authors use ``ctx.tool_name`` there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tools: ``tools/list`` and ``tools/call``.
 
-A plugin over the hooks like any other; its registry is filled from the marks of the others.
-The one rule: what a tool raises for the model (ToolError) becomes a result with ``isError``; what it raises otherwise
-is logged in full, and the model learns only that it failed.
+Plugins and programs fill the registry. A ToolError becomes a result with ``isError``, which the model reads. Any other
+exception is logged with its traceback, and the model learns only that the tool failed.
 
 Source: MCP 2026-07-28, server/tools; 2025-11-25, server/tools, "Error Handling".
 """

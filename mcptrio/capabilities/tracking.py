@@ -1,8 +1,7 @@
-"""Items that report progress as they are taken.
+"""An iterator that reports progress after each item.
 
-Made by ``Context.track``.
-The one rule: no async generator: one that is left in the middle would be finished by the garbage collector, with a
-warning of Trio's.
+``Context.track`` returns it. It is not an async generator: the garbage collector would finish one that is left early,
+and Trio would warn.
 """
 
 from __future__ import annotations
