@@ -1,8 +1,8 @@
 """Change notifications: one call reaches the subscribers of every revision.
 
 This feeds ``subscriptions/listen`` streams (2026-07-28), ``resources/subscribe`` and unsolicited list changes
-(handshake revisions). The bus carries changes between replicas. Each stream receives a change once and only if it subscribed to
-it, and a change replaces an equal one that is still queued.
+(handshake revisions). The bus carries changes between replicas. Each stream receives a change once and only if it
+subscribed to it, and a change replaces an equal one that is still queued.
 
 Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/resources, "Subscriptions".
 """

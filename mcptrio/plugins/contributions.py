@@ -26,10 +26,11 @@ __all__ = ["Contributions"]
 
 
 class Contributions:
-    """
+    """The entries of all plugins.
+
     Args:
-        tables: what the operator has set.
-        policy: which tools of any plugin are offered.
+        tables: the operator's settings.
+        policy: the tools of all plugins to offer.
     """
 
     def __init__(self, catalog: Catalog, plugins: PluginManager, tables: PluginTables, policy: ToolPolicy) -> None:
@@ -62,7 +63,7 @@ class Contributions:
         self._tables = tables
         changed = set()
         for name, before in self._taken.items():
-            # What cannot be read is told when the plugin is taken in.
+            # An unreadable table is reported when the plugin is loaded.
             now = run_guarded_sync(tables.resolved_table, name)
             if isinstance(now, Failure) or now.value != before:
                 changed.add(name)
@@ -128,12 +129,12 @@ class Contributions:
         return True
 
     def publish(self, plugin: Plugin) -> None:
-        """Show what was kept back, all of it at once; clients are told."""
+        """Show the plugin's hidden entries, all at once, and notify clients."""
         if plugin.is_kept_back:
             self._catalog.publish(plugin)
 
     def withdraw(self, plugin: Plugin, *, reserve: bool = False) -> None:
-        """Take back what a plugin offered; clients are told. Its redactions stay: what they hide is still secret.
+        """Withdraw the plugin's entries and notify clients. Its redactions stay, since the texts are still secret.
 
         Args:
             reserve: keep its names for it.

@@ -1,6 +1,6 @@
-"""Where plugins are found: among the installed distributions, and in files.
+"""Finds plugins in installed distributions and in files, without importing them.
 
-Used by the plugin manager. The one rule: looking for plugins imports none of them.
+The plugin manager uses this.
 """
 
 from __future__ import annotations

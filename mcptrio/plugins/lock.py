@@ -1,8 +1,8 @@
-"""What plugins offered when the operator locked them, as fingerprints.
+"""Fingerprints of the plugins' definitions at the time when the operator locked them.
 
-``mcptrio lock`` writes it to a file (:mod:`mcptrio.cli.server.lock_file`), and the policy compares each tool with it. A
-description is an instruction to a model, and nobody reads one that changes with an upgrade.
-The same definition has the same fingerprint on every machine, with every Python and in every revision.
+``mcptrio lock`` writes them to a file (:mod:`mcptrio.cli.server.lock_file`), and the policy compares each tool with it,
+because an upgrade can change a description, which is an instruction to a model. Equal definitions have the same
+fingerprint on every machine, with every Python and in every revision.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["KINDS", "Fingerprint", "Kind", "LockedPlugin", "ToolLock", "fingerpr
 
 Kind: TypeAlias = Literal["tools", "prompts", "templates"]
 KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates")
-"""What is locked of a plugin, in this order."""
+"""The kinds of entries in a lock, in this order."""
 
 _PART = 16
 """Hexadecimal digits that tell one part from another; what counts is the whole."""
@@ -42,7 +42,7 @@ class Fingerprint:
     hints: tuple[str, ...] = ()
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """What is not the same; empty where everything is."""
+        """Return the parts that differ; empty if none do."""
         if self.sha256 == other.sha256:
             return []
         found = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
@@ -52,7 +52,7 @@ class Fingerprint:
 
 
 def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:
-    """Of a tool, a prompt or a resource template."""
+    """Return the fingerprint of a tool, a prompt or a resource template."""
     given: Any = offered
     described = {"title": given.title, "description": given.description}
     hints: tuple[str, ...] = ()

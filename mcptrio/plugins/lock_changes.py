@@ -41,7 +41,7 @@ class LockChange:
 
 
 def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
-    """What the plugins of a server offer now. Those that came with mcptrio and offer nothing are not named."""
+    """Return the lock of a server's plugins. Plugins of mcptrio itself without entries are left out."""
     found = {
         name: _locked(plugin, catalog)
         for name, plugin in sorted(plugins.items())
@@ -55,10 +55,10 @@ def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
 def changes_since(
     lock: ToolLock, catalog: Catalog, plugins: Mapping[str, Plugin], *, ignored: Collection[str] = ()
 ) -> Iterator[LockChange]:
-    """What a server offers that differs from a lock. Withheld tools and disabled plugins are left out.
+    """Iterate over the differences between a server and a lock, except for withheld tools and disabled plugins.
 
     Args:
-        ignored: plugins that were not asked for.
+        ignored: plugins that the command's options leave out.
     """
     now = lock_of(catalog, plugins)
     for name in sorted({*lock.plugins, *now.plugins} - {*ignored}):

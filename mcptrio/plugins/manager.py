@@ -1,9 +1,8 @@
-"""Plugins: found, imported, registered, each at its own risk.
+"""The plugin manager: finds, imports and registers plugins.
 
-Used by the server. Entry points of the group ``mcptrio``, files, modules and objects all become the same
-:class:`Plugin`.
-The one rule: whatever one plugin does wrong (an import, a signature, a name that is taken) is its own fault and is
-written on it; the others never notice.
+The server uses it. Entry points of the group ``mcptrio``, files, modules and objects all become a :class:`Plugin`. An
+error of a plugin, such as an import error, an invalid signature or a name that is taken, is stored in that plugin and
+does not affect others.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ BUILT_IN = ("stdio", "http", "stream")
 """The transports there are without any plugin."""
 
 Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
-"""Given the name of a plugin and, of a file, its path: what the server takes in its place, so that the plugin is not
-imported into this process; ``None`` for one that is."""
+"""From the name of a plugin, and the path of a file: returns a function that makes the plugin's replacement, so that
+the plugin is not imported into this process; ``None`` to import it."""
 
 SLOW_IMPORT = 1.0
 """Seconds after which the import of a plugin is worth a warning: everybody waits for it at every start."""
@@ -62,7 +61,7 @@ class PluginManager:
     def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
         self.instead: Instead | None = None
-        """Asked whenever a plugin is taken in, so that another answer holds for what begins anew."""
+        """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
         self.plugins: dict[str, Plugin] = {}
 
     @classmethod
@@ -129,7 +128,7 @@ class PluginManager:
         return plugin
 
     def look_again(self) -> None:
-        """Enlist, as disabled, what has been installed meanwhile."""
+        """Add plugins that were installed in the meantime, as disabled."""
         importlib.invalidate_caches()
         for name, points in offered().items():
             if name not in self.plugins:
@@ -137,13 +136,13 @@ class PluginManager:
                 self._enlist(_installed(name, point, "disabled"))
 
     def renew(self, plugin: Plugin) -> bool:
-        """Begin with a plugin anew: as it is, if it could be imported and is to run where it did, else from its import.
+        """Load a plugin again: without a new import if it was imported and runs in the same process as before.
 
         Returns:
-            Whether it is there.
+            Whether it is loaded.
 
         Raises:
-            PluginError: any fault, if strict.
+            PluginError: It failed, and the manager is strict.
         """
         plugin.renew()
         if plugin.refused is not None:
@@ -201,7 +200,7 @@ class PluginManager:
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
         plugin.prefers_no_prefix = plugin.isolated and read.value.prefix is None
-        # Whoever names a file, or registers an object, knows what else there is.
+        # A user who names a file, or registers an object, knows the other tools.
         by_itself = plugin.name if plugin.distribution is not None else ""
         plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else by_itself
 
@@ -268,10 +267,10 @@ class PluginManager:
     def transports(
         self, failed: Callable[[Plugin, str, BaseException], None]
     ) -> dict[str, Callable[..., Awaitable[None]]]:
-        """The transports that active plugins offer, by name.
+        """Return the transports of active plugins, by name.
 
         Args:
-            failed: told of each plugin whose hook failed, and why; what it registered before does not count.
+            failed: called with each plugin whose hook failed, and the reason; its transports are ignored.
         """
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():
@@ -309,7 +308,7 @@ class PluginManager:
     # Private
 
     def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
-        """What the implementations of one hook of one plugin give, each called when it is asked for."""
+        """Call the implementations of one hook of one plugin, each when the caller asks for its result."""
         given = {"config": plugin.config, **arguments}
         for implementation in _implementations(plugin, hook):
             wanted = [given[name] for name in implementation.argnames]
@@ -317,11 +316,11 @@ class PluginManager:
 
     @staticmethod
     def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
-        """What of a policy is kept in this process: of one that is isolated, its own process keeps most.
+        """Return the part of a policy that applies in this process. An isolated plugin's own process applies most of
+        it.
 
-        There the tools' own names are known, they get their prefix, and calls are counted; but that the other process
-        takes too long can only be told here.
-        """
+        That process knows the tools' own names, adds the prefix, and counts calls. Only this one can see that it is too
+        slow."""
         return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
 
     def _isolate(self, plugin: Plugin) -> bool:
@@ -394,7 +393,7 @@ class PluginManager:
             raise error
 
     def _describe_error(self, error: BaseException, plugin: Plugin) -> str:
-        """What went wrong; of a name that is taken, who offers it, and by whom that was installed."""
+        """Return the reason of a fault. For a taken name, it contains the owner and its distribution."""
         if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
             return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"
         return _text(error)

@@ -1,9 +1,8 @@
-"""The names under which clients see the tools of plugins: ``NAME_tool``, so that no plugin is in another's way.
+"""The tool names that clients see: ``NAME_tool``, so that the tools of two plugins cannot collide.
 
-Used when a plugin offers its tools.
-The one rule: a name depends on the plugin and the tool only, so it is the same on every machine and every day.
+Used when a plugin registers its tools. A name depends only on the plugin and the tool.
 
-Source: hosts accept ``[A-Za-z0-9_-]{1,64}``, several put a name of their own before it, and cut what is longer.
+Source: host applications accept ``[A-Za-z0-9_-]{1,64}``; several add a prefix of their own and truncate longer names.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _PORTABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def exposed(prefix: str, name: str) -> str:
-    """The name of a tool with its plugin's prefix; one that begins with it is left as it is."""
+    """Return the name of a tool with its plugin's prefix. A name that already starts with it is not changed."""
     return name if not prefix or name == prefix or name.startswith(f"{prefix}_") else f"{prefix}_{name}"
 
 

@@ -1,4 +1,4 @@
-"""One plugin as the server knows it: where it came from, what it offers, what is wrong with it.
+"""One plugin of a server: its source, its entries and its errors.
 
 Its state changes in four methods only:
 
@@ -9,7 +9,7 @@ Its state changes in four methods only:
     disabled       loaded     refused     disabled       disabled
 
 A lifespan may yield after the plugin was quarantined or disabled: :meth:`Plugin.start` then refuses, and the lifespan
-is left. What fails in a plugin that is disabled is noted, and the plugin stays disabled.
+is left. An error in a disabled plugin is stored, and the plugin stays disabled.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Plugin(Owner):
     config_class: type | None = None
     """What its settings are read into; ``None``: it gets the table."""
     config: Any = field(factory=dict)
-    """What the operator has set: an instance of that class, or the table."""
+    """The operator's settings: an instance of that class, or the table."""
     policy: PluginPolicy = field(factory=PluginPolicy)
-    """What the operator says of it."""
+    """The operator's limits for it."""
     prefix: str = ""
     """Of its tools' names."""
     prefers_no_prefix: bool = False
@@ -57,7 +57,7 @@ class Plugin(Owner):
     load: Callable[[], Any] | None = None
     """Imports it; ``None`` for an object that was there."""
     file: Path | None = None
-    """What is imported, where that is a file."""
+    """The imported file, if it is one."""
     instead: Callable[[], Any] | None = None
     """Makes what is taken in its place, where it runs in a process of its own and is not imported here."""
     refused: str | None = None
@@ -69,7 +69,7 @@ class Plugin(Owner):
     renamed: dict[str, str] = field(factory=dict)
     """Tools that have another name than their prefix makes, since theirs was taken: own name to that name."""
     warnings: list[str] = field(factory=list)
-    """What is odd about it, and harms nobody."""
+    """Problems that do not stop it."""
     offers: dict[str, list[str]] = field(factory=dict)
     """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
     takers: list[Callable[[Any], bool]] = field(factory=list)
@@ -92,7 +92,7 @@ class Plugin(Owner):
 
     @property
     def source(self) -> str | None:
-        """The file it is written in, or the folder of its package; ``None`` where that cannot be told."""
+        """Its file, or the folder of its package; ``None`` if unknown."""
         module = self.object if ismodule(self.object) else sys.modules.get(self.object.__module__)
         file = getattr(module, "__file__", None)
         if file is None or self.object is None:

@@ -1,7 +1,7 @@
-"""What the operator lets plugins do, whatever they would: their tools, their time, their rate.
+"""The operator's policy for plugins: which tools are offered, and with which timeouts and limits.
 
-Read from the table of each plugin and from ``[tools]``; kept by :mod:`mcptrio.plugins.contributions`.
-The one rule: a policy only ever takes away, and what is withheld can be seen with the reason.
+Read from the table of each plugin and from ``[tools]``; :mod:`mcptrio.plugins.contributions` applies it. A policy only
+restricts, and the reason for a withheld tool can be shown.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class ToolPolicy:
         return None
 
     def withholds(self, *names: str, read_only: bool | None) -> str | None:
-        """Why a tool is not offered; ``None`` where it is.
+        """Return the reason why a tool is not offered; ``None`` if it is.
 
         Args:
-            names: it is known by; a glob may name any of them.
-            read_only: what it says of itself.
+            names: the names of the tool; a glob may match any of them.
+            read_only: the tool's hint.
         """
         if self.read_only and read_only is not True:
             return "it is not marked read-only"
@@ -67,15 +67,15 @@ class LockedToolPolicy(ToolPolicy):
 
 @frozen(kw_only=True)
 class PluginPolicy:
-    """What the operator says of one plugin, in its table beside the plugin's own settings.
+    """The operator's limits for one plugin, in its table next to the plugin's own settings.
 
     Args:
         timeout: seconds for one call.
-        concurrency: calls at the same time; more wait.
-        rate: calls a second, on average; as many may come at once. More are refused.
-        tools: which of its tools are offered; globs match names with or without their prefix.
-        prefix: what its tools' names begin with, before an underscore; empty for nothing.
-        isolate: run it in a process of its own.
+        concurrency: calls at the same time; further ones wait.
+        rate: calls a second on average, and calls at once; further ones are refused.
+        tools: the tools to offer; globs match names with or without their prefix.
+        prefix: the prefix of its tools' names, before an underscore; empty for none.
+        isolate: run it in its own process.
         max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
     """
 

@@ -1,10 +1,10 @@
-"""What hosts and models make of a tool: what is missing in its definition, and what some of them do not take.
+"""Checks a tool's definition against the limits of host applications and models.
 
-Used by ``mcptrio plugins doctor``.
-The one rule: nothing of this is an error of the protocol; each sentence says what is odd, and who minds.
+``mcptrio plugins doctor`` uses this. The findings are no violations of the protocol; each one names the problem and the
+programs that have it.
 
-Source: JSON Schema 2020-12; MCP 2026-07-28, server/tools; the subsets of JSON Schema that the APIs of models take, of
-which some know neither exclusive bounds nor lists of types, and none fetches a schema from elsewhere.
+Source: JSON Schema 2020-12; MCP 2026-07-28, server/tools; the subsets of JSON Schema in the APIs of models, some of
+which support neither exclusive bounds nor lists of types, and none of which fetches references.
 """
 
 from __future__ import annotations

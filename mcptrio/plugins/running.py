@@ -1,7 +1,7 @@
-"""Plugins of a server that is open: their lifespans and background tasks, begun, ended and begun again.
+"""The plugins of an open server: starts, stops and restarts their lifespans and background tasks.
 
-Owned by the server, in a nursery of its own around everything else that runs.
-The one rule: whatever is done to one plugin, the others go on, and nothing of one that has left is left.
+The server owns it, in a nursery around everything else that runs. A change of one plugin does not affect the others,
+and nothing of a stopped plugin is left.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ class RunningPlugins:
             await self._leave_lifespan(next(reversed(self._lifespans)), drain_deadline)
 
     async def enable(self, name: str) -> Plugin:
-        """Take in a plugin that is disabled, or try one in quarantine once more. One that runs is left alone.
+        """Start a disabled plugin, or retry one in quarantine. Does nothing to a running plugin.
 
-        Clients see nothing of it before its lifespan has yielded. The work goes on if the caller is cancelled.
+        Clients see its entries when its lifespan has yielded. This completes even if the caller is cancelled.
 
         Returns:
-            The plugin; in quarantine if it failed (again).
+            The plugin; in quarantine if it failed.
 
         Raises:
-            ConfigError: there is no such plugin.
-            PluginError: it failed, and the server is strict.
+            ConfigError: There is no such plugin.
+            PluginError: It failed, and the server is strict.
         """
         plugin = self._plugin(name)
 
@@ -91,12 +91,12 @@ class RunningPlugins:
         return plugin
 
     async def disable(self, name: str) -> Plugin:
-        """Withdraw what a plugin offers, give its calls ``timeouts.shutdown`` seconds, and leave its lifespan.
+        """Withdraw a plugin's entries, wait ``timeouts.shutdown`` seconds for its calls, and leave its lifespan.
 
-        The work goes on if the caller is cancelled. A lifespan that is still being entered is cancelled.
+        This completes even if the caller is cancelled. A lifespan that has not yielded yet is cancelled.
 
         Raises:
-            ConfigError: there is no such plugin.
+            ConfigError: There is no such plugin.
         """
         plugin = self._plugin(name)
         if plugin.name in self._entering:
@@ -149,11 +149,11 @@ class RunningPlugins:
         return plugin
 
     async def _change(self, plugin: Plugin, work: Callable[[], Awaitable[None]]) -> None:
-        """Do one change of a plugin to its end, in a task of the server's: a caller that is cancelled, for example a
-        tool that disables its own plugin, would leave it half done.
+        """Run one change of a plugin to its end in a task of the server, because its caller may be cancelled, for
+        example a tool that disables its own plugin.
 
         Raises:
-            PluginError: what the work raised.
+            PluginError: The exception of the change.
         """
         outcome: Done[None] | Failure | None = None
         over = trio.Event()
@@ -290,5 +290,5 @@ class RunningPlugins:
 
 
 def _manager(opened: Any) -> AbstractAsyncContextManager[Any]:
-    """What a lifespan gave, as a context manager: an async generator is one."""
+    """Return a lifespan's result as a context manager; an async generator is converted to one."""
     return asynccontextmanager(lambda: opened)() if isasyncgen(opened) else opened

@@ -1,7 +1,7 @@
-"""The settings of plugins: the tables ``[plugins.NAME]``, the environment before them.
+"""The settings of plugins: the tables ``[plugins.NAME]``, overridden by the environment.
 
-Used by the plugin manager when a plugin is configured, and by commands that show settings. A table holds the plugin's
-own settings, read into its class, and beside them those of :class:`mcptrio.plugins.policy.PluginPolicy`.
+The plugin manager uses this to configure a plugin, and commands use it to show settings. A table contains the plugin's
+own settings, read into its class, and those of :class:`mcptrio.plugins.policy.PluginPolicy`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["PluginTables"]
 
 @attrs.frozen(kw_only=True)
 class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
-    """The tables of all plugins by name, as they are written, with the reader that knows where they stand.
+    """The tables of all plugins, with the reader that knows their file and lines.
 
     Args:
         tables: by plugin name.
@@ -41,10 +41,10 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         return self.read(cls, table, ("plugins", plugin), variables=(plugin,))
 
     def policy(self, plugin: str) -> PluginPolicy:
-        """What the operator says of a plugin.
+        """Return the operator's limits for a plugin.
 
         Raises:
-            ConfigError: it does not fit; names file, line and key.
+            ConfigError: A value is invalid; the message names file, line and key.
         """
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key in RESERVED}
         return self.read(PluginPolicy, table, ("plugins", plugin), variables=(plugin,))

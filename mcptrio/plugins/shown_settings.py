@@ -1,8 +1,7 @@
-"""The settings of a plugin as they may be shown: each with its value, and where that came from.
+"""The settings of a plugin for display: each with its value and its source.
 
-Used by ``mcptrio plugins show``.
-The one rule: no secret is shown. That is what is of type Secret, what has the metadata ``secret``, what came from a
-variable or a file by reference, and, where no class says what is what, a text whose name sounds like one.
+``mcptrio plugins show`` uses this. It hides secrets: values of type Secret, values with the metadata ``secret``, values
+from a variable or file by reference and, without a settings class, strings whose names sound like secrets.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ def shown_settings(
     where: Callable[[Key], str | None],
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[ShownSetting]:
-    """Those of the plugin's own class, or of its table where it has none; then what the operator says of the plugin.
+    """Iterate over the settings of the plugin's class, or of its table if it has none, and then the operator's limits.
 
     Args:
-        cls: of its settings.
-        table: its table in the file, as it is written.
-        where: tells the file and the line of a key.
+        cls: the class of its settings.
+        table: its table in the file.
+        where: returns the file and line of a key.
     """
     environ = os.environ if environ is None else environ
     policy = {each.name for each in attrs.fields(PluginPolicy)}
@@ -79,7 +78,7 @@ def shown_settings(
                 value = getattr(plugin.config, attribute.name)
                 yield _shown(name, value, came, is_secret=by_reference or _is_secret(attribute, _hint(cls, attribute)))
     else:
-        # Its class is not known, or did not take them: they are shown as they are written.
+        # The class is unknown or refused the values: show them as written.
         shown = {each.alias or each.name for each in _open_fields(cls)} if cls is not None else set(own)
         for name, value in own.items():
             hidden = refers(value) or name not in shown
@@ -113,7 +112,7 @@ def _is_secret(attribute: attrs.Attribute[Any], hint: Any) -> bool:
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """As JSON has it, with what is secret left out, however deep."""
+    """Return the value as JSON, without secrets at any depth."""
     if isinstance(value, Secret):
         return HIDDEN
     if isinstance(value, Path):

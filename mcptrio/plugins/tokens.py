@@ -1,7 +1,7 @@
-"""What tools cost a model before it has called any: their definitions, in tokens.
+"""Estimates the tokens that tool definitions take in every conversation.
 
-Used by the commands that list and check plugins.
-The one rule: it is an estimate, the same for every model, and called one: bytes of the definition divided by four.
+The commands that list and check plugins use this. The estimate is the bytes of the definition divided by four, for
+every model.
 """
 
 from __future__ import annotations

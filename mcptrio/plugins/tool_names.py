@@ -1,7 +1,6 @@
-"""The names of tools in the descriptions of what a plugin offers.
+"""Replaces tool names in the descriptions of a plugin's entries.
 
-Used by ``Contributions`` right after something was registered. The one rule: nobody has seen it yet, so nothing changes
-for anybody.
+``Contributions`` uses this directly after registration, before any client can see the entries.
 """
 
 from __future__ import annotations

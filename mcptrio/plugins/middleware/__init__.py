@@ -1,3 +1,3 @@
-"""Plugins that come with mcptrio and are around every request. Loaded where the configuration names them."""
+"""Plugins of mcptrio around every request, loaded if the configuration has a table for them."""
 
 __all__: list[str] = []

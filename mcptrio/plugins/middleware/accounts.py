@@ -1,7 +1,7 @@
-"""What one caller may still do: a rate, and quotas for longer times.
+"""The account of one caller: its rate and its quotas for longer times.
 
-Kept by :mod:`mcptrio.plugins.middleware.rate_limit`, one for each caller.
-The one rule: a request is counted everywhere or nowhere.
+:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller. A request is counted in all of them, or in none if it
+is refused.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_8
 
 @frozen(kw_only=True)
 class Allowance:
-    """What somebody may do.
+    """The limits of a caller.
 
     Args:
-        per_second: requests, on average.
-        burst: as many may come at once.
-        quotas: requests in each of :data:`WINDOWS`; no bound for those that are missing.
+        per_second: requests a second on average.
+        burst: requests that may arrive at once.
+        quotas: requests in each of :data:`WINDOWS`; missing ones have no limit.
     """
 
     per_second: float
@@ -44,7 +44,7 @@ class Account:
         self._allowance = allowance
         self._bucket = TokenBucket(allowance.per_second, allowance.burst)
         self._used: dict[str, tuple[float, int]] = {}
-        """Of each window when it is over, in trio time, and what has been spent in it."""
+        """For each window, the Trio time of its end and the requests counted in it."""
 
     def spend(self, cost: int) -> None:
         """Count a request.
@@ -58,7 +58,7 @@ class Account:
         now = trio.current_time()
         quotas = self._allowance.quotas
         used: dict[str, tuple[float, int]] = {}
-        # The longest last, so that who is told when to come back does not hear of a shorter one then.
+        # The longest window last, so that retryAfter is not too short for a longer quota.
         refused: tuple[str, float] | None = None
         for window, seconds in WINDOWS.items():
             if window not in quotas:

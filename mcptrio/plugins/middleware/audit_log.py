@@ -1,8 +1,7 @@
-"""A record of who asked for what, and how it ended: the plugin ``audit_log``.
+"""The plugin ``audit_log``: a record of each request and its outcome.
 
-Loaded where the configuration has ``[plugins.audit_log]``, or given to a server: ``Server(plugins=[AuditLog()])``.
-The one rule: a record is made for everything that was begun, however it ends, and nothing in it is secret as far as
-can be told.
+Loaded if the configuration has ``[plugins.audit_log]``, or passed to a server: ``Server(plugins=[AuditLog()])``. Known
+secrets are redacted.
 
 Source: JSON Lines.
 """
@@ -49,16 +48,17 @@ _MAX_SCOPES = 100
 
 @frozen(kw_only=True)
 class AuditLogConfig:
-    """
+    """The settings of ``audit_log``.
+
     Args:
-        path: of the file, made with mode 0600; ``None``: records go to the log ``mcptrio.audit`` at level INFO.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, in the place of an older one.
-        arguments: what is kept of arguments: nothing, the names, or all with what looks secret redacted.
-        secret: globs of the names of arguments, and of members of objects in them, whose values are never kept. One
-            with a dot is of the path: ``login.pin``.
-        secret_values: regular expressions of texts that are never kept, wherever they stand, beside those that
-            redactions of log messages know.
-        methods: globs of what is recorded.
+        path: the file, created with mode 0600; ``None``: records go to the logger ``mcptrio.audit`` at level INFO.
+        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one.
+        arguments: the recorded part of arguments: none, their names, or all with secrets redacted.
+        secret: globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
+            glob with a dot matches the path: ``login.pin``.
+        secret_values: regular expressions of texts that are never recorded, in addition to the redactions of log
+            messages.
+        methods: globs of the methods to record.
     """
 
     path: Path | None = None

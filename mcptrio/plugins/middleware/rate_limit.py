@@ -1,10 +1,8 @@
-"""So many requests a second, an hour, a day for each caller: the plugin ``rate_limit``.
+"""The plugin ``rate_limit``: limits the requests of each caller per second, minute, hour, day and week.
 
-Loaded where the configuration has ``[plugins.rate_limit]``, or given to a server: ``Server(plugins=[RateLimit()])``.
-The one rule: who asks too often is told when to ask again, and costs nobody else anything. What is refused is not
-counted.
-
-All is counted in this process: a restart begins anew, and each worker counts by itself.
+Loaded if the configuration has ``[plugins.rate_limit]``, or passed to a server: ``Server(plugins=[RateLimit()])``. The
+error for a refused request says when to retry, and refused requests are not counted. The counters are in memory: a
+restart clears them, and each worker has its own.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from mcptrio.plugins.setup import PluginSetup
 __all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
 
 _CALLERS = 10_000
-"""Whose requests are counted: of principals, and of those who are none, so many each. The one heard of longest ago is
-forgotten, and begins anew."""
+"""Counted callers: as many principals, and as many anonymous sessions. When full, the least recently seen one is
+evicted, which clears its counters."""
 _NAMES = 256
-"""Tools, prompts and resources of one caller that have a rate of their own; what comes after them shares one."""
+"""Tools, prompts and resources of one caller with their own counters; further ones share one."""
 ORDER = -100
 """Outside of what else there is: refusing is cheaper than working."""
 
@@ -49,7 +47,7 @@ def _check_costs(_: Any, attribute: Attribute[Any], value: Mapping[str, int]) ->
 
 @frozen(kw_only=True)
 class RateLimitOverride:
-    """What holds for somebody instead; what is ``None`` is as for everybody.
+    """Limits for some callers. ``None`` means the general limit.
 
     Args:
         per_second, burst, quotas: as in :class:`RateLimitConfig`; ``quotas = {}`` for none.
@@ -62,20 +60,21 @@ class RateLimitOverride:
 
 @frozen(kw_only=True)
 class RateLimitConfig:
-    """
+    """The settings of ``rate_limit``.
+
     Args:
-        per_second: requests of one caller, on average.
-        burst: as many may come at once.
-        quotas: requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``, each from the first one;
-            none where it is not said.
-        costs: globs of the names of tools, prompts and resources, and as how many requests one of them counts. Of
-            several that match, the highest; at most ``burst`` where it is about the rate.
-        subjects: what holds for the principals with these subjects.
-        clients: what holds for the principals that use these clients, by their ``client_id``; a subject wins over it.
-        methods: that count together; others are not limited.
-        by: whose requests are counted together: the principal's, or where there is none the session's; those of all
-            principals that use the same client; or of everybody. Who can be told from nobody counts as one caller.
-        each: whether each tool, prompt or resource has a rate, and quotas, of its own.
+        per_second: requests of one caller a second, on average.
+        burst: requests that may arrive at once.
+        quotas: requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
+            first request. Missing ones have no limit.
+        costs: globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
+            highest match applies; for the rate, at most ``burst``.
+        subjects: limits of the principals with these subjects.
+        clients: limits of the principals with these clients, by ``client_id``; a subject takes precedence.
+        methods: the methods that are counted together; others are not limited.
+        by: what shares a limit: the requests of one principal, or of one session if they are anonymous; of all
+            principals with the same client; or all requests. Callers that cannot be distinguished count as one.
+        each: whether each tool, prompt and resource has its own limits.
     """
 
     per_second: float = field(default=10.0, validator=validators.gt(0))
@@ -95,7 +94,7 @@ class RateLimit:
         self._everybody = self._allowance(RateLimitOverride())
         self._subjects = {name: self._allowance(each) for name, each in self._config.subjects.items()}
         self._clients = {name: self._allowance(each) for name, each in self._config.clients.items()}
-        # Sessions are made by anybody, as many as they like; those who have signed in are not forgotten for them.
+        # Any client can open many sessions; they must not evict the counters of authenticated users.
         self._principals: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
         self._others: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
 
@@ -130,7 +129,7 @@ class RateLimit:
         return max((cost for glob, cost in costs.items() if fnmatchcase(request.name, glob)), default=1)
 
     def _account(self, request: RequestView) -> Account:
-        """Of who asks, and for what, where that has its own."""
+        """Return the account of the caller, or of the caller and the name with ``each``."""
         principal = request.principal
         allowance, which = self._allowed(principal)
         kept = self._others if principal is None else self._principals
@@ -147,7 +146,7 @@ class RateLimit:
             kept.popitem(last=False)
         name = f"{request.method} {request.name}" if self._config.each else None
         if name not in accounts and len(accounts) >= _NAMES:
-            # Names that are made up must not give anybody another rate.
+            # Invented names must not give a caller further accounts.
             name = None
         account = accounts.get(name)
         if account is None:
@@ -155,7 +154,7 @@ class RateLimit:
         return account
 
     def _allowed(self, principal: Principal | None) -> tuple[Allowance, str]:
-        """What holds for somebody, and a name for that."""
+        """Return the limits of a principal, and a name for them."""
         if principal is not None:
             if (allowance := self._subjects.get(principal.subject)) is not None:
                 return allowance, f"subject {principal.subject}"

@@ -1,8 +1,7 @@
-"""Arguments of a request without what is secret in them, by the operator's rules.
+"""Removes secrets from a request's arguments, by the operator's rules.
 
-Used by :mod:`mcptrio.plugins.middleware.audit_log`.
-The one rule: what a rule matches is gone wherever it stands: in an object, in a list, below either, and in what is said
-of the request afterwards.
+:mod:`mcptrio.plugins.middleware.audit_log` uses this. A match is removed at any depth of objects and lists, and also
+from the message of the request's error.
 
 Source: fnmatch for names; re for values.
 """
@@ -27,14 +26,15 @@ _MAX_VALUES = 100
 
 
 class Redactor:
-    """
+    """The rules of one audit log.
+
     Args:
-        names: globs of the names of members whose values are secret, in lower case; one with a dot is of the path to
-            it, without the places in lists: ``login.pin``.
-        values: regular expressions of texts that are secret wherever they stand.
+        names: globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
+            without positions in lists: ``login.pin``.
+        values: regular expressions of secret texts.
 
     Raises:
-        ValueError: a regular expression that is none.
+        ValueError: A regular expression is invalid.
     """
 
     def __init__(self, names: Iterable[str], values: Iterable[str]) -> None:
