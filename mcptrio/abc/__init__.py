@@ -1,7 +1,7 @@
-"""The ports: interfaces between the engines, below both who calls them and who implements them.
+"""Interfaces between the parts of mcptrio: protocols and frozen values, without behaviour.
 
-The one rule: nothing here does anything. Values are frozen; protocols are small. Each name is imported when it is first
-used.
+Both the code that calls an interface and the code that implements it import it from here. Each name is imported when it
+is first used.
 """
 
 from typing import TYPE_CHECKING

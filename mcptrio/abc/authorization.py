@@ -1,6 +1,6 @@
-"""Who asks, who may, and what the two sides of authorization need of the rest.
+"""Interfaces and values of authorization, for servers and clients.
 
-Implemented in :mod:`mcptrio.auth`, :mod:`mcptrio.stores` and :mod:`mcptrio.transports`, which are strangers.
+``mcptrio.auth`` and ``mcptrio.stores`` implement the interfaces; the HTTP transport calls them.
 
 Source: MCP 2026-07-28, basic/authorization.
 """
@@ -32,14 +32,14 @@ __all__ = [
 
 @frozen(kw_only=True)
 class Principal:
-    """Who was authenticated. Sessions never authenticate; a session is bound to its principal.
+    """The authenticated sender of a request. A session never authenticates; it is bound to one principal.
 
     Args:
-        subject: who, as the issuer names them.
-        issuer: of the token.
-        client_id: the client they use.
-        scopes: what the token is good for: what was granted, and what that includes.
-        claims: what else the token says.
+        subject: The name that the issuer gives to the user or client.
+        issuer: The issuer of the token.
+        client_id: The OAuth client that sent the request.
+        scopes: The granted scopes, and the scopes that these include.
+        claims: The other claims of the token.
     """
 
     subject: str
@@ -50,22 +50,22 @@ class Principal:
 
     @property
     def identity(self) -> tuple[str | None, str, str | None]:
-        """Who it is and with which client, whatever the token is good for."""
+        """The issuer, subject and client, without the scopes of the token."""
         return self.issuer, self.subject, self.client_id
 
 
 @frozen(kw_only=True)
 class RequestHead:
-    """What is known of an HTTP request before its body.
+    """The parts of an HTTP request that are known before its body.
 
     Args:
-        method: as it came: ``POST``.
-        url: where it was sent to, without query and fragment: the public address, as the client wrote it.
-        headers: of each name in lower case all values, in the order in which they came.
-        query: as it came, only for refusing what has no place there: a token.
-        address: of the client, as far as it is known; ``None`` on sockets that have none.
-        is_beside: whether it is for a path beside the endpoint: a WebSocket, HTTP with SSE.
-        certificate: the client's own, DER, where TLS asked for one and has found it good.
+        method: The method as received, for example ``POST``.
+        url: The public URL as the client wrote it, without query and fragment.
+        headers: All values of each header in the order received; names are in lower case.
+        query: The query as received. It serves only to refuse requests that carry a token in it.
+        address: The address of the client; ``None`` on sockets without addresses.
+        is_beside: True if the path is not the MCP endpoint: a WebSocket, or HTTP with SSE.
+        certificate: The client certificate in DER, if TLS requested one and verified it.
     """
 
     method: str
@@ -78,57 +78,59 @@ class RequestHead:
 
 
 class Guard(Protocol):
-    """Lets HTTP requests in. Implemented by :class:`mcptrio.auth.ResourceServer`."""
+    """Authenticates HTTP requests. Implemented by :class:`mcptrio.auth.ResourceServer`."""
 
     @property
     def documents(self) -> Mapping[str, bytes]:
-        """What anybody may read: JSON, by path (RFC 9728)."""
+        """Public JSON documents by path (RFC 9728)."""
         ...
 
     async def admit(self, request: RequestHead) -> Principal | None:
-        """Who sends it.
+        """Return the principal that sends the request.
 
         Raises:
-            AuthorizationError: nobody who may, with the status and the challenge to answer with.
-            RateLimited: there was too much of it from there.
-            Overloaded: that cannot be found out now.
+            AuthorizationError: The request is rejected; the error has the status and the challenge of the response.
+            RateLimited: The client sent too many requests.
+            Overloaded: The credentials cannot be checked now.
         """
         ...
 
     def recheck_after(self, principal: Principal) -> float:
-        """Seconds after which the credentials of an admitted request are looked at again, if its connection stays open:
-        at the end of the token, or earlier, since it may be revoked."""
+        """Return the seconds after which the credentials of an open connection are checked again.
+
+        This is the expiry of the token, or earlier, since a token may be revoked.
+        """
         ...
 
     async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
-        """Whether an admitted request would still be admitted, apart from what is good once (a proof of possession).
+        """Check the credentials of an admitted request again, except a proof of possession, which is valid once.
 
         Args:
-            principal: what :meth:`admit`, or the last call, returned.
+            principal: The principal that :meth:`admit`, or the last call of this method, returned.
 
         Raises:
-            AuthorizationError: it would not. The connection ends.
-            Overloaded: that cannot be found out now. The connection ends if that lasts.
+            AuthorizationError: The credentials are no longer valid. The connection is closed.
+            Overloaded: The credentials cannot be checked now. The connection is closed if this persists.
         """
         ...
 
     def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
-        """What is said to a principal that lacks scopes: 403, with all it should ask for next.
+        """Return the error for a principal that lacks scopes: status 403, and the scopes to request next.
 
         Args:
-            scopes: everything the operation needs.
+            scopes: All scopes that the operation requires.
         """
         ...
 
 
 @frozen(kw_only=True)
 class OwnIssuer:
-    """An authorization server that a plugin is, so that ``[auth]`` can be compared with it.
+    """An authorization server that a plugin provides; the ``[auth]`` settings are compared with it.
 
     Args:
-        issuer: as its tokens name it.
-        scopes: that it offers.
-        resources: that it gives tokens for; empty for all with the issuer's scheme, host and port.
+        issuer: The issuer in its tokens.
+        scopes: The scopes that it offers.
+        resources: The resources that it issues tokens for; empty for all with the scheme, host and port of the issuer.
     """
 
     issuer: str
@@ -137,39 +139,42 @@ class OwnIssuer:
 
 
 class TokenVerifier(Protocol):
-    """Says whose an access token is. What is right for all tokens (scheme, proof of possession) is not its business."""
+    """Finds the principal of an access token. The caller checks the scheme and the proof of possession."""
 
     def is_own(self, token: str, issuer: str | None) -> bool | None:
-        """Whether the token belongs to this verifier, as far as its text shows.
+        """Return whether the token belongs to this verifier, judged by its text alone.
 
-        ``True``: it does, and no other verifier gets to see it. ``False``: it does not. ``None``: the text does not
-        show it; the token then goes to each verifier that answered ``None``, if none answered ``True``.
+        ``True``: it does, and no other verifier sees it. ``False``: it does not. ``None``: the text does not show it.
+        If no verifier returned ``True``, each one that returned ``None`` verifies the token.
 
         Args:
-            issuer: that the token names, unverified; ``None`` where it is no JWT, or names none.
+            issuer: The issuer that the token names, unverified; ``None`` if it is no JWT or names no issuer.
         """
         ...
 
     async def verify(self, token: str) -> Principal | None:
-        """Whose it is; ``None`` where it is not good here: unknown, expired, for another audience, from another issuer.
+        """Return the principal of a token.
 
-        The claims have ``exp`` (seconds since 1970) where it expires, and ``cnf`` where it is bound to a key.
+        The claims contain ``exp`` (seconds since 1970) if the token expires, and ``cnf`` if it is bound to a key.
+
+        Returns:
+            ``None`` if the token is invalid: unknown, expired, or for another audience or from another issuer.
 
         Raises:
-            AuthorizationError: the token is not good, for a reason that its sender may read: that it has expired, say.
-                Only after the token has shown that it is genuine.
-            Overloaded: that cannot be found out now.
+            AuthorizationError: The token is genuine but invalid, and its sender may read the reason, for example that
+                it has expired.
+            Overloaded: The token cannot be verified now.
         """
         ...
 
 
 @frozen(kw_only=True)
 class FetchRequest:
-    """A small HTTP request of a flow of authorization.
+    """A small HTTP request of an authorization flow.
 
     Args:
-        url: absolute, ``https``, or ``http`` where that is allowed.
-        headers: names in lower case.
+        url: An absolute ``https`` URL, or ``http`` if that is allowed.
+        headers: Headers with names in lower case.
     """
 
     url: str
@@ -180,10 +185,11 @@ class FetchRequest:
 
 @frozen(kw_only=True)
 class FetchResponse:
-    """
+    """The response to a ``FetchRequest``.
+
     Args:
-        headers: names in lower case; of several with the same name the values joined by commas.
-        body: all of it.
+        headers: Headers with names in lower case; values of the same name are joined by commas.
+        body: The complete body.
     """
 
     status: int
@@ -192,33 +198,34 @@ class FetchResponse:
 
 
 class Fetch(Protocol):
-    """Sends one such request, bounded in size and time; follows no redirect, keeps no cookie."""
+    """Sends one request of an authorization flow, limited in size and time, without redirects or cookies."""
 
     async def __call__(self, request: FetchRequest) -> FetchResponse:
-        """
+        """Send the request and return the response.
+
         Raises:
-            RequestFailed: no answer, too large a one, or an address that may not be reached.
+            RequestFailed: No response came, it was too large, or the address is not allowed.
         """
         ...
 
 
 class TokenStore(Protocol):
-    """Keeps what a client was granted: a JSON object by key. All of it is secret."""
+    """Stores the credentials of a client: one JSON object per key. Every value is secret."""
 
     async def load(self, key: str) -> Mapping[str, Any] | None: ...
 
     async def save(self, key: str, value: Mapping[str, Any]) -> None: ...
 
     async def delete(self, key: str) -> bool:
-        """Whether it was there."""
+        """Delete the value of a key and return whether it existed."""
         ...
 
     async def keys(self) -> Sequence[str]: ...
 
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
-        """Hold the right to renew what is kept under a key, against every process that uses the store.
+        """Hold the exclusive right, among all processes that use the store, to renew the value of a key.
 
-        A refresh token is good for one use: processes that spend it at the same time end the login (RFC 9700 section
+        A refresh token is valid once. Two processes that use it at the same time end the login (RFC 9700 section
         4.14.2).
         """
         ...
@@ -228,38 +235,43 @@ class ClientAuth(Protocol):
     """Authorizes a client's HTTP requests."""
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """What to send with a request, e.g. ``Authorization``; empty where there is nothing yet."""
+        """Return the headers that authorize a request, e.g. ``Authorization``; empty before there are credentials."""
         ...
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
-        """The server refused with 401 or 403; ``headers`` are its answer's, in lower case.
+        """Handle a response with status 401 or 403.
+
+        Args:
+            headers: The headers of the response, with names in lower case.
 
         Returns:
-            Whether there are other credentials now, with which the request is worth one more try.
+            True if new credentials are available and the request should be sent once more.
 
         Raises:
-            AuthorizationError: there will be none, and why.
+            AuthorizationError: No credentials can be obtained; the message has the reason.
         """
         ...
 
 
 class AuthMethod(Protocol):
-    """How a client comes by credentials, said once and for any server: :class:`mcptrio.auth.OAuth` and other grants.
+    """How a client obtains credentials, for any server: :class:`mcptrio.auth.OAuth` and other grants.
 
-    Whoever opens a connection makes the authorization of its requests from it, and lends it an HTTP client.
+    The code that opens a connection calls :meth:`client_auth` and provides the HTTP client.
     """
 
     @property
     def named_servers(self) -> Sequence[str]:
-        """URLs of authorization servers that the user has named himself: they are reached wherever they are, while
-        those that others name have to be public."""
+        """URLs of authorization servers that the user has configured.
+
+        These may have any address. Authorization servers that a remote server names must have public addresses.
+        """
         ...
 
     def client_auth(self, url: str, fetch: Fetch) -> ClientAuth:
-        """What authorizes the requests to one server.
+        """Return the authorization of the requests to one server.
 
         Args:
-            url: of the server, ``http`` or ``https``; credentials for it are sent nowhere else.
-            fetch: sends the requests of the flow.
+            url: The ``http`` or ``https`` URL of the server; its credentials are sent to no other server.
+            fetch: Sends the requests of the authorization flow.
         """
         ...

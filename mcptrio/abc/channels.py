@@ -1,4 +1,4 @@
-"""What carries messages: pipes to one peer, and the ways out of the process for one request."""
+"""Interfaces for message channels to one peer, and for sinks of the messages about one request."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class MessageChannel(Protocol):
     """For logs and the tree: ``stdio``, ``memory``, ``tcp``."""
 
     async def receive(self) -> Sequence[Incoming]:
-        """Everything that has arrived, at least one item.
+        """Return everything that has arrived, waiting for at least one item.
 
         Raises:
-            trio.EndOfChannel: the peer has closed its side.
-            ConnectionClosed: the pipe broke.
+            trio.EndOfChannel: The peer has closed its side.
+            ConnectionClosed: The connection broke.
         """
         ...
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all of it in one go; an inner sequence is one JSON-RPC batch. One task calls this at a time.
+        """Write all messages together; an inner sequence is one JSON-RPC batch. One task calls this at a time.
 
         Raises:
-            ConnectionClosed: the pipe broke.
+            ConnectionClosed: The connection broke.
         """
         ...
 
@@ -45,42 +45,41 @@ class SynchronousChannel(MessageChannel, Protocol):
     """A channel that can write a short message without waiting."""
 
     def send_now(self, message: Message) -> bool:
-        """Write it at once where it can be written as a whole, otherwise nothing of it. Not while ``send`` runs.
+        """Write a message without waiting, completely or not at all. Must not be called while ``send`` runs.
 
         Returns:
-            Whether it was written. What is wrong, if something is, the next ``send`` tells.
+            True if the message was written. The next ``send`` raises the error, if there was one.
         """
         ...
 
 
 class MessageSink(Protocol):
-    """Where the messages about one request (or about none) go out."""
+    """The destination of the messages about one request, or of those that belong to no request."""
 
     async def send(self, message: Message | Sequence[Message]) -> None:
-        """Hand a message over; waits while the outlet is full.
+        """Send a message, waiting while the sink is full.
 
         Raises:
-            ConnectionClosed: the outlet is closed; the message goes nowhere.
+            ConnectionClosed: The sink is closed; the message was not sent.
         """
         ...
 
     def offer(self, message: Notification, key: object) -> None:
-        """Hand over a message that only matters while it is the newest with its key. Never waits.
+        """Send a message that only matters while it is the newest with its key. Does not block.
 
-        In a full outlet it takes the place of an earlier one with the same key that is still queued, or is held back
-        until there is room; of very many keys the rest is dropped.
-        On a closed outlet nothing happens.
+        A full sink replaces a queued message with the same key, or keeps the message until there is room. The number
+        of keys is limited; messages with further keys are dropped. Does nothing on a closed sink.
         """
         ...
 
     def close(self) -> None:
-        """Nothing more will be sent. What is queued still goes out."""
+        """Accept no more messages. Queued messages are still sent."""
         ...
 
     def release(self, retry_ms: int) -> bool:
-        """Let the client go, to come back in ``retry_ms`` milliseconds for the rest.
+        """Close the connection; the client reconnects after ``retry_ms`` milliseconds for the remaining messages.
 
         Returns:
-            Whether this outlet can: only streams that a client can resume do.
+            False if this sink cannot do it: only streams that a client can resume can.
         """
         ...

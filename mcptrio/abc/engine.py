@@ -1,4 +1,4 @@
-"""What a transport serves, as transports see it."""
+"""Interface of the server engine that transports call."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class StateSealer(Protocol):
 
 
 class PeerSession(Protocol):
-    """The local working part of one handshake session."""
+    """The part of a handshake session that lives in this process."""
 
     principal: Principal | None
-    """Of whom what is received next comes: the session's person, with the token of that message."""
+    """The principal of the next received message: the principal of the session, with the token of that message."""
 
     @property
     def id(self) -> str: ...
@@ -51,40 +51,40 @@ class PeerSession(Protocol):
         ...
 
     def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
-        """Take in what a POST brought.
+        """Process the content of a POST. Does not block or raise.
 
-        Requests run in the session's own nursery, so they outlive the POST; all that belongs to them goes to
-        ``outlet``, which is closed when nothing more will come. Never waits, never raises.
+        Requests run in the nursery of the session, so they outlive the POST. Their messages go to ``outlet``, which is
+        closed after the last one.
 
         Returns:
-            Whether it concerned this process; ``False`` for an answer or a cancellation of something that is not in
-            flight here, for which another replica may be waiting.
+            False for an answer or a cancellation of a request that is not in flight here; another replica may wait for
+            it.
         """
         ...
 
     def attach(self, outlet: MessageSink) -> None:
-        """From now on, messages that belong to no request go to this outlet (the GET stream)."""
+        """Send messages that belong to no request to this sink from now on (the GET stream)."""
         ...
 
     def detach(self, outlet: MessageSink) -> None: ...
 
     @property
     def busy(self) -> bool:
-        """Whether requests are in flight or an outlet is attached."""
+        """True while requests are in flight or a sink is attached."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether it takes in nothing more: told to end, or ended by itself (the peer answers no pings)."""
+        """True if the session accepts no more messages: it was closed, or the peer answers no pings."""
         ...
 
     def end(self, reason: str) -> None:
-        """Cancel everything in flight and forget the session here."""
+        """Cancel all requests in flight and remove the session from this process."""
         ...
 
 
 class Engine(Protocol):
-    """What a transport serves. Implemented by the supervisor."""
+    """The server engine that a transport calls. Implemented by the supervisor."""
 
     @property
     def draining(self) -> bool: ...
@@ -93,7 +93,7 @@ class Engine(Protocol):
         """Serve one peer on one channel until either side ends it. Closes the channel.
 
         Raises:
-            Overloaded: too many sessions; the channel is still open, for saying so.
+            Overloaded: There are too many sessions. The channel is still open, so that the error can be sent.
         """
         ...
 
@@ -108,45 +108,47 @@ class Engine(Protocol):
     ) -> bool:
         """Serve one self-contained message of a per-request revision.
 
-        Everything about it goes to ``outlet``, which is closed at the end. Cancelling the caller cancels the request
-        (2026-07-28: the client closing the response stream is cancellation).
+        All its messages go to ``outlet``, which is closed at the end. Cancelling the caller cancels the request
+        (2026-07-28: a client cancels a request by closing its response stream).
 
         Args:
-            opened: called, where it is a request, with what cancels it: a function of the reason.
-            standing: whether a request that does nothing but stay open may do so without the caller.
+            opened: Called for a request, with a function that cancels it and takes the reason.
+            standing: True if a request that only stays open, such as a subscription, may do so after this call
+                returns.
 
         Returns:
-            Whether it does. Then its end is that ``outlet`` is closed, and only ``opened``'s function cancels it.
+            True if the request stays open. It ends when ``outlet`` is closed, and only the function passed to
+            ``opened`` cancels it.
 
         Raises:
-            Overloaded: before anything was sent.
+            Overloaded: The server is at a limit; nothing was sent.
         """
         ...
 
     def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> PeerSession:
-        """A new session waiting for ``initialize``, or the local working part of a stored one.
+        """Open a session that waits for ``initialize``, or the local part of a stored session.
 
         Raises:
-            Overloaded: too many sessions.
+            Overloaded: There are too many sessions.
         """
         ...
 
     async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
-        """Run a task of the transport's own; what it raises (a store that fails, say) is logged and ends nothing."""
+        """Run a task of the transport. Its exception (e.g. of a failing store) is logged and ends nothing else."""
         ...
 
     def mirrored_parameters(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
-        """Header name (lower case, without ``mcp-param-``) to the path of the argument it mirrors."""
+        """Return the parameter headers of a tool: names (lower case, without ``mcp-param-``) with argument paths."""
         ...
 
     def missing_scopes(self, incoming: Incoming, principal: Principal | None, /) -> frozenset[str]:
-        """All scopes that the requests in it need, if the principal lacks any of them; nothing, if it lacks none."""
+        """Return all scopes that the requests need if the principal lacks any of them, otherwise an empty set."""
         ...
 
     def route(self, path: str, /) -> ASGIApp | None:
-        """The ASGI application that a plugin serves at this path, if there is one."""
+        """Return the ASGI application that a plugin serves at this path, if any."""
         ...
 
     def readiness(self) -> Readiness:
-        """The answer of ``/readyz``."""
+        """Return the content of ``/readyz``."""
         ...

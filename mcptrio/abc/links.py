@@ -1,4 +1,4 @@
-"""A client's way to one server."""
+"""Interface of the connection of a client to one server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = [
 
 
 class Link(Protocol):
-    """A client's way to one server: a pipe of messages, or one HTTP exchange a message.
+    """The connection of a client to one server: a message channel, or one HTTP exchange per message.
 
-    The client numbers requests, reads results and answers the server's requests; a link only carries them. Whatever
-    goes wrong with one exchange is raised there and leaves the others alone.
+    The client numbers requests, reads results and answers the server's requests; a link only carries them. The failure
+    of one exchange does not affect the others.
     """
 
     name: str
@@ -28,82 +28,84 @@ class Link(Protocol):
 
     @property
     def closed(self) -> bool:
-        """Whether no exchange can succeed any more."""
+        """True if no exchange can succeed any more."""
         ...
 
     async def exchange(
         self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = ...
     ) -> Response | ErrorResponse:
-        """Send a request and wait for its answer; what else the server sends meanwhile goes to the link's receiver.
+        """Send a request and return its response. Other messages of the server go to the receiver of the link.
 
-        Sets no deadline: the caller cancels or gives up. Either tells the server only where :meth:`cancels_by_leaving`.
+        Sets no deadline: the caller cancels this call or calls :meth:`give_up`. The server notices either only if
+        :meth:`cancels_by_leaving` is true.
 
         Args:
-            mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument it repeats.
+            mirrored: Parameter headers: names in lower case without ``mcp-param-``, each with the path of its argument.
 
         Raises:
-            RequestFailed: this request could not be delivered, or its answer not be read. The link is usable.
-            SessionLost: the server has forgotten the session (HTTP 404); nothing was done.
-            AuthorizationError: the server wants credentials, and there will be none.
-            ConnectionClosed: the link is closed, or was closed before the answer came.
+            RequestFailed: The request could not be delivered, or its response is unreadable. The link stays usable.
+            SessionLost: The server has forgotten the session (HTTP 404); the request was not served.
+            AuthorizationError: The server requires credentials that cannot be obtained.
+            ConnectionClosed: The link is closed, or was closed before the response came.
             trio.TooSlowError: :meth:`give_up` was called.
         """
         ...
 
     def give_up(self, id: RequestId) -> None:
-        """Let the exchange of this request raise TooSlowError now; one that is over is not there to be told.
+        """Make the exchange of this request raise TooSlowError. Does nothing if it has ended.
 
-        For who keeps the deadlines of many exchanges: a cancel scope around each would cost more than the rest of it.
+        A client that watches the deadlines of many exchanges uses this, because a cancel scope around each would cost
+        more than the rest of the exchange.
         """
         ...
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
-        """Send what has no answer.
+        """Send a message that has no response.
 
         Raises:
-            RequestFailed: it was refused or could not be delivered.
-            SessionLost: the server has forgotten the session.
-            AuthorizationError: the server wants credentials, and there will be none.
-            ConnectionClosed: the link is closed.
+            RequestFailed: The message was refused or could not be delivered.
+            SessionLost: The server has forgotten the session.
+            AuthorizationError: The server requires credentials that cannot be obtained.
+            ConnectionClosed: The link is closed.
         """
         ...
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
-        """Whether leaving :meth:`exchange` is all the server needs to stop (2026-07-28 over HTTP)."""
+        """Return whether leaving :meth:`exchange` cancels the request on the server (2026-07-28 over HTTP)."""
         ...
 
     def mirrors(self, revision: Revision) -> bool:
-        """Whether arguments that a tool's schema marks are repeated in headers (``mirrored`` of :meth:`exchange`)."""
+        """Return whether arguments marked in a tool's schema are sent as parameter headers (see :meth:`exchange`)."""
         ...
 
     def settled(self, revision: Revision) -> None:
-        """The handshake is done, for the first time or again: what the server sends unasked may come from now on."""
+        """Start to receive unsolicited messages: a handshake, the first or a later one, is complete."""
         ...
 
     def outgrown(self, revision: Revision) -> bool:
-        """The server no longer speaks the revision that was agreed on: :meth:`wait_closed` raises SessionLost.
+        """Make :meth:`wait_closed` raise SessionLost: the server no longer supports the negotiated revision.
 
         Returns:
-            ``False`` where the link ends when the server is replaced, so that nothing is agreed on anew over it.
+            False if the link ends when the server is replaced, so that it cannot carry another handshake.
         """
         ...
 
     async def until_listening(self) -> None:
-        """Wait until the link receives what the server sends unasked, for about a second at most."""
+        """Wait until the link receives unsolicited messages, for about a second at most."""
         ...
 
     async def wait_closed(self) -> str:
-        """Wait until the server has closed the link or it broke; why, in a few words.
+        """Wait until the server has closed the link or it broke, and return the reason in a few words.
 
         Raises:
-            SessionLost: the server has forgotten the session, or no longer speaks its revision. The link is usable for
-                another handshake, and this can be called again.
+            SessionLost: The server has forgotten the session, or no longer supports its revision. The link can carry
+                another handshake, and this method can be called again.
         """
         ...
 
 
 Receiver = Callable[[Request | Notification], None]
-"""Takes in what a server sends that answers nothing, in the order of its stream. Never waits, never raises."""
+"""Receives the requests and notifications of a server in the order of its stream. Must not block or raise."""
 
 LinkOpener = Callable[[Receiver], AbstractAsyncContextManager[Link]]
-"""Opens a new link; leaving it says goodbye to the server within a stated time."""
+"""Opens a new link. Leaving the context closes the session on the server within a limited time."""
