@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
-"""Imported, and what it offers is offered; its lifespan is open; it failed (see ``fault``), and what it offers is
-withdrawn; installed, and never imported."""
+"""``loaded``: imported and registered; ``running``: its lifespan is open; ``quarantined``: it failed (see ``fault``)
+and its entries are withdrawn; ``disabled``: installed but not imported."""
 
 
 @frozen(kw_only=True)
@@ -103,7 +103,7 @@ class ThreadStatus:
     """The threads of sync functions.
 
     Args:
-        busy: threads at work, also those that go on after their request has ended.
+        busy: running threads, including abandoned ones.
         limit: threads that one plugin may have.
     """
 
@@ -137,13 +137,13 @@ class PluginStatus:
 
 @frozen(kw_only=True)
 class ServerStatus:
-    """A server.
+    """The status of a server.
 
     Args:
         ready: whether the server is open, is not stopping, and no plugin is in quarantine.
         draining: whether it is stopping.
         in_flight: the number of requests.
-        working: the number of calls of plugins' functions, also of those that go on after their request has ended.
+        working: the number of calls of plugins' functions whose code has not ended, even if their request has.
         parked: handlers that wait for a client's answer between two requests.
     """
 

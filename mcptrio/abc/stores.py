@@ -38,10 +38,9 @@ class SessionRecord:
 
 
 class SessionStore(Protocol):
-    """Handshake sessions between requests. Expiry is by idle time: ``load`` counts as use.
+    """Handshake sessions between requests. A session expires by idle time; ``load`` counts as use.
 
-    Whatever a store keeps outside this process can fail: then each method raises StoreFailed, and the next call is
-    tried anew.
+    A store outside this process can fail. Then each method raises StoreFailed, and the next call tries again.
     """
 
     async def save(self, record: SessionRecord) -> None:
@@ -85,19 +84,20 @@ class EventStore(Protocol):
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
-        """Store one event, or several in their order; readers find them when this returns.
+        """Store one or several events in order. Readers find them when this returns.
 
         Args:
-            data: of each event; at least one.
-            last: nothing will follow on this stream.
-            will: what becomes the last event of the stream if its writer ends before it has written one, however it
-                ends (MQTT's word). ``None`` leaves what was said before; at first it is an event without data.
+            data: the data of each event; at least one.
+            last: whether the stream is complete.
+            will: the fallback event, which becomes the last event of the stream if its writer ends before it has
+                written one (MQTT's "will message"). ``None`` keeps the previous one; the first one is an event without
+                data.
 
         Returns:
-            The last of them.
+            The last stored event.
 
         Raises:
-            ConnectionClosed: the stream is complete.
+            ConnectionClosed: The stream is complete.
         """
         ...
 

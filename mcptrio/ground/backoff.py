@@ -1,7 +1,6 @@
-"""How long to wait before something that failed is tried again.
+"""Pauses before retries.
 
-Used by clients, hosts and workers.
-The one rule: a pause is spread, so that those which failed together do not come back in the same moment.
+Clients, hosts and workers use this. Pauses are randomized, so that clients that failed together do not retry together.
 """
 
 from __future__ import annotations

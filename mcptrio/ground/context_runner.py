@@ -1,6 +1,6 @@
-"""A context of its own for a piece of work, in a task that does one piece after another.
+"""Runs work in its own ``contextvars`` context, in a task that runs one piece of work after another.
 
-Used by whoever keeps tasks and gives them requests: a variable that one request sets is not there for the next.
+Worker tasks use this: a variable that one request sets is not visible to the next.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ __all__ = ["Deadlines", "Timed"]
 
 
 class Timed(Protocol):
-    """What has to be over in time."""
+    """An object with a deadline."""
 
     @property
     def deadline(self) -> float:

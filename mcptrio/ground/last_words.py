@@ -1,7 +1,7 @@
-"""The last words of a child process in the reason why its connection ended.
+"""The last lines of a child process's standard error, in the reason why its connection ended.
 
-The child transport appends them to the reason. A mount removes them before it tells the reason to its clients: what a
-program writes to standard error is for the operator, and may repeat its arguments and its environment.
+The child transport appends them. A mount removes them before its clients get the reason: standard error is for the
+operator, and may contain the process's arguments and environment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 __all__ = ["LAST_WORDS", "last_reason", "split_last_words", "with_last_words", "without_last_words"]
 
 LAST_WORDS = "; it said: "
-"""Stands between the reason and the last lines of standard error."""
+"""Separates the reason from the last lines of standard error."""
 _SEPARATOR = " | "
 _MAX_CHARACTERS = 600
 """Of the lines together; the last ones are kept."""

@@ -1,7 +1,6 @@
-"""A file of lines that grows up to a bound and is read by nobody but its owner.
+"""A file of lines with a maximum size, which only its owner can read.
 
-Used for records of what was done, on the client's side and on the server's.
-The one rule: a line is in the file, whole, when the call returns, or an error is raised.
+The audit records of clients and servers use this. A line is completely written when the call returns.
 
 Source: open(2), O_APPEND and O_NOFOLLOW.
 """
@@ -19,16 +18,16 @@ __all__ = ["LinesFile"]
 class LinesFile:
     """Appends lines. A context manager, which closes it.
 
-    Written where it is called, which takes some ten microseconds on a local disk; a disk that hangs would hold up the
-    caller. Not synced: what the system has not written when the machine stops is lost.
+    A write blocks for some ten microseconds on a local disk; a hanging disk blocks the caller. The file is not synced,
+    so the last lines may be lost when the machine stops.
 
     Args:
-        path: made with mode 0600, and given that mode where it has another.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, in the place of an older one, and a new
-            one begun.
+        path: created with mode 0600; an existing file gets this mode. max_bytes: a file that would become larger is
+        renamed to ``<path>.1``, which replaces an older one, and a new file
+            begins.
 
     Raises:
-        OSError: it cannot be opened, or is a symbolic link.
+        OSError: The file cannot be opened, or is a symbolic link.
     """
 
     def __init__(self, path: Path | str, *, max_bytes: int) -> None:

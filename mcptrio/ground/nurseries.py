@@ -1,7 +1,7 @@
-"""Nurseries that a caller need not know of, and the check that Trio runs.
+"""Nurseries that callers do not notice, and the check that Trio runs.
 
-Used by what opens a nursery of its own around somebody else's ``async with`` body.
-The one rule: what the body raises comes out as it was raised, as if there were no nursery.
+Used by context managers that open a nursery around the caller's block. An exception of the block is raised unchanged,
+not in a group.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
 
 @contextmanager
 def raised_alone() -> Iterator[None]:
-    """Raise an exception that the body raises in groups of one as it is, without the groups."""
+    """Raise an exception in groups of one without the groups."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -82,7 +82,7 @@ async def _bound(scope: trio.CancelScope, seconds: float) -> None:
 
 
 def first_of(error: BaseException) -> BaseException:
-    """The exception itself, or the first one of the group, where all of them would be told alike."""
+    """Return the exception, or the first one of a group whose exceptions would be reported in the same way."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

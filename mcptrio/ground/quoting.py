@@ -1,6 +1,6 @@
-"""Values of a server in the errors that a person reads.
+"""Values of a server in error messages for users.
 
-What is not visible is written out (``\\x1b``, ``\\u202e``): see :mod:`mcptrio.ground.printable`.
+Invisible characters are escaped (``\\x1b``, ``\\u202e``): see :mod:`mcptrio.ground.printable`.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ async def _emptied(left: Sequence[trio.Nursery]) -> None:
 
 
 def _put_back(task: trio.lowlevel.Task, status: Any, left: Sequence[trio.Nursery]) -> None:
-    """The task stands where it stood."""
+    """Restore the cancel status of the task."""
     for nursery in left:
         task._child_nurseries.remove(nursery)
     inner: Any = task._cancel_status

@@ -39,7 +39,7 @@ class TokenBucket:
         return True
 
     def wait(self, count: float = 1) -> float:
-        """Seconds until there are so many, if nobody takes any before."""
+        """Return the seconds until this many tokens are available, if none are taken before."""
         self._fill()
         return max(0.0, (min(count, self._burst) - self._tokens) / self._rate)
 

@@ -1,6 +1,6 @@
-"""Background tasks of plugins: kept running while the server is open.
+"""Background tasks of plugins, kept running while the server is open.
 
-The one rule: a task that fails is started again, later each time; one that returns is done.
+A task that fails is started again, with increasing pauses. A task that returns is finished.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = logging.getLogger("mcptrio.background")
 
 FIRST = 1.0
 MAX_PAUSE_SECONDS = 60.0
-"""Seconds between two starts: doubled from the first to the longest; a run of that length starts anew."""
+"""Maximum seconds between two starts. The pause doubles; after a run of this length it starts from the minimum."""
 
 
 async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:

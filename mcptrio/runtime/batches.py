@@ -1,7 +1,7 @@
-"""The answers to a JSON-RPC batch, collected into one array.
+"""The responses to a JSON-RPC batch, collected into one array.
 
-Put by the session between a batch's messages and their outlet; 2025-03-26 only.
-The one rule: responses wait for each other, everything else (progress, requests of ours) passes at once.
+The session puts this between the messages of a batch and their sink; 2025-03-26 only. Responses wait for each other.
+Progress and requests to the client are sent at once.
 
 Source: JSON-RPC 2.0 section 6; MCP 2025-03-26, basic/index, "Batching".
 """
@@ -19,11 +19,12 @@ __all__ = ["BatchOutlet"]
 
 
 class BatchOutlet:
-    """
+    """Collects the responses of one batch.
+
     Args:
-        batch: what is being answered; every part of it closes this outlet once.
-        start: runs a task of the session.
-        closes: whether the outlet below is closed at the end.
+        batch: the batch; each request in it closes this sink once.
+        start: starts a task of the session.
+        closes: whether to close the sink below at the end.
     """
 
     def __init__(self, batch: Batch, outlet: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:

@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 ANONYMOUS: Final = "anonymous"
-"""The caller where none can be told from another: over HTTP in 2026-07-28, where nobody has to sign in."""
+"""The caller if none can be distinguished: an anonymous request over HTTP in 2026-07-28."""
 
 CALLER: Final = "mcptrio/caller"
-"""``params._meta`` key: for whom a parent asks the process of a plugin. It is taken off what anybody else sends on."""
+"""``params._meta`` key with the forwarded caller. Removed from requests of other clients before they are forwarded."""
 
 PARENT: Final = Principal(subject="the parent of this process", issuer="mcptrio")
-"""Who asks where the parent itself wants to know what there is. Everything is listed for it; it calls nothing."""
+"""The principal of the parent's own requests. Every entry is listed for it; it makes no calls."""
 
 _OWN: Final = frozenset(
     {
@@ -52,12 +52,12 @@ _MAX_SCOPES = 1000
 
 @frozen
 class ForwardedCaller:
-    """What the process that started this one says of a request.
+    """The caller that a parent process forwards.
 
     Args:
-        principal: who asks there.
-        caller: as it is there.
-        is_own: nobody asks: the parent itself wants to know what there is.
+        principal: the caller's principal in the parent.
+        caller: the caller's string in the parent.
+        is_own: whether this is a request of the parent itself, which reads lists.
     """
 
     principal: Principal | None = None
@@ -78,7 +78,7 @@ def caller_of_session_id(id: str) -> str:
 
 
 def encode_caller(principal: Principal | None, caller: str) -> dict[str, Any]:
-    """What a parent says of a request. No token is in it, and no claim: these are for the process that was asked."""
+    """Encode a caller for ``_meta``, without its token and claims."""
     forwarded: dict[str, Any] = {"caller": caller}
     if principal is not None:
         forwarded["principal"] = {

@@ -1,8 +1,8 @@
-"""Which request the current code works for, for those who cannot be handed it: Python's ``logging``, the questions of
-a mounted server, the end of a plugin that a request asks for, and the limiters of threads.
+"""The request of the running code, in the only ContextVar of mcptrio.
 
-Set by the session when a handler starts; inherited by its child tasks and threads.
-The one rule: this is the only ContextVar here, and nothing but these four reads it.
+Read by code that receives no argument of ours: Python's ``logging``, the questions of a mounted server, a request that
+disables its own plugin, and the limiters of threads. The session sets it when a handler starts; child tasks and threads
+inherit it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["CURRENT", "Working"]
 
 
 class Working(Protocol):
-    """Somebody who works for a request; a handler that outlives one works for its retry later."""
+    """Code that works for a request. A handler that outlives its request works for the retry later."""
 
     @property
     def scope(self) -> RequestScope: ...

@@ -1,7 +1,7 @@
-"""Asking the client, whatever the revision: the question, the channel, and the channel of the handshake revisions.
+"""Questions to the client in every revision, and the input channel of handshake revisions.
 
-Held by Context; chosen by the revision's trait when the request is dispatched.
-The one rule: a client that did not declare the capability is never asked, and the error is the same on every channel.
+The Context holds a channel, chosen by a trait of the revision when the request is dispatched. A client without the
+capability is never asked, and the error is the same on every channel.
 
 Source: MCP 2025-11-25, client/elicitation, client/sampling, client/roots; MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class InputQuestion(Protocol):
-    """Something to ask a client: what it says, what it needs, how its answer is read. Not how it travels."""
+    """A question: its message, the capability that it needs, and how its answer is read."""
 
     @property
     def key(self) -> str | None:
@@ -66,7 +66,7 @@ class InputChannel(Protocol):
     """How one request asks its client."""
 
     scope: RequestScope
-    """The request as it is now; a handler that outlives its request finds the retry here."""
+    """The current request. For a handler that outlives its request, this becomes the retry."""
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         """Run the handler of the request, which may ask.
@@ -232,7 +232,7 @@ class NoChannel:
 
 
 def request_for(question: InputQuestion, peer: Peer) -> InputRequest:
-    """What is sent to a client: without ``includeContext`` if the client has to declare that and has not.
+    """Return the request for a client, without ``includeContext`` if the client must declare that and has not.
 
     Source: MCP 2025-11-25 and 2026-07-28, client/sampling, "Capabilities": servers SHOULD NOT send it then.
     """

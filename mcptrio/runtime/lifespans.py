@@ -1,9 +1,8 @@
-"""The lifespan of a plugin, and its background tasks: in a task of their own for as long as the server is open.
+"""The lifespan of a plugin and its background tasks, in one task while the server is open.
 
-Opened by the server in the order of registration, left in the reverse order, so that each can use what was there
-before it.
-The one rule: a lifespan is entered and left in one task, so it may hold nurseries and cancel scopes, and what fails in
-it, at whatever time, ends it and its own background tasks only.
+The server opens lifespans in the order of registration and leaves them in reverse, so a lifespan can use earlier ones.
+Each is entered and left in the same task, so it may contain nurseries and cancel scopes. If it fails, only the lifespan
+and its own background tasks end.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ CLOSE_TIMEOUT = 1.0
 
 
 class Lifespan:
-    """
+    """One lifespan.
+
     Args:
-        label: of the plugin, for messages.
-        managers: entered in this order.
-        tasks: gives the background tasks, once the managers are entered. Gets what these yielded.
-        opened: called next, before anything else runs. Must not raise.
-        failed: called with the lifespan, and with what was raised after that.
+        label: the plugin, for messages.
+        managers: context managers, entered in this order.
+        tasks: returns the background tasks, given the values that the managers yielded.
+        opened: called before the tasks start. Must not raise.
+        failed: called with the lifespan and a later exception.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Lifespan:
                 async with trio.open_nursery() as nursery:
                     for task in self._tasks(states):
                         nursery.start_soon(keep_running, task, self._label)
-                    # Cancelled while it was entered: started() would be ignored, and nobody would ever leave it.
+                    # Cancelled while it was entered: started() would be ignored, and the lifespan never left.
                     await trio.lowlevel.checkpoint_if_cancelled()
-                    # Whoever cancels the server cancels the requests; a lifespan is left in its turn, by leave().
+                    # A cancellation of the server ends the requests first; leave() ends the lifespan afterwards.
                     self._scope.shield = True
                     self._is_open = True
                     self._opened(self)

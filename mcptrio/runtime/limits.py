@@ -1,7 +1,6 @@
-"""The bounds of one server: how many sessions, requests, streams, parked handlers.
+"""The limits of one server: sessions, requests, streams, parked handlers.
 
-Read by the supervisor and its sessions. The one rule: every number has a default, and past it there is a refusal that
-names the limit, never a queue without end.
+The supervisor and its sessions read them. Beyond a limit, a request is refused with an error that names it.
 """
 
 from __future__ import annotations

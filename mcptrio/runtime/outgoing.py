@@ -1,7 +1,7 @@
-"""Requests of ours to the peer: sent, waited for under a deadline, taken back when nobody waits any more.
+"""Requests to the client: sent, awaited with a deadline, and cancelled when their caller stops waiting.
 
-Used by the back channel, the keep-alive and plugins' own requests.
-The one rule: leaving the ``await`` early tells the peer (``notifications/cancelled``), under a short shield.
+The back channel, the keepalive and plugins' own requests use this. If the ``await`` ends early, the client gets
+``notifications/cancelled``, sent under a short shield.
 
 Source: MCP 2025-11-25, basic/utilities/cancellation; basic/lifecycle, "Timeouts".
 """
@@ -46,19 +46,19 @@ class Outgoing:
     async def request(
         self, method: str, params: Any, *, peer: Peer, outlet: MessageSink, timeout: float | None = None
     ) -> dict[str, Any]:
-        """Send a request and wait for its result in wire form.
+        """Send a request and return its result in wire form.
 
         Args:
             params: an instance of the method's params; a dict for a method outside the specification; or ``None``.
             timeout: seconds; by default ``timeouts.input``.
 
         Raises:
-            MCPError: the peer answered with an error; ``code`` and ``data`` are the peer's.
-            MethodNotFound: the revision has no such request.
-            trio.TooSlowError: no answer in time; the peer is told.
-            ConnectionClosed: the session ended first.
+            MCPError: The client responded with an error; ``code`` and ``data`` are the client's.
+            MethodNotFound: The revision has no such request.
+            trio.TooSlowError: No response in time; the request is cancelled on the client.
+            ConnectionClosed: The session ended first.
         """
-        # Who has been cancelled must not bother the user first.
+        # A cancelled caller must not ask the user.
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
             raise ConnectionClosed(self._closed)
@@ -96,7 +96,7 @@ class Outgoing:
             waiter.arrived.set()
 
     def close(self, reason: str) -> None:
-        """No answer will come any more: whoever waits gets ConnectionClosed."""
+        """Raise ConnectionClosed in all waiting callers."""
         self._closed = reason
         for waiter in self._waiters.values():
             waiter.arrived.set()

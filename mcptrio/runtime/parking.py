@@ -1,7 +1,7 @@
-"""Handlers that wait between two requests for a client's answer.
+"""Handlers that wait for a client's answer between two requests.
 
-Filled and emptied by the round trips; bounded by the supervisor's limits.
-The one rule: parking is a cache of replay. Whatever is parked may be thrown out at any time: its retry replays.
+The round trips add and remove them, within the supervisor's limits. They are a cache in front of replay: any of them
+may be dropped at any time, and its retry is replayed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Parked", "SuspendedHandlers"]
 
 
 class Parked(Protocol):
-    """What can be parked."""
+    """A handler that can be parked."""
 
     label: str
     owner: str | None

@@ -34,7 +34,7 @@ class ProgressReporter:
         self.total: float | None = None
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Tell how far the request is. What does not rise is not sent; what comes too fast waits for the next."""
+        """Report progress. A report that does not increase is dropped, and fast reports replace each other."""
         if self.latest is not None and progress <= self.latest:
             return
         self.latest, self.total = progress, total

@@ -1,7 +1,7 @@
-"""What a handler needs to start again elsewhere, sealed into ``requestState``.
+"""The state with which another process can start a handler again, sealed into ``requestState``.
 
-Sealed by the round trips, carried by the client, opened on whichever replica the retry reaches.
-The one rule: the state is hostile until every check has passed, and whichever check fails, the peer hears the same.
+The round trips seal it, the client carries it, and the process of the retry opens it. The state is not trusted until
+every check has passed, and every failed check causes the same error.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, "Request state"; AES-256-GCM: NIST SP 800-38D.
 """
@@ -100,15 +100,15 @@ def _key_id(key: bytes) -> bytes:
 
 @frozen(kw_only=True)
 class Journal:
-    """What has happened in a request so far, over all its rounds.
+    """The history of a request over all its rounds.
 
     Args:
         answers: the client's answers by key, in wire form.
         once: results of side effects that must not run twice, by key; JSON values.
-        asked: the keys of the questions of the last round.
-        pages: those of them that were pages to visit before the handler could work.
-        ticket: where the handler is parked, if it still is.
-        call: names the call over all its rounds; ``None`` before its first state.
+        asked: the keys of the last round's questions.
+        pages: those of them that were URLs to open before the handler could work.
+        ticket: the id of the parked handler, if it is parked.
+        call: identifies the call over all its rounds; ``None`` before its first state.
     """
 
     round: int = 0

@@ -1,12 +1,12 @@
-"""Asking the client where the server may send no requests: answer ``input_required``, and go on with the retry.
+"""The input channel of 2026-07-28: the response is ``input_required``, and the retry brings the answers.
 
 One :class:`RoundTrips` serves one HTTP (or stdio) request; the handler itself is a :class:`Run`, which may outlive it.
 
     request ──▶ Run started in the supervisor's nursery ── asks ──▶ parked; the reply: input_required, sealed state
     retry ────▶ parked here? resumed with the answers      otherwise ▶ a new Run replays the recorded answers
 
-The one rule: replay is always right, parking saves the second run. So an answer meets a question by its key alone:
-the author's, or a digest of the question, with an ordinal for equals.
+Replay always works, and parking avoids the second run. So a question is matched with its answer by a key alone: the
+author's, or a digest of the question with an ordinal for equal ones.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -35,10 +35,11 @@ __all__ = ["RoundTrips"]
 
 
 class RoundTrips:
-    """
+    """The input channel of one request.
+
     Args:
-        work: of the request, which a handler takes over that it starts or resumes.
-        runs: of the server.
+        work: the work of the request, passed to the handler that it starts or resumes.
+        runs: the runs of the server.
     """
 
     def __init__(self, scope: RequestScope, work: Work, runs: Runs) -> None:
@@ -112,7 +113,7 @@ class RoundTrips:
                 await entry.arrived.wait()
         finally:
             run.end_question(effects)
-            # What nobody waits for any more is not asked any more.
+            # Drop questions whose tasks no longer wait.
             for key, entry in asked.items():
                 if run.open.get(key) is entry:
                     del run.open[key]

@@ -67,10 +67,10 @@ class _Effect:
 
 
 class Runs:
-    """What the runs of one server share: where they run and wait, and how their state is sealed.
+    """State that the runs of one server share: their nursery, their parking and the key of their state.
 
     Args:
-        start: runs a task in the nursery of the server.
+        start: starts a task in the nursery of the server.
     """
 
     def __init__(

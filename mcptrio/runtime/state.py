@@ -1,4 +1,4 @@
-"""What the requests of a server share: its event loop, tasks, sessions, running handlers, threads and parked handlers.
+"""State that the requests of a server share: event loop, tasks, sessions, running handlers, threads, parked handlers.
 
 The server makes it. The supervisor changes it, and the capabilities use it.
 """

@@ -48,15 +48,16 @@ CLOSE_TIMEOUT = 1.0
 
 
 class Supervisor:
-    """
+    """Runs the sessions and requests of one server.
+
     Args:
-        server_info: the wire form of Implementation, stamped on results of per-request revisions.
-        handlers: method to handler; the capabilities put theirs in.
-        state: what the requests share.
+        server_info: the wire form of Implementation, added to results in per-request revisions.
+        handlers: the capabilities' handlers, by method.
+        state: the state that requests share.
         serves: whether a capability is advertised.
-        mirrored: a tool's mirrored parameters, header to path.
-        readiness: what ``/readyz`` shows.
-        middleware: what plugins put around every request.
+        mirrored: a tool's parameter headers, from header to path.
+        readiness: the body of ``/readyz``.
+        middleware: the plugins' middleware.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
-"""How long things may take.
+"""Timeouts of a server, shortened per plugin, per tool and per call.
 
-Stated per server, and narrowed per plugin, per tool and per call.
-The one rule: the deadline of a request is ``min(now + idle, start + request)``; progress pushes the idle part only.
+The deadline of a request is ``min(now + idle, start + request)``; progress extends only the first part.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Timeouts"; the same in 2026-07-28, basic/patterns/cancellation.
 """
@@ -22,17 +21,16 @@ CALL_TIMEOUT = "mcptrio/timeout"
 
 @frozen(kw_only=True)
 class Timeouts:
-    """Seconds; ``math.inf`` means no bound.
+    """Timeouts in seconds; ``math.inf`` means no limit.
 
     Args:
-        request: from a request's start to its answer, whatever it reports.
+        request: from a request's start to its response, even with progress.
         idle: since the request's start or its last progress.
-        input: for a client's answer to an elicitation, a sampling request or the like; while it is awaited, ``idle``
-            does not run.
-        ping: for the answer to a keep-alive ping.
-        start: for entering the lifespan of a plugin; one that takes longer is quarantined.
-        shutdown: for what is in flight when the server stops.
-        blocked: that something may hold up the event loop before the log says who it is.
+        input: for a client's answer to an elicitation or a sampling request; ``idle`` does not run in this time.
+        ping: for the response to a keepalive ping.
+        start: for entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
+        shutdown: for requests in flight when the server stops.
+        blocked: for which a function may block the event loop before the log names it.
     """
 
     request: float = field(default=3600.0, validator=number(above=0))
@@ -49,7 +47,7 @@ class Timeouts:
 
 
 def call_timeout(meta: dict[str, object] | None) -> float | None:
-    """What the caller allows, or ``None``. A value that is no positive number is ignored: it is a hint."""
+    """Return the caller's timeout, or ``None``. A value that is not a positive number is ignored: it is a hint."""
     value = meta.get(CALL_TIMEOUT) if meta else None
     if value is None:
         return None

@@ -1,9 +1,8 @@
-"""Notices that something holds up the event loop, and says what.
+"""Detects functions that block the event loop, and logs them.
 
-Run by the server while it is open. One plugin that computes or waits without ``await`` makes everybody wait, and
-nothing in the loop could tell who it was: so a thread asks the loop for a sign of life, and looks at the stack where
-none comes.
-The one rule: it only looks. It never waits for the loop without a bound, and ends with the server.
+The server runs it while it is open. A plugin that computes or waits without ``await`` blocks all requests, and no task
+can detect that. So a thread asks the loop for a sign of life and, without one, reads the stack of the Trio thread. It
+never waits for the loop without a limit.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _FRAMES: Final = 200
 
 @asynccontextmanager
 async def watch_loop(timeout: float, owner_of: Callable[[str], str | None]) -> AsyncIterator[None]:
-    """While inside, say so when the loop was held up for longer than ``timeout``.
+    """While the block runs, log every time that the loop was blocked for longer than ``timeout``.
 
-    Not where the clock is one of tests: a clock that jumps when nothing happens would find that something always does.
+    Disabled with a test clock, which jumps when all tasks wait.
 
     Args:
         timeout: seconds; ``math.inf`` switches the check off.
-        owner_of: from the path of a source file to whose it is, in words; ``None`` where it is nobody's.
+        owner_of: returns the owner of a source file, in words; ``None`` if it has none.
     """
     if timeout == inf or type(trio.lowlevel.current_clock()).__module__ != _REAL_CLOCK:
         yield
@@ -94,7 +93,7 @@ class _Watch:
         _log.error("the event loop was held up for %.3g s by %s", monotonic() - asked, culprit)
 
     def _culprit(self) -> str:
-        """The innermost frame that is somebody's; else the innermost."""
+        """Return the innermost frame that has an owner, or else the innermost one."""
         frame: FrameType | None = sys._current_frames().get(self._loop)
         innermost = frame
         for _ in range(_FRAMES):

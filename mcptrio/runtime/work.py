@@ -43,7 +43,7 @@ class Ending(Protocol):
 
 
 class Cancelling:
-    """What is not a request of the protocol, and ends by its cancel scope: a notification, an HTTP exchange."""
+    """Ends work by its cancel scope if it is no request of the protocol: a notification, an HTTP exchange."""
 
     memory = None
 

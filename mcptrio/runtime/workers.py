@@ -1,11 +1,9 @@
-"""Tasks that serve requests, each one request after another.
+"""Worker tasks, each of which runs one request after another.
 
-A channel's session has its own, in its nursery; the sessions over HTTP, of which there are thousands and few at work,
-share the supervisor's. A task of trio and a cancel scope cost more than most calls do, so both are used again: a
-worker that is done with a request takes the next one.
-The one rule: no request ever waits for another. While something waits, a worker that is not busy is on its way; and
-nothing of a request is left for the next: each has a context of its own, and a scope that was cancelled is thrown away
-with its worker.
+The session of a channel has its own workers in its nursery. Sessions over HTTP, of which there may be thousands with
+few busy, share the supervisor's. A Trio task and a cancel scope cost more than most calls, so both are reused. No
+request waits for another: if one waits, an idle or new worker is about to run it. Each request has its own context, and
+a worker whose scope was cancelled is discarded.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ class Workers:
         self._start = start
         self._waiting: deque[tuple[Serving, RequestScope, Context]] = deque()
         self._idle: list[Waiter[None]] = []
-        """The one that was busy last is called first: what it needs is still in the processor's caches."""
+        """Idle workers; the last busy one is used first, because its data is still in the processor's caches."""
         self._coming = False
         """A worker has been called and has not looked yet."""
         self._closed = False

@@ -1,10 +1,10 @@
-"""Patterns as JSON Schema means them, for a validator that reads them as Python does.
+"""Converts JSON Schema patterns for a validator that reads them as Python regular expressions.
 
-Called for the annotations of a function's parameters before msgspec sees them; what the schema shows stays as written.
-The one rule: ``$`` is the end of the text, as in ECMA-262, and not the place before a last line end too, as in Python:
-a name that matches ``^[a-z]+$`` has no line end in it.
+Applied to the annotations of a function's parameters before msgspec reads them; the schema shows the original. In
+ECMA-262, ``$`` matches only at the end of the text. In Python it also matches before a final newline, so
+``^[a-z]+$`` would accept one.
 
-Fields of classes are read by msgspec itself, so their patterns are Python's; there, ``$(?!\\n)`` says the same to both.
+msgspec itself reads the fields of classes, so their patterns are Python's; write ``$(?!\\n)`` for both.
 
 Source: JSON Schema Validation 2020-12, section 6.3.3; ECMA-262, "Assertion"; Python, re.
 """
@@ -30,12 +30,12 @@ _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|[^\\\[$]+|.", re.DOTALL)
 
 
 def as_written(text: str) -> str:
-    """What is said of a pattern, without what was put into it here."""
+    """Return the pattern in a message without the added parts."""
     return text.replace(repr(_NO_LINE_END)[1:-1], "")
 
 
 def anchored(annotation: Any) -> Any:
-    """The annotation with its patterns anchored; the very same object where there are none."""
+    """Return the annotation with its patterns anchored; the same object if it has none."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is None or origin is typing.Literal or not arguments:
         return annotation

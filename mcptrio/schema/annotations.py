@@ -118,14 +118,14 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
 
 
 def convert(value: Any, wire: Any, schema: Mapping[str, Any]) -> Any:
-    """Make of a JSON value what ``wire`` says, strictly: nothing is coerced but 1 for a float and 1.0 for an int.
+    """Convert a JSON value to the type ``wire``. Strict: only 1 becomes a float, and 1.0 an int.
 
     Args:
-        wire: an annotation as msgspec reads it; :func:`restore` makes instances of its classes.
-        schema: of the annotation, for the error's sake.
+        wire: an annotation for msgspec; :func:`restore` makes instances of its classes.
+        schema: the schema of the annotation, for the error.
 
     Raises:
-        InvalidParams: the value does not fit; the message says what was expected, what came, and where.
+        InvalidParams: The value does not fit; the message has the expected value, the actual one and the place.
     """
     try:
         return msgspec.convert(value, wire, str_keys=True, dec_hook=make_model)
@@ -148,11 +148,11 @@ def restore(shapes: Shapes, converted: Any, value: Any, schema: Mapping[str, Any
     """Replace the structs in a converted value by instances of the author's classes.
 
     Args:
-        value: the JSON value, for the error's sake.
-        schema: of the annotation, for the same.
+        value: the JSON value, for the error.
+        schema: the schema of the annotation, for the error.
 
     Raises:
-        InvalidParams: a class refused its fields; the message says where.
+        InvalidParams: A class refused its fields; the message has the place.
     """
     if not shapes.mirrors:
         return converted

@@ -1,8 +1,7 @@
-"""Docstrings read for what a model should know: the description, and a sentence for each parameter.
+"""Reads docstrings for models: the description, and a sentence for each parameter.
 
-Called when a function is registered. Google, NumPy and reST styles are understood, also mixed; whatever is not
-recognised stays in the description, so no author's sentence is lost without a reason. The one rule: parsing never
-fails, it finds less.
+Called when a function is registered. Google, NumPy and reST styles are supported, also mixed. Unrecognized text stays
+in the description, so no sentence is lost. Parsing never fails.
 
 Source: Google Python style guide 3.8.3; numpydoc, "Sections"; Sphinx, "Info field lists".
 """
@@ -34,7 +33,7 @@ _OTHER_ROLES = frozenset({"type", "return", "returns", "rtype", "raise", "raises
 
 @frozen
 class Docstring:
-    """What a docstring says."""
+    """The parts of a docstring."""
 
     description: str
     """Summary and body, without the sections on parameters, results and exceptions; empty when there is none."""
@@ -64,7 +63,7 @@ def parse_docstring(text: str | None) -> Docstring:
         elif (field := _FIELD.match(lines[index])) and field["role"] in _PARAMETER_ROLES | _OTHER_ROLES:
             end = _end_of_block(lines, index + 1, blank_ends=True)
             if field["role"] in _PARAMETER_ROLES and field["argument"]:
-                # ":param int after: text": the name is the last word, a type may stand before it.
+                # ":param int after: text": the last word is the name, and a type may precede it.
                 name = field["argument"].split()[-1].lstrip("*")
                 parameters.setdefault(name, _one_line([field["text"] or "", *lines[index + 1 : end]]))
             index = end

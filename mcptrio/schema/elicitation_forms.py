@@ -1,7 +1,7 @@
-"""The form a person fills in: from the schema argument of ``ctx.elicit`` to a flat schema, and back to a value.
+"""Elicitation forms: from the schema argument of ``ctx.elicit`` to a flat JSON Schema, and from the answer to a value.
 
-Used by the context. The one rule: an answer is checked against the very schema that was asked, and only then made into
-the type; whatever a form cannot show is refused before anything is asked.
+The context uses this. An answer is validated against the schema that was sent, and then converted. A schema that a form
+cannot show is refused before the user is asked.
 
 Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; schema.ts, PrimitiveSchemaDefinition.
 """
@@ -54,10 +54,10 @@ class ElicitationForm:
         Args:
             schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic); ``str``, ``int``,
                 ``float``, ``bool``, a date, an ``Enum``, ``Literal[...]`` or a list of these two; a list of strings or
-                a dict value -> title to choose from; or a ready JSON Schema, which is kept as it is.
+                a dict value -> title to choose from; or a JSON Schema, which is used unchanged.
 
         Raises:
-            TypeError: a field cannot be shown in a form; the message names it.
+            TypeError: A form cannot show a field; the message names it.
         """
         if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):
             return _ready(dict(schema))
@@ -68,10 +68,11 @@ class ElicitationForm:
         return _of_scalar(schema)
 
     def convert(self, content: Any) -> Any:
-        """Make of an answer's content what was asked for: an instance of the class, the bare value, or the dict.
+        """Convert the content of an answer to an instance of the class, the plain value, or the dict.
 
         Raises:
-            InvalidParams: the answer does not fit the form; the message says what was expected, what came, and where.
+            InvalidParams: The answer does not fit the form; the message has the expected value, the actual one and the
+                place.
         """
         self._validator.validate(content)
         return self._restore(content)

@@ -35,10 +35,10 @@ _Path = tuple[str | int, ...]
 
 
 class ExactValues:
-    """Checks values that msgspec has taken.
+    """Checks values that msgspec has accepted.
 
     Args:
-        schema: of the values, with its ``$defs``.
+        schema: the schema of the values, with its ``$defs``.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:

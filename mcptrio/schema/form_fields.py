@@ -1,7 +1,7 @@
-"""One field of a form a server sent: what it takes, and what a person's text or a program's value makes of it.
+"""One field of a form from a server: its type and limits, and the conversion of a user's text or a program's value.
 
-Made by :mod:`mcptrio.client.forms`; asked by whatever shows a form. The one rule: what a field lets through, the server
-that asked can read: it fits the schema, and it survives JSON.
+:mod:`mcptrio.client.forms` makes them, and code that shows a form uses them. An accepted value fits the server's schema
+and has a JSON form.
 
 Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; MCP 2025-11-25, client/elicitation (``pattern``).
 """
@@ -49,14 +49,14 @@ class Choice:
     """Something to choose."""
 
     value: str
-    """What is sent."""
+    """The value to send."""
     title: str = field(default=Factory(lambda self: self.value, takes_self=True))
-    """What is shown."""
+    """The text to show."""
 
 
 @frozen(kw_only=True)
 class FormField:
-    """A field: what to show, and what it takes."""
+    """A field: its title, its type and its limits."""
 
     name: str
     title: str = field(default=Factory(lambda self: self.name, takes_self=True))
@@ -80,7 +80,7 @@ class FormField:
 
     @property
     def expected(self) -> str:
-        """What the field takes, in a few words: ``an integer (1 to 10)``."""
+        """The expected value in a few words: ``an integer (1 to 10)``."""
         match self.kind:
             case "string":
                 return self._expected_text()
@@ -100,14 +100,14 @@ class FormField:
         return not any(_INTEGER.match(text.strip()) for choice in self.choices for text in (choice.value, choice.title))
 
     def parse(self, text: str) -> Any:
-        """The value a person typed.
+        """Convert the text that a user typed.
 
         Args:
-            text: a text as it is; yes or no; a choice by value, title or number (from 1); of several, with commas
-                between them, or ``none``.
+            text: a text unchanged; yes or no; a choice by value, title or number (from 1); several choices separated by
+                commas, or ``none``.
 
         Raises:
-            ValueError: it does not fit; what was expected, and what came.
+            ValueError: The text does not fit; the message has the expected value and the actual one.
         """
         match self.kind:
             case "string":
@@ -128,10 +128,10 @@ class FormField:
         """Check a JSON value.
 
         Returns:
-            The value as it is sent: 4 for 4.0 where an integer is asked for, a list for a tuple.
+            The value to send: 4 for 4.0 if the field is an integer, a list for a tuple.
 
         Raises:
-            ValueError: it does not fit; what was expected, and what came.
+            ValueError: The value does not fit; the message has the expected value and the actual one.
         """
         match self.kind:
             case "string":

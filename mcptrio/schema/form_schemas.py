@@ -1,10 +1,10 @@
-"""The schema of a form: read into fields, or refused because nobody could fill it in.
+"""Reads the schema of a form from a server into fields, or refuses it.
 
-Used by :mod:`mcptrio.client.forms`. The one rule: everything in it was written by somebody else, so each keyword is
-checked for its type and its size before it counts.
+:mod:`mcptrio.client.forms` uses this. The schema is not trusted: the type and size of each keyword are checked.
 
-Lenient to what is absent, since older revisions have no defaults and no choice of several, and to what libraries add
-(``"null"`` beside a type, keywords of no meaning here); strict where a misreading would make another question of it.
+Missing keywords are accepted, since older revisions have no defaults and no multiple choice, and so are additions of
+libraries (``"null"`` as a second type, keywords without meaning here). A schema that could be misread as another
+question is refused.
 
 Source: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation, "Requested Schema"; schema.ts,
 PrimitiveSchemaDefinition.
@@ -28,7 +28,7 @@ __all__ = ["ElicitationLimits", "check_text", "read_fields"]
 
 @frozen(kw_only=True)
 class ElicitationLimits:
-    """How much of a question is put up with; what is larger is refused, since half a question is another question."""
+    """Limits of a question. A larger one is refused, since a cut question would be another question."""
 
     fields: int = 100
     choices: int = 1_000
@@ -40,10 +40,10 @@ class ElicitationLimits:
 
 
 def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterator[FormField]:
-    """The fields of a form, in the server's order.
+    """Return the fields of a form, in the server's order.
 
     Raises:
-        ValueError: the schema is no flat object of primitives, nobody could fill it in, or it is over a limit.
+        ValueError: The schema is not a flat object of primitives, cannot be filled in, or exceeds a limit.
     """
     if schema.get("type", "object") != "object":
         raise ValueError(f'requestedSchema: expected the type "object", got {show_value(schema["type"])}')

@@ -1,12 +1,12 @@
-"""The formats a form may ask a text to have.
+"""The formats of strings in forms.
 
-Used by :mod:`mcptrio.schema.form_fields`. The one rule: strict rather than generous, with the standard library alone,
-so that what passes here passes the validators of servers too.
+:mod:`mcptrio.schema.form_fields` uses this. The checks are strict, so that an accepted value also passes the server's
+validator.
 
 - ``email``: ASCII letters, digits and the usual signs, ``@``, and a domain of letters, digits and hyphens; no quoted
   names, no address literals, at most 254 characters; a domain of other letters as Punycode.
-- ``uri``: with a scheme, and only the characters of RFC 3986; so no spaces and nothing beyond ASCII.
-- ``date``, ``date-time``: those of RFC 3339 that a calendar has; no leap seconds.
+- ``uri``: with a scheme, and only the characters of RFC 3986; so no spaces and no characters beyond ASCII.
+- ``date``, ``date-time``: those of RFC 3339 that exist in a calendar; no leap seconds.
 
 Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; RFC 3339 section 5.6; RFC 3986 appendix A; RFC 5321
 sections 4.1.2 and 4.5.3.1; RFC 5890 section 2.3.1 (hyphens).

@@ -1,10 +1,9 @@
-"""Definitions put in the place of the references to them.
+"""Replaces references in a schema by their definitions.
 
-Used for what functions take: some hosts do not read ``$defs`` of a tool's input schema, and send anything, or refuse
-the tool. The one rule: the schema means the same. What refers to itself stays a definition, and so does everything
-where the schema would grow beyond ``MAX_INLINED_ITEMS``.
+Used for input schemas: some host applications do not read ``$defs``, and send invalid arguments or refuse the tool. The
+schema keeps its meaning. Recursive definitions stay, and so do all if the schema would exceed ``MAX_INLINED_ITEMS``.
 
-Source: JSON Schema 2020-12, core, 8.2.3.1 ("$ref", beside which other keywords hold too).
+Source: JSON Schema 2020-12, core, 8.2.3.1 ("$ref", next to which other keywords apply too).
 """
 
 from __future__ import annotations

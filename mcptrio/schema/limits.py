@@ -1,9 +1,9 @@
-"""What a foreign schema may cost: its size, and how many evaluations an instance of some depth can cause.
+"""The cost of a foreign schema: its size, and the number of evaluations for an instance of some depth.
 
-Used by validation before a schema reaches the validator. The one rule: every number is found by walking the schema;
-nothing is evaluated, nothing is fetched.
+Validation uses this before it compiles a schema. The numbers are found by walking the schema, without evaluating or
+fetching anything.
 
-Why counting subschemas is not enough: twenty definitions that each refer twice to the next make a million evaluations
+To count subschemas is not enough: twenty definitions that each refer twice to the next cause a million evaluations
 (2 ** 20), and a recursive ``anyOf`` multiplies with every level of the instance. ``SchemaCost.at_depth`` counts both.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage" (bound depth, subschemas and time; never fetch a ``$ref``);
@@ -97,14 +97,14 @@ class _Weighing:
 
 
 class SchemaCost:
-    """A schema within its limits, with the number of evaluations it can cause.
+    """A schema within its limits, with the number of evaluations that it can cause.
 
     Args:
         schema: any JSON object.
-        old_references: whether ``$ref`` hides the keywords beside it, as up to draft-07.
+        old_references: whether ``$ref`` overrides the other keywords next to it, as up to draft-07.
 
     Raises:
-        ValueError: the schema is over a limit, not JSON, or refers to something outside itself.
+        ValueError: The schema exceeds a limit, is not JSON, or refers to another document.
     """
 
     def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits, *, old_references: bool = False) -> None:

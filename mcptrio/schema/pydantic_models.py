@@ -1,6 +1,6 @@
 """pydantic models as JSON Schema and as values, without importing pydantic.
 
-Used by annotations. The one rule: a class can only be a model where somebody imported pydantic, so nobody else pays.
+Annotations use this. A class can be a model only if pydantic is imported already, so other programs need not import it.
 
 Source: pydantic 2, ``BaseModel.model_json_schema``, ``model_validate_json``, ``model_dump``.
 """

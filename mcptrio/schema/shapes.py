@@ -391,7 +391,7 @@ def _doc(cls: type) -> str | None:
 
 
 def _bindings(annotation: Any) -> Mapping[Any, Any]:
-    """What the type variables of a generic class stand for, and those of its bases."""
+    """Return the types of a generic class's type variables, including those of its bases."""
     origin = get_origin(annotation)
     bound = dict(zip(getattr(origin, "__parameters__", ()), get_args(annotation), strict=False))
     queue = [origin or annotation]

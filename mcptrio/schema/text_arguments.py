@@ -1,7 +1,6 @@
 """Arguments that arrive as text: those of prompts, and the variables of resource templates.
 
-Each parameter is read by itself, whatever the others are: as the text if its annotation takes that text, otherwise as
-what the text says as JSON.
+Each parameter is converted independently: as text if its annotation accepts the text, otherwise as JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Percent-encoding of what stands in a URI, and its removal.
+"""Percent-encoding and -decoding of URI parts.
 
-Used by URI templates: for their literals, for URIs that are matched, and for values.
-The one rule: what is encoded already stays as it is, and it is taken off once.
+URI templates use this for their literals, for matched URIs and for values. Encoded parts are not encoded again, and
+decoding is done once.
 
 Source: RFC 3986 sections 2.1 to 2.4; RFC 6570 section 3.2.3; RFC 3987.
 """
@@ -24,7 +24,7 @@ _RESERVED = ":/?#[]@!$&'()*+,;="
 def encode(text: str, *, keep_reserved: bool) -> str:
     if not keep_reserved:
         return urllib.parse.quote(text, safe=_UNRESERVED)
-    # Triplets that are there already stay as they are (RFC 6570, 3.2.3).
+    # Existing triplets are not encoded again (RFC 6570, 3.2.3).
     safe = _UNRESERVED + _RESERVED
     encoded, position = "", 0
     for triplet in TRIPLET.finditer(text):

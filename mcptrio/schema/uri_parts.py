@@ -1,7 +1,7 @@
-"""A URI template read into its parts: literal text, and expressions with their variables.
+"""The parts of a URI template: literal text, and expressions with their variables.
 
-Made by :class:`mcptrio.schema.uri_templates.URITemplate`.
-The one rule: a template that RFC 6570 does not know is refused, with the place in it.
+:class:`mcptrio.schema.uri_templates.URITemplate` makes them. A template that is invalid in RFC 6570 is refused, with
+the position.
 
 Source: RFC 6570, sections 2 and 3, appendix A.
 """

@@ -1,10 +1,10 @@
-"""URI templates: RFC 6570 expansion, and matching that cannot be used to climb out.
+"""URI templates: RFC 6570 expansion, and matching that prevents path traversal.
 
-Used for resource templates. Matching is by hand and in time linear in the URI for each expression, so no template and
-no URI makes it slow. The one rule: what a variable holds after decoding is data within its place; a value that would
-be structure there (a slash, ``..``, NUL) makes the URI not match, so a handler may join it to a path.
+Resource templates use this. Matching takes time linear in the URI for each expression, so no template and no URI makes
+it slow. A decoded value contains no structure (a slash, ``..``, NUL): the URI does not match then, so a handler may
+join the value to a path.
 
-Where several splits are possible, earlier variables take as much as they can. Percent-encoding is taken off once.
+If several splits are possible, earlier variables take as much as they can. Percent-encoding is decoded once.
 
 Source: RFC 6570; RFC 3986 sections 2 and 5.2.4.
 """

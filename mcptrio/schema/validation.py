@@ -1,11 +1,10 @@
-"""Values checked against schemas that somebody else wrote, within bounds.
+"""Validates values against foreign schemas, within limits of time and memory.
 
-Used for tools registered with a ready schema, for output schemas and for elicitation answers; functions with
-annotations need none of it. The one rule: whatever the schema and whatever the instance, the answer comes in bounded
-time, from memory alone.
+Used for tools with a schema written by hand, for output schemas and for elicitation answers. Functions with annotations
+do not need it. Nothing is fetched.
 
-Regular expressions run in linear time only (no look-around, no back-references): a limit on backtracking bounds the
-steps and not the time, 3.5 s for 10 000 steps over 100 kB.
+Regular expressions run in linear time (no look-around, no back-references). A limit on backtracking would bound the
+steps but not the time: 3.5 s for 10 000 steps over 100 kB.
 
 jsonschema-rs takes 22 ms to import, so it is imported with the first schema that needs it.
 
@@ -31,7 +30,7 @@ _LIMITS = SchemaLimits()
 _DIALECT_2020_12 = "json-schema.org/draft/2020-12/schema"
 _DIALECT_07 = "json-schema.org/draft-07/schema"
 _REGEX_BYTES = 1 << 20
-"""Of a compiled pattern, and of its cache."""
+"""Maximum bytes of a compiled pattern, and of its cache."""
 _EXPLAINABLE = 2_000
 """Evaluations up to which a refusal is explained. Explaining keeps every alternative that failed, a list that grows
 faster than the evaluations do: 16 levels of a recursive ``anyOf`` of two are refused in 30 us and explained in 14 s."""
@@ -79,7 +78,7 @@ class Validator:
         """Check a JSON value.
 
         Raises:
-            InvalidParams: it does not fit; the message says what was expected, what came, and where.
+            InvalidParams: The value does not fit; the message has the expected value, the actual one and the place.
         """
         evaluations = self._measure(instance)
         try:

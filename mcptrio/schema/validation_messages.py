@@ -1,8 +1,7 @@
-"""What is wrong with a JSON value, in one line: ``expected an integer @ $.after, got "x"``.
+"""One-line errors about JSON values: ``expected an integer @ $.after, got "x"``.
 
-Used wherever a peer's value is checked: arguments, elicitation answers, foreign schemas. The one rule: a message names
-what was expected, where, and what came; a long value is cut, an object or array is only named, so an error is never
-larger than a few lines whatever was sent.
+Used for all values of a peer: arguments, elicitation answers, foreign schemas. A message has the expected value, the
+place and the actual value. Long values are cut, and objects and arrays are only named, so a message is short.
 
 Source: the messages of msgspec 0.20+ ("Expected `int`, got `str` - at `$.after`"), which are translated here.
 """
@@ -173,7 +172,7 @@ def _follow(path: str, value: Any, schema: Mapping[str, Any]) -> tuple[bool, Any
 
 
 def _dereference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a local ``$ref``, and an "or null" to its other half; ``{}`` where there is nothing to say."""
+    """Follow a local ``$ref``, and an "or null" to its other half; ``{}`` if the schema says nothing."""
     for _ in range(8):
         if not isinstance(schema, Mapping):
             return {}
