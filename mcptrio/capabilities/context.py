@@ -98,7 +98,7 @@ class Context(Generic[StateT]):
         """A string that identifies the caller: the same for one principal in all sessions; for an anonymous request,
         the same for one session or connection; and ``mcptrio.ANONYMOUS`` if callers cannot be distinguished.
 
-        Use it for limits and to separate data. It is not a credential: decide about permissions by :attr:`principal`.
+        Use it for limits and to separate data. It is not a credential: decide about permissions by ``principal``.
         """
         return self._scope.caller
 

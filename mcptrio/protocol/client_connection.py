@@ -1,8 +1,7 @@
-"""The client's end of a conversation, sans-IO: requests and results one way, the server's messages the other.
+"""The client's side of a connection without I/O: encodes requests, and decodes responses and the server's messages.
 
-Driven by the client's session; knows neither tasks nor clocks, and not how messages travel.
-The one rule: every message is written and read in the revision it was sent in, and nothing above this file writes an
-envelope or looks into one.
+The client's session uses this. Each message is encoded and decoded in its revision, and no other module of the client
+reads or writes an envelope.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/patterns/mrtr.
 """
@@ -58,7 +57,7 @@ _INPUT_REQUIRED: Final = "input_required"
 
 @frozen(kw_only=True)
 class RemoteServer:
-    """What a server said of itself."""
+    """The server's own description."""
 
     revision: Revision
     info: Implementation | None = None
@@ -69,7 +68,7 @@ class RemoteServer:
 
 @frozen(kw_only=True)
 class RequestSent:
-    """A request of ours, and how its answer is to be read."""
+    """A sent request, and how to decode its response."""
 
     message: Request
     method: Method | None
@@ -107,15 +106,15 @@ class ClientConnection:
     def request(
         self, method: str, params: Any, *, revision: Revision, meta: dict[str, Any] | None = None
     ) -> RequestSent:
-        """A request.
+        """Make a request.
 
         Args:
             params: an instance of the method's params; a dict in wire form; or ``None``.
-            meta: members for ``params._meta`` beside those the revision asks for.
+            meta: members for ``params._meta``, in addition to those of the revision.
 
         Raises:
-            MethodNotFound: the specification has the method, but not this revision.
-            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
+            MethodNotFound: The specification has the method, but not this revision.
+            LocalProtocolError: A parameter has no JSON form, or one with another meaning.
         """
         row = revision.method(method, Side.SERVER)
         if isinstance(params, dict):
@@ -136,11 +135,11 @@ class ClientConnection:
         return self._last_id + 1
 
     def result(self, sent: RequestSent, answer: Response | ErrorResponse) -> Any:
-        """What the server answered: an instance of the method's result, an InputRequiredResult, or an object.
+        """Decode a response: an instance of the method's result, an InputRequiredResult, or an object.
 
         Raises:
-            MCPError: the server answered with an error.
-            RemoteProtocolError: the result is not one of this method in this revision.
+            MCPError: The server responded with an error.
+            RemoteProtocolError: The result is invalid for this method in this revision.
         """
         if isinstance(answer, ErrorResponse):
             raise server_error(answer, sent.revision, sent.message.params)
@@ -162,7 +161,7 @@ class ClientConnection:
             raise RemoteProtocolError(f"the server's result of {sent.message.method}: {error.message}") from error
 
     def cancelled(self, id: RequestId, reason: str) -> Notification:
-        """Nobody waits for this request any more."""
+        """Make the notification that cancels a request."""
         return Notification(_CANCELLED, {"requestId": id, "reason": reason})
 
     def notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification | None:

@@ -1,8 +1,7 @@
-"""What clients say of themselves, read once and not with each request.
+"""A cache of parsed client info and capabilities.
 
-Kept by the supervisor for all connections. A request of a per-request revision carries who the client is and what it
-can do, nearly always the same as in the request before.
-The one rule: what is kept was read by the revision's own rules, and is found again by every byte of it.
+The supervisor keeps it for all connections. In per-request revisions each request contains both, nearly always equal to
+those of the request before. The bytes are the key, and the revision's converter makes the value.
 
 Source: MCP 2026-07-28, basic/index, "Request Metadata".
 """
@@ -31,9 +30,10 @@ class ClientInfoCache:
         self._peers: dict[tuple[str, bytes], Peer] = {}
 
     def peer(self, envelope: Envelope, revision: Revision) -> Peer:
-        """
+        """Return the client of a request.
+
         Raises:
-            InvalidParams: what the client says is not as the revision has it.
+            InvalidParams: The client info or the capabilities are invalid in this revision.
         """
         info, capabilities = envelope.client_info, envelope.capabilities
         key = (revision.version, orjson.dumps((info, capabilities)))

@@ -1,9 +1,7 @@
-"""The sans-IO peer: messages in, events out; results and errors in, messages out.
+"""The server's side of a connection without I/O: messages to events, and results and errors to messages.
 
-One connection is one conversation: a stdio process, a handshake session, or a single HTTP request of a per-request
-revision. Driven by the session; knows neither tasks nor clocks.
-The one rule: every message is read in its own revision, chosen by its envelope or by the handshake, and nothing above
-this file has to ask which.
+A connection is a stdio process, a handshake session, or one HTTP request of a per-request revision. The session uses
+it. Each message is read in its own revision, given by its envelope or by the handshake, so no other module asks for it.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/versioning.
 """
@@ -265,13 +263,13 @@ class Connection:
     # Sending
 
     def result(self, request: RequestReceived, result: Any) -> Response | ErrorResponse:
-        """The response that carries ``result``, an instance of ``request.method.result`` or of InputRequiredResult.
+        """Make the response with ``result``, an instance of ``request.method.result`` or of InputRequiredResult.
 
-        A result the revision cannot express becomes an error response. In wire form already, for a method outside the
-        specification, it is an object and is left as it is.
+        A result without a form in the revision becomes an error response. For a method outside the specification, the
+        result is an object in wire form and is not changed.
 
         Raises:
-            TypeError: that one is no object.
+            TypeError: That result is not an object.
         """
         self.in_flight.pop(request.id, None)
         revision = request.peer.revision
@@ -337,7 +335,7 @@ class Connection:
         return Request(id, method, params or None)
 
     def give_up(self, id: RequestId) -> None:
-        """Nobody waits for the answer to our request any more."""
+        """Forget a request to the client whose response is no longer awaited."""
         self.pending.pop(id, None)
 
     def notification(self, method: str, params: Any, *, peer: Peer) -> Notification | None:

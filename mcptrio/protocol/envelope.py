@@ -1,7 +1,7 @@
-"""The envelope of a per-request revision: who asks, in which revision, with which capabilities.
+"""The envelope of a per-request revision: client, revision and capabilities, in ``params._meta``.
 
-It travels in ``params._meta``. Read by the connection for every message, and by HTTP before it compares headers.
-The one rule: the envelope alone decides the era of a message; a method's name never does.
+The connection reads it for every message, and HTTP before it compares headers. Only the envelope decides whether a
+message belongs to a per-request revision, never the name of its method.
 
 Source: MCP 2026-07-28, basic/index, "_meta"; basic/versioning.
 """

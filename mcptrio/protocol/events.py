@@ -1,6 +1,6 @@
-"""What a connection makes of a message.
+"""The events that a connection makes from messages.
 
-Yielded by :meth:`mcptrio.protocol.connection.Connection.receive`, consumed by the session.
+:meth:`mcptrio.protocol.connection.Connection.receive` yields them, and the session handles them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @frozen(kw_only=True)
 class Peer:
-    """Who is on the other side: what it said of itself, and the revision spoken with it."""
+    """The other side: its info and capabilities, and the revision of the connection."""
 
     revision: Revision
     info: Implementation | None = None
@@ -83,7 +83,7 @@ class MessageRefused:
 
 @define(slots=True)
 class Unexpected:
-    """Nobody waits for this message: an answer to nothing of ours, or a notification with no meaning here."""
+    """A message that is not expected: a response to no request, or a notification without meaning here."""
 
     what: str
 

@@ -56,13 +56,13 @@ _VALUE = 64
 
 
 def read_head(start: bytes) -> tuple[bytes, bytes | None] | None:
-    """``method``, ``result`` or ``error``, and the id as it is written, where the first members have them."""
+    """Return ``method``, ``result`` or ``error``, and the encoded id, if they are among the first members."""
     found = re.match(_HEAD.replace(*_BLANKS), start)
     return (found[2], found[1]) if found is not None else None
 
 
 def read_tail(end: bytes) -> bytes | None:
-    """The id as it is written, where it is one of the last members."""
+    """Return the encoded id, if it is among the last members."""
     found = re.search(_TAIL.replace(*_BLANKS), end)
     return found[1] if found is not None else None
 

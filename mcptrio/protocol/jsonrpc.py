@@ -1,14 +1,13 @@
-"""Bytes to JSON-RPC messages and back.
+"""Encodes and decodes JSON-RPC messages.
 
-Called by every transport: :func:`decode` for what a peer wrote, :func:`encode` for what we write.
-The one rule: both are total. Whatever arrives becomes a message or a :class:`Malformed` that says why it is none, and
-a message that cannot be written becomes one that can, so that neither a hostile peer nor a careless handler ends the
-task that reads or writes.
+Every transport calls :func:`decode` for received bytes and :func:`encode` for messages to send. Neither fails: invalid
+input becomes a :class:`Malformed` with the reason, and a message that cannot be encoded is replaced by one that can. So
+neither a hostile client nor a careless handler ends the task that reads or writes.
 
-What is read: UTF-8 JSON; a byte order mark before it is ignored. Of a repeated member the last one counts. An integer
-beyond 64 bits becomes the nearest float, as in most JSON implementations (RFC 8259 section 6), so it is refused as an
-id. ``params`` that are null count as absent. Unknown members are ignored, but ``method`` beside ``result`` or ``error``
-is refused: two readers could disagree about what such a message is.
+Input is UTF-8 JSON; a byte order mark is ignored. Of a repeated member the last one counts. An integer beyond 64 bits
+becomes the nearest float, as in most JSON implementations (RFC 8259 section 6), so it is refused as an id. ``params``
+that are null count as absent. Unknown members are ignored, but ``method`` together with ``result`` or ``error`` is
+refused: two readers could disagree about the kind of such a message.
 
 Source: JSON-RPC 2.0 sections 4-6; MCP 2026-07-28, basic/index, "Messages"; MCP 2025-03-26, basic, "Batching".
 """
@@ -49,7 +48,7 @@ _PARSE_ERROR = int(Code.PARSE_ERROR)
 _INVALID = int(Code.INVALID_REQUEST)
 _INTERNAL = int(Code.INTERNAL_ERROR)
 _ENVELOPE = 256
-"""Bytes of a message whose size cannot be told."""
+"""Assumed bytes of a message whose size is unknown."""
 _ENCODED_DEPTH = 200
 """Levels of nesting in what is sent; the encoder stops at 254, the envelope included."""
 _DEEP = f"expected at most {_ENCODED_DEPTH} levels of nesting"
@@ -60,15 +59,15 @@ _MESSAGES = (Response, Notification, Request, ErrorResponse)
 def decode(
     data: bytes | bytearray | memoryview, limits: MessageLimits = DEFAULT, *, owner: Hashable = None
 ) -> Incoming:
-    """The message in ``data``. Never raises.
+    """Return the message in ``data``. Never raises.
 
     Args:
-        owner: the client that sent it, where that is not the connection.
+        owner: the client that sent it, if that is not the connection.
 
     Returns:
-        A message; a :class:`Batch` where ``data`` is an array; or :class:`Malformed` with the reply that says why:
-        -32700 where ``data`` is not JSON, -32600 where it is too large, too deep, or not a message. The reply has
-        the request's id where there is a request and its id can be read.
+        A message; a :class:`Batch` if ``data`` is an array; or :class:`Malformed` with the response that gives the
+        reason: -32700 if ``data`` is not JSON, -32600 if it is too large, too deep, or not a message. The response has
+        the request's id if it can be read.
     """
     size = data.nbytes if type(data) is memoryview else len(data)
     if size > limits.bytes:
@@ -115,19 +114,19 @@ def _too_many(shape: Shape, limits: MessageLimits) -> str | None:
 
 
 def encode(message: Message | Sequence[Message]) -> bytes:
-    """One line of JSON, without a line end; a sequence becomes a batch.
+    """Return one line of JSON without a line end; a sequence becomes a batch.
 
-    NaN and infinity are written as null. What JSON or the 64-bit readers out there cannot take (a lone surrogate, an
-    integer beyond 64 bits, a key that is no string, more than 254 levels, an arbitrary object) is handled so that the
-    rest of the conversation goes on:
+    NaN and infinity are written as null. Values that JSON, or other readers with 64-bit integers, do not support (a
+    lone surrogate, an integer beyond 64 bits, a key that is not a string, more than 254 levels, any other object) do
+    not stop the connection:
 
-    - a Response becomes an ErrorResponse -32603 with the same id, which says what could not be written;
-    - an ErrorResponse loses its ``data``;
-    - in a Request or Notification the offending values are replaced: lone surrogates by U+FFFD, keys by their
-      ``str()``, everything else by null.
+    - a Response becomes an ErrorResponse -32603 with the same id, which names the value; - an ErrorResponse loses its
+    ``data``; - in a Request or Notification the values are replaced: lone surrogates by U+FFFD, keys by their
+    ``str()``, all others
+      by null.
 
     Raises:
-        LocalProtocolError: the sequence is empty; an empty batch is not a message.
+        LocalProtocolError: The sequence is empty; an empty batch is not a message.
     """
     if isinstance(message, _MESSAGES):
         return _encode_one(message)
@@ -137,7 +136,7 @@ def encode(message: Message | Sequence[Message]) -> bytes:
 
 
 def preencoded(value: Any) -> Any:
-    """A value to be put into messages, written once for all of them; as it is where it cannot be written."""
+    """Return a value that is encoded once for several messages; the value itself if it cannot be encoded."""
     try:
         return orjson.Fragment(orjson.dumps(value))
     except TypeError:  # orjson.JSONEncodeError is one

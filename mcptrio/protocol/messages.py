@@ -1,8 +1,7 @@
 """The four JSON-RPC messages as values.
 
-Everything that moves between layers as "a message" is one of these. The codec is :mod:`mcptrio.protocol.jsonrpc`.
-The one rule: ``params`` and ``result`` are JSON values here (dicts as decoded); only a revision's converter makes
-models of them.
+All layers pass messages in this form. :mod:`mcptrio.protocol.jsonrpc` encodes and decodes them. ``params`` and
+``result`` are JSON values (decoded dicts); the converter of a revision makes models from them.
 
 Source: JSON-RPC 2.0 sections 4 and 5; MCP 2026-07-28, basic/index, "Messages".
 """
@@ -87,7 +86,7 @@ class Malformed:
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
-"""What is sent on a channel."""
+"""A message that a channel sends."""
 
 
 @define(slots=True)

@@ -1,8 +1,7 @@
-"""Server-sent events to bytes and back.
+"""Encodes and decodes server-sent events.
 
-Called by the HTTP transports of both sides. The data of an event stays bytes: it is an encoded message, and
-:mod:`mcptrio.protocol.jsonrpc` is the one to judge it.
-The one rule: time and memory are linear in what was fed and bounded by one event, however it is cut into chunks.
+The HTTP transports of both sides use this. The data of an event stays bytes, which :mod:`mcptrio.protocol.jsonrpc`
+decodes. Time and memory are linear in the input and limited by one event, however it is cut into chunks.
 
 Source: WHATWG HTML, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream".
 """
@@ -24,7 +23,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 @frozen(kw_only=True)
 class Event:
     data: bytes
-    """What the data lines held, joined by line feeds; not checked to be UTF-8."""
+    """The contents of the data lines, joined by line feeds; not checked to be UTF-8."""
     event: str = "message"
     id: str = ""
     """The last event id at this event, which an earlier event may have set; empty where none has."""

@@ -1,13 +1,13 @@
-"""The lifecycle of a handshake connection as a table: who may send what, when.
+"""The lifecycle of a handshake connection as a table: the messages that each side may send in each phase.
 
-Read by the connection. Per-request revisions have no lifecycle and never come here.
+The connection reads it. Per-request revisions have no lifecycle.
 
     NEW ── initialize received ──▶ INITIALIZING ── answered with a result ──▶ NEGOTIATED ── initialized ──▶ READY
      ▲                                  │
      └────────── answered with an error ┘
 
-Source: MCP 2025-11-25, basic/lifecycle, "Initialization": before the answer the client sends only pings; before
-``initialized`` the server sends only pings and log messages (and what belongs to a request it was given).
+Source: MCP 2025-11-25, basic/lifecycle, "Initialization": before the response the client sends only pings; before
+``initialized`` the server sends only pings and log messages (and messages about a request that it has received).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Phase(Enum):
 _RECEIVABLE: dict[Phase, frozenset[str] | None] = {
     Phase.NEW: frozenset({"initialize", "ping"}),
     Phase.INITIALIZING: frozenset({"ping", "notifications/cancelled"}),
-    # A client that pipelines its first call behind `initialized` may be overtaken by itself on HTTP, where each message
-    # is a request of its own: what comes after the answer is served.
+    # Over HTTP each message is a request, so a client's first call may overtake its `initialized`. Requests after the
+    # response are served.
     Phase.NEGOTIATED: None,
     Phase.READY: None,
 }

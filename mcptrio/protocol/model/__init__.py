@@ -1,6 +1,6 @@
-"""The words of the protocol as values: one class for each, in the newest revision, with its history.
+"""The types of the protocol as classes, in the newest revision, with the history of their fields.
 
-The one rule: what a class is on the wire of a revision is the business of ``mcptrio.protocol.revisions``.
+``mcptrio.protocol.revisions`` converts them to and from each revision.
 """
 
 from mcptrio.protocol.model.base import CacheableResult, CacheScope, EmptyParams, EmptyResult, Params, Result, Role

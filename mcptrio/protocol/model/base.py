@@ -1,7 +1,6 @@
-"""The kinds of protocol classes: what goes with a request, and what answers one.
+"""The base classes: params of requests, params of notifications, and results.
 
-Every other module of this package derives from these; the runtime annotates with them.
-The one rule: kinds hold only what the schema gives to every member of the kind.
+All other modules of this package derive from them. They contain only the fields that the schema gives to every member.
 
 Source: MCP 2026-07-28, schema.ts, "RequestParams", "NotificationParams", "Result", "CacheableResult".
 """
@@ -37,7 +36,7 @@ class Result:
     """The answer to a request."""
 
     result_type: ClassVar[str | None] = "complete"
-    """How the answer is to be read; absent reads as ``complete``. None: this result never says (input responses)."""
+    """The kind of the response; absent means ``complete``. None: this result has no such member (input responses)."""
     meta: Meta | None = field(default=None, name="_meta")
 
 

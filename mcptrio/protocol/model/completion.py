@@ -45,7 +45,7 @@ CompletionReference: TypeAlias = PromptReference | ResourceTemplateReference
 
 @model
 class CompletionArgument:
-    """The argument, and what has been typed so far."""
+    """The argument, and the text typed so far."""
 
     name: str = field()
     value: str = field()
@@ -70,7 +70,7 @@ class Completion:
 
 @model
 class CompleteParams(Params):
-    """What could stand here?"""
+    """A request for completions."""
 
     ref: CompletionReference = field()
     argument: CompletionArgument = field()

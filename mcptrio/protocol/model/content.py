@@ -1,7 +1,7 @@
-"""Content blocks: what a model reads, in tool results, prompts and sampling messages.
+"""Content blocks in tool results, prompts and sampling messages.
 
-Built by the capabilities and by plugins; read by the client.
-The one rule: a block is told by its ``type``; a type this revision does not have is kept as it came, never lost.
+Capabilities and plugins make them, and the client reads them. The ``type`` identifies a block. A block of an unknown
+type is kept unchanged.
 
 Source: MCP 2026-07-28, server/tools, "Tool Result"; schema.ts, "ContentBlock", "SamplingMessageContentBlock".
 """
@@ -117,7 +117,7 @@ class ToolUseContent:
 
 @model(tag="type", since="2025-11-25")
 class ToolResultContent:
-    """What the tool answered; in a sampling message of the user."""
+    """The result of a tool, in a sampling message of the user."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str = field()

@@ -1,7 +1,6 @@
-"""Elicitation: a server asks the user something.
+"""Elicitation: a server asks the user.
 
-The one rule: ``mode`` tells the two kinds of questions apart, and absent means form; so a form never writes it, which
-is right in every revision.
+``mode`` distinguishes forms and URLs, and absent means form. A form never writes it, which is right in every revision.
 
 Source: MCP 2025-11-25, client/elicitation; MCP 2026-07-28, client/elicitation.
 """
@@ -29,7 +28,7 @@ class ElicitFormParams(Params):
 
 @model(tag="mode", since="2025-11-25")
 class ElicitURLParams(Params):
-    """Ask the user to open a page, for what must not pass through the client."""
+    """Ask the user to open a URL, for data that must not pass through the client."""
 
     mode: ClassVar[Literal["url"]] = "url"
     meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
@@ -44,7 +43,7 @@ ElicitParams: TypeAlias = ElicitFormParams | ElicitURLParams
 
 @model
 class ElicitResult(Result):
-    """What the user did."""
+    """The user's action."""
 
     result_type: ClassVar[None] = None
     meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")

@@ -1,9 +1,8 @@
-"""How a protocol class is written: a frozen value whose fields state their own history.
+"""Protocol classes: frozen attrs classes whose fields state in which revisions they exist.
 
-Used by every module of this package, and read by ``mcptrio.protocol.revisions.converter``.
-The one rule: a class describes the newest protocol; ``since`` and ``until`` say which revisions lack a part of it, so
-that nothing else has to ask for a revision. Names are snake_case here and camelCase on the wire; ``name=`` states the
-irregular ones.
+All modules of this package use it, and ``mcptrio.protocol.revisions.converter`` reads it. A class describes the newest
+revision. ``since`` and ``until`` name the revisions without a field, so no other code asks for the revision. Names are
+snake_case here and camelCase on the wire; ``name=`` is for the irregular ones.
 
 Source: MCP ``schema/<revision>/schema.ts`` of all five revisions, compared field by field.
 """
@@ -185,8 +184,8 @@ def field_history(attribute: attrs.Attribute[Any]) -> FieldHistory:
     return history
 
 
-# Shared by all classes: attrs would compile the three anew for each of a hundred of them, which is more than half of
-# what importing this package costs, and none of them is on the way of a message.
+# Shared by all classes. attrs would compile these three for each of a hundred classes, which is more than half of the
+# import time of this package, and no message needs them.
 
 
 def _equal(self: Any, other: object) -> bool:

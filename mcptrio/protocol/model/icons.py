@@ -1,6 +1,6 @@
 """Icons of servers, tools, resources and prompts.
 
-The one rule: an icon is a URL somebody else wrote; who shows it checks scheme (https, data) and origin first.
+An icon is a URL from the other side. Check its scheme (https, data) and its origin before you show it.
 
 Source: MCP 2026-07-28, basic/index, "Icons".
 """

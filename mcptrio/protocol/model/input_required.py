@@ -1,7 +1,7 @@
-"""What a server needs to know before it can answer (2026-07-28).
+"""A result with questions of the server (2026-07-28).
 
-Sent as the result of tools/call, prompts/get and resources/read; the client collects the answers and asks again.
-The one rule: the state is opaque to the client and hostile to the server.
+The result of tools/call, prompts/get and resources/read; the client repeats its request with the answers. The state in
+it is opaque to the client, and the server must not trust it.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -53,6 +53,6 @@ class InputRequiredResult(Result):
 
     result_type: ClassVar[str] = "input_required"
     input_requests: dict[str, InputRequest] | None = field(default=None)
-    """By a key of the server's choice; the answers come back under the same keys."""
+    """The questions, by a key of the server; the answers have the same keys."""
     request_state: str | None = field(default=None)
     """To be sent back byte for byte."""

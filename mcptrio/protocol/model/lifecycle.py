@@ -1,7 +1,7 @@
-"""Who is there and what each side can do: initialize, discover, ping, capabilities.
+"""Initialize, discover and ping, and the capabilities of both sides.
 
-Sent by the connection and answered by the lifecycle capability.
-The one rule: a capability object that is present, even empty, is a promise; ``None`` is none.
+The connection sends them and the lifecycle capability answers them. A capability object that is present, even if empty,
+declares the capability; ``None`` does not.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover and basic/versioning.
 """
@@ -70,7 +70,7 @@ class ElicitationCapability:
 
 @model
 class ClientCapabilities:
-    """What a client can do."""
+    """The capabilities of a client."""
 
     roots: RootsCapability | None = field(default=None)
     sampling: SamplingCapability | None = field(default=None)
@@ -104,7 +104,7 @@ class ToolsCapability:
 
 @model
 class ServerCapabilities:
-    """What a server can do."""
+    """The capabilities of a server."""
 
     tools: ToolsCapability | None = field(default=None)
     resources: ResourcesCapability | None = field(default=None)
@@ -141,12 +141,12 @@ class InitializedParams(Params):
 
 @model
 class PingParams(Params):
-    """Is anybody there?"""
+    """A ping."""
 
 
 @model
 class DiscoverParams(Params):
-    """What does this server speak, and what can it do?"""
+    """A request for the server's revisions and capabilities."""
 
 
 @model

@@ -1,7 +1,7 @@
-"""The methods, one row each: name, parameters, result, and who receives it.
+"""The methods, one row each: name, params, result and receiver.
 
-Read by the revisions, which keep the rows they speak; a missing row is "method not found".
-The one rule: a method that changed its meaning or its gate has a second row, so that no code asks for a revision.
+Each revision keeps the rows that it has; a missing row is "method not found". A method whose meaning or required
+capability has changed has a second row, so no code asks for the revision.
 
 Source: MCP ``schema/<revision>/schema.ts``: ClientRequest, ServerRequest, ClientNotification, ServerNotification.
 """
@@ -212,4 +212,4 @@ INPUT_REQUESTS: Final[tuple[Method, ...]] = (
         capability="elicitation",
     ),
 )
-"""What a server may ask inside an InputRequiredResult: the requests to the client that were messages before."""
+"""The requests in an InputRequiredResult, which were messages to the client in earlier revisions."""

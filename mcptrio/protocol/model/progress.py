@@ -13,7 +13,7 @@ from mcptrio.protocol.model.fields import field, model
 __all__ = ["ProgressParams", "ProgressToken"]
 
 ProgressToken: TypeAlias = str | int
-"""Chosen by who sends the request, in ``_meta.progressToken``; ``1`` and ``"1"`` are two tokens."""
+"""Chosen by the sender of a request, in ``_meta.progressToken``; ``1`` and ``"1"`` are two tokens."""
 
 
 @model

@@ -1,4 +1,4 @@
-"""Prompts: what a user can pick.
+"""Prompts: message templates that a user can choose.
 
 Source: MCP 2026-07-28, server/prompts.
 """
@@ -35,7 +35,7 @@ class PromptArgument:
 
 @model
 class Prompt:
-    """A prompt as it is listed."""
+    """A prompt in a list."""
 
     name: str = field()
     title: str | None = field(default=None, since="2025-06-18")

@@ -1,7 +1,7 @@
-"""What a resource holds: text, or bytes in base64.
+"""The contents of a resource: text, or bytes in Base64.
 
-Answers ``resources/read``, and is embedded in content blocks.
-The one rule: ``text`` or ``blob`` tells which it is; there is no tag.
+In the result of ``resources/read``, and embedded in content blocks. The member ``text`` or ``blob`` identifies the
+kind.
 
 Source: MCP 2026-07-28, server/resources, "Resource Contents".
 """
@@ -37,4 +37,4 @@ class BlobResourceContents:
 
 
 ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
-"""What a resource holds."""
+"""The contents of a resource."""

@@ -33,7 +33,7 @@ __all__ = [
 
 @model
 class Resource:
-    """A resource as it is listed."""
+    """A resource in a list."""
 
     uri: str = field()
     name: str = field()

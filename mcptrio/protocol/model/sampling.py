@@ -93,7 +93,7 @@ class CreateMessageParams(Params):
 
 @model
 class CreateMessageResult(Result):
-    """What the model said."""
+    """The model's message."""
 
     result_type: ClassVar[None] = None
     role: Role = field()

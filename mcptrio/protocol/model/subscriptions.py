@@ -1,6 +1,6 @@
-"""Subscriptions: one request that stays open and brings changes (2026-07-28).
+"""Subscriptions: a request that stays open and receives changes (2026-07-28).
 
-The one rule: every message of a subscription carries its id in ``_meta``.
+Every message of a subscription contains its id in ``_meta``.
 
 Source: MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -38,6 +38,6 @@ class ListenResult(Result):
 
 @model
 class AcknowledgedParams(Params):
-    """The changes that will be told, before the first of them is."""
+    """The accepted part of a subscription, sent before the first change."""
 
     notifications: SubscriptionFilter = field()

@@ -1,4 +1,4 @@
-"""Tools: what a model can have done.
+"""Tools: functions that a model can call.
 
 Source: MCP 2026-07-28, server/tools.
 """
@@ -43,7 +43,7 @@ class ToolExecution:
 
 @model
 class Tool:
-    """A tool as it is listed."""
+    """A tool in a list."""
 
     name: str = field()
     title: str | None = field(default=None, since="2025-06-18")

@@ -1,4 +1,4 @@
-"""The revisions of the protocol: how each behaves, and how each writes the model.
+"""The revisions of the protocol: their behaviour, and their forms of the model.
 
-The one rule: a layer asks a revision for a trait or has it write a value; it never asks which revision it is.
+Other layers ask a revision for a trait or for a conversion, never which revision it is.
 """

@@ -1,7 +1,7 @@
-"""What is wrong with a value, in words for the one who sent it.
+"""An error about a value, for its sender.
 
-Raised by the readers of :mod:`mcptrio.protocol.revisions.converter`, which add the path.
-The one rule: it says what was expected and what came, and shows no more of what came than a glance takes in.
+The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path. It has the
+expected value and a short form of the actual one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 __all__ = ["Mismatch", "describe"]
 
 _MAX_QUOTED_CHARS: Final = 40
-"""Characters of a string that are shown; what came may be huge, and secret."""
+"""Characters of a string in a message; the value may be huge, and secret."""
 
 
 class Mismatch(Exception):

@@ -1,10 +1,9 @@
-"""Output schemas and structured content for revisions that know objects only.
+"""Output schemas and structured content for revisions that support only objects.
 
-Called by the lowerings of the revisions before 2026-07-28, where the root of an output schema has ``type: object``
-and structured content is an object.
-The one rule: schema and content are lowered apart, so the two must agree for every value: a schema that admits
-objects only is kept, one that admits none is wrapped as ``{"result": …}`` like every value that is no object, and one
-that admits both is left out, for no wrapping would fit both.
+Used by the lowerings of the revisions before 2026-07-28, in which the root of an output schema has ``type: object`` and
+structured content is an object. Schema and content are converted independently, so both must agree for every value. A
+schema that admits only objects is kept. One that admits none is wrapped as ``{"result": …}``, like every value that is
+not an object. One that admits both is left out, because wrapping would not fit both.
 
 Source: MCP 2025-11-25, server/tools, "Output Schema"; SEP-2106; JSON Schema 2020-12, Core 8.2 (references).
 """
@@ -32,7 +31,7 @@ _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definiti
 
 
 def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema with an object at its root; None where there is none that fits."""
+    """Return the schema with an object at its root; None if no schema fits."""
     types = _types(schema, schema, {}, _MAX_DEPTH)
     if types == {"object"}:
         return schema if schema.get("type") == "object" else {**schema, "type": "object"}
@@ -106,7 +105,7 @@ def _type_of(value: Any) -> str:
 
 
 def _resolve(reference: str, root: dict[str, Any]) -> Any:
-    """What a JSON pointer of the same document leads to; True, which admits everything, where it leads elsewhere."""
+    """Return the target of a JSON pointer in the document; True, which admits everything, for other references."""
     if reference != "#" and not reference.startswith("#/"):
         return True
     place: Any = root

@@ -1,7 +1,6 @@
-"""The revisions we speak, from the oldest to the newest, and how one is agreed on.
+"""The supported revisions, from the oldest to the newest, and their negotiation.
 
-Asked by the connection, once a handshake or once a request.
-The one rule: versions are compared here and nowhere else.
+The connection uses it once per handshake or request. Only this module compares versions.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Version Negotiation"; MCP 2026-07-28, basic/versioning.
 """
@@ -29,7 +28,7 @@ HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle
 """What ``initialize`` can agree on, from the oldest to the newest."""
 
 MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.PER_REQUEST)
-"""What a request can ask for in its ``_meta``, from the oldest to the newest."""
+"""The revisions that a request can have in its ``_meta``, from the oldest to the newest."""
 
 LATEST: Final = REVISIONS[max(REVISIONS)]
 LATEST_HANDSHAKE: Final = REVISIONS[max(HANDSHAKE_VERSIONS)]

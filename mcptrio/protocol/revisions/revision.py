@@ -1,8 +1,7 @@
-"""One dated revision of the protocol: its traits, its methods, and its words.
+"""One dated revision of the protocol: its traits, its methods and its converter.
 
-Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and found through the registry.
-The one rule: behaviour is a trait with a name. A trait selects an object at the edge of a layer; nothing asks for a
-date.
+Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and found through the registry. A trait is a difference in
+behaviour with a name. It selects an object at the edge of a layer, and no other code asks for the date.
 
 Source: MCP, the changelog of each revision.
 """
@@ -71,7 +70,7 @@ class ChangeDelivery(Enum):
 
 
 class BadArguments(Enum):
-    """What a tool call is answered with whose arguments do not fit the tool's schema."""
+    """The response to a tool call with invalid arguments."""
 
     PROTOCOL_ERROR = "protocol-error"
     """-32602."""
@@ -117,9 +116,9 @@ class Revision:
     bad_arguments: BadArguments
     http: HTTPTraits
     codes: Mapping[int, int] = MappingProxyType({})
-    """The revision's number for an error code; a code that is not here stays as it is."""
+    """The revision's numbers for error codes; other codes do not change."""
     lowerings: Mapping[type, Lowering] = field(default=MappingProxyType({}), repr=False)
-    """What is done to a model of the newest protocol before this revision writes it, by its class."""
+    """Functions that change a model of the newest protocol before this revision writes it, by its class."""
 
     _methods: Mapping[tuple[str, Side], Method] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: _index(METHODS, self.version), takes_self=True)
@@ -145,14 +144,14 @@ class Revision:
     @overload
     def structure(self, value: Any, cls: Any) -> Any: ...
     def structure(self, value: Any, cls: Any) -> Any:
-        """Make a model of a JSON value as this revision writes it.
+        """Convert a JSON value of this revision to a model.
 
         Args:
-            value: a JSON value, as decoded.
+            value: a decoded JSON value.
             cls: a class of ``mcptrio.protocol.model``, or a union of such classes.
 
         Raises:
-            InvalidParams: the value is not a ``cls``; the message says what was expected, what came, and where.
+            InvalidParams: The value is not a ``cls``; the message has the expected value, the actual one and the place.
         """
         try:
             read = self._readers[cls]

@@ -1,7 +1,6 @@
-"""Strings, numbers and booleans, as strict as JSON Schema has them.
+"""Readers of strings, numbers and booleans, as strict as JSON Schema.
 
-The readers of the fields that are no objects and no arrays, for :mod:`mcptrio.protocol.revisions.converter`.
-The one rule: nothing is coerced; a boolean is no integer, and an integer is a number.
+:mod:`mcptrio.protocol.revisions.converter` uses them. A boolean is not an integer, and an integer is a number.
 
 Source: JSON Schema 2020-12, Core 4.2.1 (types).
 """

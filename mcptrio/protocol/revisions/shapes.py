@@ -1,8 +1,7 @@
-"""What kind of type a field has, and what it is called on the wire.
+"""The kind of a field's type, and its name on the wire.
 
-Asked by :mod:`mcptrio.protocol.revisions.converter`, once for each field.
-The one rule: the model uses ``X | None``, unions of classes, ``tuple[X, ...]``, ``dict[str, X]``, literals, scalars
-and ``Any``; there are no other shapes.
+:mod:`mcptrio.protocol.revisions.converter` uses this once per field. The model has only ``X | None``, unions of
+classes, ``tuple[X, ...]``, ``dict[str, X]``, literals, scalars and ``Any``.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def is_object(cls: Any) -> bool:
 
 
 def is_plain(cls: Any) -> bool:
-    """Whether a value of this type is written as it is."""
+    """Return whether a value of this type is written unchanged."""
     return cls is Any or cls in SCALARS or is_literal(cls) or cls == str | int
 
 
