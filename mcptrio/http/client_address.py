@@ -1,8 +1,8 @@
-"""Where a request comes from: the address of the client, also behind proxies that are trusted.
+"""The address of a client, also behind trusted proxies.
 
-Asked by the ASGI entry once for each request, before anything else.
-The one rule: what a header says of an address is believed of trusted proxies alone, and of the nearest one first: the
-address is the rightmost that is not a trusted proxy's. What cannot be read, or is said in two ways, is not believed.
+The ASGI entry calls it once per request, before any other check. Forwarding headers are used only if they come from a
+trusted proxy: the address is the rightmost one that is not a trusted proxy. Unreadable or contradicting headers are
+ignored.
 
 Source: RFC 7239 (Forwarded) sections 4, 5.2, 5.4, 6 and 8.1; X-Forwarded-For and X-Forwarded-Proto, as proxies have it.
 """
@@ -21,20 +21,20 @@ from mcptrio.ground.networks import read_address
 __all__ = ["Proxies", "address_of"]
 
 UNIX: Final = "unix"
-"""Among the trusted: whoever connects to a Unix socket, which the file system decides."""
+"""As a trusted proxy: every client of a Unix socket, which file permissions protect."""
 _MAX_HOPS: Final = 32
-"""Proxies one behind the other that are looked at; what is further away is not believed."""
+"""Proxies in a row that are considered."""
 _SCHEMES: Final = {"http": {"http": "http", "https": "https"}, "ws": {"http": "ws", "https": "wss"}}
 _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*""")
 
 
 @frozen
 class Proxies:
-    """Whose word on addresses is believed.
+    """The trusted proxies.
 
     Args:
-        networks: of the proxies.
-        unix: whether that of who connects to a Unix socket is.
+        networks: their networks.
+        unix: whether clients of a Unix socket are trusted.
     """
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
@@ -106,7 +106,7 @@ class Proxies:
         for hop in reversed(hops[-_MAX_HOPS:]):
             parsed = read_address(_without_port(hop))
             if parsed is None:
-                # "unknown", "_hidden", or nothing that a proxy writes: what is left of it is not believed either.
+                # "unknown", "_hidden", or invalid: addresses further left are not trusted either.
                 break
             found = str(parsed)
             if not self.trusts(found):

@@ -85,7 +85,7 @@ class HTTPExchange(Protocol):
         ...
 
     def keep_open(self) -> None:
-        """The application returns, and the response that it has begun goes on until :meth:`close`."""
+        """Let the application return while the response continues until :meth:`close`."""
         ...
 
     def close(self) -> None:

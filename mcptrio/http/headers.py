@@ -1,8 +1,8 @@
-"""The headers of one HTTP request, read once.
+"""The headers of one HTTP request.
 
-Made by the ASGI entry from the scope; the rules and the authenticator read it as a mapping. Names are lower case,
-values are stripped of surrounding whitespace, and a value is text as latin-1 gives it.
-The one rule: a header that routes a message is never merged or guessed: when it comes twice, the request is refused.
+The ASGI entry makes them from the scope, and the rules and the authenticator read them as a mapping. Names are in lower
+case, values are stripped and decoded as latin-1. If a header that routes a message occurs twice, the request is
+refused.
 
 Source: RFC 9110 sections 5.3, 8.3, 12.4.2, 12.5.1; MCP 2026-07-28, basic/transports/streamable-http.
 """

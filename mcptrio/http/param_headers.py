@@ -1,8 +1,8 @@
-"""Headers that say again what the body says, so that intermediaries can route without parsing it.
+"""Parameter headers: request parameters repeated in headers, so that intermediaries can route without parsing the body.
 
-The server compares them (:func:`check_method`, :func:`check_parameters`); the client writes them
-(:func:`encode_value`).
-The one rule: header and body agree, or the request is refused with HeaderMismatch; nothing is ever taken from a header.
+The server compares them (:func:`check_method`, :func:`check_parameters`), and the client writes them
+(:func:`encode_value`). If header and body differ, the request is refused with HeaderMismatch; the server never uses the
+header's value.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Standard Headers", "Custom Headers from Tool Parameters",
 "Value Encoding" (SEP-2243).
@@ -37,7 +37,7 @@ _PREFIX: Final = "=?base64?"
 _SUFFIX: Final = "?="
 _LEGAL: Final = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
-"""An integer, or one written with a fraction (``42.0``); bounded, so that nobody makes us multiply huge numbers."""
+"""An integer, or one with a fraction (``42.0``); limited, so that no client can cause huge multiplications."""
 _MAX_QUOTED_CHARS: Final = 80
 """Characters of a peer's value that an error message repeats."""
 
@@ -125,7 +125,7 @@ def check_parameters(headers: Headers, arguments: Any, mirrored: Mapping[str, tu
 
 
 def follow(value: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path of properties; ``None`` where there is none."""
+    """Return the value at a path of properties; ``None`` if it is missing."""
     for member in path:
         if not isinstance(value, dict):
             return None

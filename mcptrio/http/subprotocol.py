@@ -17,7 +17,7 @@ SUBPROTOCOL: Final = "mcp"
 
 
 class CloseCode(IntEnum):
-    """What we say, and what is said of a connection that ended without a word."""
+    """The close codes that mcptrio sends, and that of a connection that ended without one."""
 
     DONE = 1000
     GOING_AWAY = 1001

@@ -147,7 +147,7 @@ class _Protocol(H2Protocol):
             await self.send(RawData(self.connection.data_to_send()))
 
     def _drop(self, stream_id: int) -> None:
-        """Have the sending task forget a stream that was reset, and what was to be written on it."""
+        """Make the sending task drop a stream that was reset, with its unsent data."""
         buffer = self.stream_buffers.get(stream_id)
         if buffer is not None and not buffer.complete:
             # It tries to write the end of the response, finds the stream closed, and deletes the buffer.
@@ -185,7 +185,7 @@ _ANSWERED = _Answered()
 
 
 class _Buffers(dict[int, StreamBuffer]):
-    """What is to be written, by stream. Hypercorn deletes each once it has written the end of a response."""
+    """The unsent data by stream. Hypercorn deletes an item when it has written the end of the response."""
 
     def __init__(self, look: Callable[[], None]) -> None:
         super().__init__()

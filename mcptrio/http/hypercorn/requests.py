@@ -23,11 +23,11 @@ _Event = MutableMapping[str, Any]
 
 
 class Requests:
-    """What Hypercorn takes for a task group: of that, its protocols call only the two methods here.
+    """Replaces Hypercorn's task group, of which its protocols use only these two methods.
 
     Args:
-        concurrent: streams that the client may have open. Twice as many requests may run, since the application ends
-            a moment after the client has reset its stream. A client that resets more than that loses the connection.
+        concurrent: streams that the client may have open. Twice as many requests may run, since the application ends a
+            moment after the client has reset its stream. A client that resets more than that loses the connection.
         look: called when a request has begun or ended.
     """
 
@@ -119,7 +119,7 @@ class _Request:
                 method = self._scope.get("method", "CONNECT")
                 connection.log_request(method, self._scope["path"], self._status, self._began)
 
-    # What the engine and the application call
+    # Called by the engine and the application
 
     def scope(self) -> Any:
         self._scope["extensions"].update(self._connection.extensions)

@@ -1,8 +1,8 @@
-"""Streamable HTTP as an ASGI application: every revision on one path, beside health and readiness.
+"""Streamable HTTP as an ASGI application: every revision on one path, with health and readiness.
 
-Served by :mod:`mcptrio.http.engine.server`, or mounted in somebody else's ASGI application on Trio. It reads the
-request, asks the rules what it is, and hands it to whoever answers it.
-The one rule: a request passes the same checks in the same order, whatever its path, as far as the path has them:
+:mod:`mcptrio.http.engine.server` serves it, or another ASGI application on Trio mounts it. It reads the request, asks
+the rules what to do, and passes it on. Every request passes the same checks in the same order, as far as its path has
+them:
 
 ===========  =======  ========================  ========================  ==================  =======================
 path         rate     ``Host``                  ``Origin``                method and head     place, then guard
@@ -10,7 +10,7 @@ path         rate     ``Host``                  ``Origin``                method
 engine       yes      421 if not served         403 if not allowed        as MCP has them     both; 503, 401, 403
 page         yes      421, probes excepted      allowed ones may read     405                 none
 document     yes      421                       every one may read        405                 none
-plugin       yes      421                       its own affair            its own affair      a place; 503
+plugin       yes      421                       not checked               not checked         a place; 503
 nowhere      yes      --                        allowed ones may read     404                 none
 ===========  =======  ========================  ========================  ==================  =======================
 
@@ -75,7 +75,7 @@ _MAX_HOSTS: Final = 100
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
 _Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NOWHERE")
-"""What a path leads to; see the table above."""
+"""The kind of a path; see the table above."""
 
 
 @frozen
@@ -89,17 +89,17 @@ class _Path:
 
 
 class HTTPApp:
-    """The ASGI application. :meth:`run` has to be running for handshake sessions.
+    """The ASGI application. :meth:`run` must be running for handshake sessions.
 
     Args:
-        path: of the endpoint.
-        legacy: where HTTP with SSE is served, the transport of 2024-11-05; ``None`` for nowhere.
-        websocket: where WebSockets are opened; ``None`` for nowhere.
-        hosts: whom ``Host`` may name; without, loopback only.
-        origins: which web pages may call; without, those of this machine only.
-        bus: reaches the other replicas; ``None`` where this process is the only one.
-        guard: says who asks and who may; without, everybody is nobody: principal ``None``.
-        proxies: whose word on the client's address is believed; without, nobody's.
+        path: the path of the endpoint.
+        legacy: the paths of HTTP with SSE, the transport of 2024-11-05; ``None`` for none.
+        websocket: the path of WebSockets; ``None`` for none.
+        hosts: accepted ``Host`` names; by default loopback only.
+        origins: web pages that may send requests; by default those of this machine only.
+        bus: reaches the other replicas; ``None`` if this process is the only one.
+        guard: authenticates and authorizes requests; without one, every request is anonymous.
+        proxies: proxies whose forwarding headers are trusted; none by default.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class HTTPApp:
         return self._open.taken
 
     def leave(self) -> None:
-        """Say on ``/readyz`` that the server is about to stop, and go on serving."""
+        """Announce on ``/readyz`` that the server is about to stop, and continue to serve."""
         self._leaving = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -213,7 +213,7 @@ class HTTPApp:
         if self._proxies is not None:
             self._proxies.reveal(scope)
         client = scope.get("client")
-        # A Unix socket has a path and no port. It counts for nobody.
+        # A Unix socket has a path and no port. It counts for no client.
         owner = network_of(client[0]) if client and client[1] is not None else None
         return Exchange(Headers(scope["headers"]), self._limits, http, owner)
 
@@ -237,7 +237,7 @@ class HTTPApp:
         if not root or not (path == root or path.startswith(root + "/")):
             return path
         below = path[len(root) :]
-        # A proxy has taken the mount point away, and the path begins with the same segment by itself.
+        # A proxy has removed the mount point, and the remaining path begins with the same segment.
         if not self._is_known(below) and self._is_known(path):
             return path
         return below
@@ -282,7 +282,7 @@ class HTTPApp:
                 _give_back(places, exchange, held)
 
     def _check(self, path: _Path, exchange: Exchange, scope: Scope) -> HTTPRefusal | None:
-        """What is checked before the request has a place. ``None`` lets it pass."""
+        """Check the request before it takes a place. ``None`` accepts it."""
         headers, limits, method = exchange.headers, self._limits, scope.get("method", "GET")
         if self._rates is not None and (wait := self._rates.wait(exchange.owner)) is not None:
             return HTTPRefusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
@@ -336,7 +336,7 @@ class HTTPApp:
             pass  # the client has left
 
     async def _authorize(self, path: _Path, exchange: Exchange, scope: Scope) -> Principal | HTTPRefusal | None:
-        """On whose behalf the request is made, as the guard says; ``None`` without a guard, or for nobody."""
+        """Return the principal of the request; ``None`` without a guard, or for an anonymous request."""
         if self._guard is None:
             return None
         head = request_head(scope, exchange.headers, is_beside=path is not self._endpoint)

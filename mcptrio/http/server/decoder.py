@@ -23,7 +23,7 @@ __all__ = ["MessageDecoder"]
 _MAX_UNCOUNTED_BYTES: Final = 4096
 """Bytes. A message up to this size is decoded in less than 0.5 ms, and is not counted."""
 _WINDOW_SECONDS: Final = 60.0
-"""Seconds. What a client did not use of its share in this time it may use at once."""
+"""Seconds. A client may use its unused share of this time at once."""
 
 
 class MessageDecoder:
@@ -50,7 +50,7 @@ class MessageDecoder:
         return self.decode_now(data, owner)
 
     def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
-        """The message, for a caller that waits by itself before the next one."""
+        """Return the message, for a caller that waits before it decodes the next one."""
         if len(data) <= _MAX_UNCOUNTED_BYTES:
             return decode(data, self.limits, owner=owner)
         begun = trio.current_time()

@@ -1,8 +1,8 @@
-"""One HTTP exchange as the endpoint sees it: MCP's answers, refusals and streams of events on an :class:`HTTPExchange`.
+"""One HTTP request for the endpoint: MCP's responses, refusals and event streams on an :class:`HTTPExchange`.
 
-Made by the ASGI entry for every request, used by whoever answers it. Each exchange is answered once, whole
-(:meth:`Exchange.respond`) or as a stream of events (:meth:`Exchange.stream`).
-The one rule: nothing here waits without a deadline; a peer that is slow in sending or in reading ends its own exchange.
+The ASGI entry makes one for every request. Each is answered once: as a whole (:meth:`Exchange.respond`) or as a stream
+of events (:meth:`Exchange.stream`). Every wait has a deadline, so a client that sends or reads slowly ends only its own
+request.
 
 Source: WHATWG HTML 9.2 (event streams).
 """
@@ -53,7 +53,7 @@ class Exchange:
     is_gone: bool = False
     """Whether the client has left, or is as good as gone because it does not read."""
     is_kept_open: bool = False
-    """Whether the response goes on, though nobody waits for its end."""
+    """Whether the response continues without a task that waits for its end."""
     stay: Stay | None = None
     """Of a request that a guard has admitted: what ends it if it stays open for longer than its token is good."""
     on_close: Callable[[], None] | None = None
@@ -111,9 +111,9 @@ class Exchange:
         return whole
 
     async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
-        """Do it, and call ``leave`` if the client leaves meanwhile. Only after :meth:`body`.
+        """Run ``work``, and call ``leave`` if the client disconnects in the meantime. Only after :meth:`body`.
 
-        What ``work`` raises comes out as it is.
+        An exception of ``work`` is raised unchanged.
         """
 
         def left() -> None:
@@ -191,7 +191,7 @@ class Exchange:
         await self._bounded(self._http.finish())
 
     def keep_open(self) -> None:
-        """Nobody waits for the end of this stream any more. What came with the request is forgotten."""
+        """Continue the stream without a task, and drop the data of the request."""
         self.is_kept_open = True
         self.headers = _NO_HEADERS
         self._http.keep_open()

@@ -1,8 +1,6 @@
-"""Exchanges in which nothing has been said for a while.
+"""Keepalives: exchanges that have been silent for some time.
 
-Kept by the ASGI entry. One task looks after all of them: a deadline of its own for each would cost more than most calls
-do.
-The one rule: whoever works for longer than was said lets the client see that it does.
+The ASGI entry keeps it. One task watches all exchanges, because a deadline for each would cost more than most calls.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ __all__ = ["Keepalives"]
 
 class KeepaliveTarget(Protocol):
     def send_keepalive(self) -> None:
-        """Show the client that somebody is working. Not async."""
+        """Show the client that the request is running. Not async."""
         ...
 
 
@@ -42,14 +40,14 @@ class Keepalives:
             nursery.start_soon(self.writers.run)
             while True:
                 now = trio.current_time()
-                # Whoever begins while this sleeps is due later than it wakes.
+                # An exchange that begins during this sleep is due later.
                 due = [next(iter(silent.values()), now) + seconds for seconds, silent in self._silent.items()]
                 await trio.sleep_until(min(due))
                 for seconds, silent in self._silent.items():
                     _look(silent, trio.current_time() - seconds)
 
     def begin(self, exchange: KeepaliveTarget, seconds: float) -> None:
-        """It has said nothing yet; after so many seconds, of which there has to be a kind, it shall."""
+        """Watch an exchange, and call it after so many seconds of silence. One of the known intervals."""
         self._silent[seconds][exchange] = trio.current_time()
 
     def end(self, exchange: KeepaliveTarget, seconds: float) -> None:

@@ -1,8 +1,7 @@
-"""One session of the transport of 2024-11-05, as a channel of messages: a stream that goes, and POSTs that come.
+"""One session of the transport of 2024-11-05 as a channel of messages: an outgoing stream, and incoming POSTs.
 
-Made by :mod:`mcptrio.http.server.legacy_sse` for a GET, read and written by the engine as any pipe is.
-The one rule: nothing is kept here. A POST waits until the session has taken its message, and the session waits until
-the client reads, so whoever floods us waits with us.
+:mod:`mcptrio.http.server.legacy_sse` makes it for a GET, and the engine uses it like a pipe. Nothing is buffered: a
+POST waits until the session has accepted its message, and the session waits until the client reads.
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; WHATWG HTML 9.2 (event streams).
 """
@@ -32,8 +31,8 @@ class LegacyChannel:
 
     Args:
         exchange: the GET, which becomes the stream.
-        endpoint: what the client is told to POST to.
-        principal: whose session it is.
+        endpoint: the URL for the client's POSTs.
+        principal: the principal of the session.
     """
 
     name = "sse"

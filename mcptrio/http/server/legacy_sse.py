@@ -1,11 +1,8 @@
-"""HTTP with SSE, the transport of 2024-11-05: a stream for everything the server says, and POSTs beside it.
+"""HTTP with SSE, the transport of 2024-11-05: a stream of the server's messages, and POSTs of the client's.
 
-Called by the ASGI entry, which has let the requests through by the rules of every other one. A GET is a session as long
-as it lasts: the engine serves it as it serves a pipe, whatever revision it agrees on. A POST brings one message to it.
-The one rule: the id of a session finds it and proves nothing. It is good for the principal whose stream it is, with
-the same scopes; for everybody else there is no such session.
-
-A session lives where its stream is, on this process: nothing of it is stored.
+The ASGI entry calls it after the usual checks. A GET is a session for as long as it lasts, in the revision that it
+negotiates, and a POST brings one message to it. The id of a session does not authenticate: it is valid only for the
+principal of the stream, with the same scopes. Sessions are not stored and stay in this process.
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE".
 """
@@ -37,7 +34,7 @@ _ID_BYTES: Final = 32
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds from the client's leaving to the end of the session, whatever it is doing."""
 _MAX_PARAMETERS: Final = 16
-"""Of a POST's query: ours, and what a proxy may have added."""
+"""Query parameters of a POST: ours, and additions of a proxy."""
 
 
 @frozen(kw_only=True)
@@ -86,7 +83,7 @@ class LegacySSE:
             async with trio.open_nursery() as nursery:
 
                 def leave() -> None:
-                    """Everything in flight is told so; what does not heed it is cancelled."""
+                    """End the session's requests. A request that does not end in time is cancelled."""
                     channel.leave()
                     nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
 
@@ -137,7 +134,7 @@ _UNKNOWN: Final = HTTPRefusal.because(404, "no such session; begin anew with a G
 
 
 def _id_in(scope: Scope) -> str:
-    """The session a query names; of none, or of several, nothing."""
+    """Return the session id in a query; empty if there is none, or several."""
     try:
         ids = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_MAX_PARAMETERS).get(_ID, [])
     except ValueError:

@@ -12,37 +12,37 @@ __all__ = ["HTTPLimits"]
 
 @frozen(kw_only=True)
 class HTTPLimits:
-    """
+    """The limits of HTTP.
+
     Args:
-        message: bounds of one message, which is one request's body.
-        header_bytes: of one request's headers.
+        message: limits of one message, which is the body of one request.
+        header_bytes: bytes of one request's headers.
         body_timeout: seconds for a body to arrive.
-        write_timeout: seconds one write may wait for the client to read.
-        streams: exchanges open at the same time on the endpoint, and as many on the routes of plugins; more are
-            answered with 503. One client (a principal; without authentication an address, or a /64 network for IPv6)
-            may have as many open as are free, so at most half of them.
-        connections: open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the
-            descriptors of the process allow, and half of them from one address. One more closes the connection that has
-            waited longest for a request; if all have one, it is answered with 503.
-        address_rate: requests a second from one address, on average, of whoever sends them; more are answered with 429
-            before anything else is done. Of IPv6, all of a /64 is one address. 0 for no such limit.
-        address_burst: as many may come at once.
-        addresses: that are remembered for it. Of more, the one heard of longest ago is forgotten, and begins anew.
-        session_rate: handshake sessions that one client (as for ``streams``) may open a second, on average; more are
-            answered with 429. 0 for no such limit.
-        session_burst: as many may be opened at once.
-        parse_share: of the server's time, 0 to 1, that parsing the large messages (above 4 KiB) of one client (as for
-            ``streams``) may take, on average over 60 seconds. More are answered with 429; over WebSocket they are read
-            later. 0 for no limit.
-        shutdown_delay: seconds for which the server goes on accepting after it was told to stop, while ``/readyz`` says
-            503, so that load balancers notice.
-        keepalive_interval: seconds of silence after which a response becomes a stream, and a stream gets a comment.
-        stream_delay: seconds after which a call of a session becomes a stream that can be resumed, where its revision
-            primes streams: long enough that quick answers stay plain JSON, short enough to survive a broken line.
-        retry_delay: seconds a client is told to wait before it resumes a stream.
-        resume_timeout: seconds a session's own stream goes on collecting messages while no client reads it.
-        idle_timeout: seconds without use after which this process lets go of its part of a session; the store keeps it.
-        window: messages a reader may be behind before the sender waits for it.
+        write_timeout: seconds that one write may wait for the client.
+        streams: requests open at the same time on the endpoint, and as many on the routes of plugins; further ones get
+            503. One client (a principal; without authentication an address, or a /64 network for IPv6) may have as many
+            open as are free, so at most half of them.
+        connections: open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the process has
+            file descriptors, and half of them from one address. A further one closes the connection that is idle
+            longest; if none is idle, it gets 503.
+        address_rate: requests a second from one address, on average; further ones get 429 before any other check. All
+            IPv6 addresses of a /64 are one. 0: no limit.
+        address_burst: requests that may arrive at once.
+        addresses: remembered addresses. When full, the least recently seen one is evicted.
+        session_rate: handshake sessions that one client (as for ``streams``) may open a second, on average; further
+            ones get 429. 0: no limit.
+        session_burst: sessions that may be opened at once.
+        parse_share: share of the server's time, 0 to 1, for parsing the large messages (above 4 KiB) of one client (as
+            for ``streams``), on average over 60 seconds. Further ones get 429; over WebSocket they wait. 0: no limit.
+        shutdown_delay: seconds for which a stopping server still accepts connections, while ``/readyz`` returns 503, so
+            that load balancers notice.
+        keepalive_interval: seconds of silence after which a response becomes a stream, and a stream sends a comment.
+        stream_delay: seconds after which a call of a session becomes a resumable stream, if its revision has priming
+            events: long enough for quick responses to stay plain JSON, short enough to survive a broken connection.
+        retry_delay: seconds that a client should wait before it resumes a stream.
+        resume_timeout: seconds for which a session's own stream collects messages while no client reads it.
+        idle_timeout: seconds after which this process releases its part of an unused session; the store keeps it.
+        window: messages that a reader may be behind before the sender waits.
     """
 
     message: MessageLimits = field(factory=MessageLimits, validator=instance(MessageLimits), metadata=PROGRAM_ONLY)

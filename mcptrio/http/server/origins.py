@@ -1,8 +1,8 @@
-"""Which hosts this server answers to, and which web pages may talk to it.
+"""Checks of ``Host`` and ``Origin``.
 
-Asked by the ASGI entry before anything else of a request is looked at. Both checks are the defence against DNS
-rebinding: a page of an attacker whose name suddenly resolves to 127.0.0.1 carries its own name in Host and Origin.
-The one rule: what is not allowed is refused; a missing Origin is normal, since only browsers send it.
+The ASGI entry checks both before it looks at anything else of a request. They are the defence against DNS rebinding: a
+page of an attacker whose name resolves to 127.0.0.1 has its own name in Host and Origin. A missing Origin is accepted,
+because only browsers send it.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Security Warning"; RFC 9110 section 7.2; RFC 6454 section 7.
 """
@@ -35,9 +35,9 @@ class HostPolicy:
 
     @classmethod
     def for_bind(cls, host: str, extra: Iterable[str] = ()) -> HostPolicy:
-        """The policy for a server bound to ``host``: loopback names, the host itself, and what the operator adds.
+        """Return the policy for a server bound to ``host``: loopback names, the host itself, and the operator's names.
 
-        A server bound to every interface cannot know its names, so there the operator has to list them.
+        A server bound to all interfaces cannot know its names, so the operator must list them.
         """
         name = f"[{host}]" if ":" in host and not host.startswith("[") else host
         own = () if name in {"", "0.0.0.0", "[::]"} else (name,)
@@ -64,11 +64,11 @@ class OriginPolicy:
 
     @classmethod
     def with_loopback(cls, extra: Iterable[str] = ()) -> OriginPolicy:
-        """Pages served from this machine, and what the operator adds."""
+        """Return the policy for pages of this machine and the operator's origins."""
         return cls((*LOOPBACK, *extra))
 
     def allows(self, origin: str | None) -> bool:
-        """Whether a request with this ``Origin`` may go on; ``None`` is a client that is no browser."""
+        """Return whether a request with this ``Origin`` is accepted; ``None`` is a client that is not a browser."""
         if origin is None or "*" in self.allowed:
             return True
         origin = origin.lower()

@@ -1,8 +1,7 @@
-"""Exchanges that stay open, whose credentials are looked at again: WebSockets, SSE sessions and streams of news.
+"""Verifies the credentials of open exchanges again: WebSockets, SSE sessions and event streams.
 
-Kept by the ASGI entry. One task looks after all of them, as :mod:`mcptrio.http.server.keepalives` does.
-The one rule: an open connection is worth no more than its token. When the guard no longer admits what the exchange
-began with, the exchange ends.
+The ASGI entry keeps it. One task watches all of them, like :mod:`mcptrio.http.server.keepalives`. An exchange whose
+credentials the guard no longer accepts is ended.
 
 Source: MCP 2026-07-28, basic/authorization, "Token Handling"; RFC 9700 section 4.10.
 """
@@ -27,7 +26,7 @@ __all__ = ["Stay", "Stays"]
 _MAX_CONCURRENT_CHECKS: Final = 20
 """Credentials that are looked at at the same time."""
 _MAX_ENDED_ITEMS: Final = 100
-"""Ended exchanges that may be queued, beside as many as there are open ones."""
+"""Ended exchanges that may stay queued, in addition to one for each open one."""
 _UNSURE_TIMEOUT: Final = 60.0
 """Seconds for which a connection stays open while the guard cannot say whether its credentials are still good."""
 
@@ -65,7 +64,7 @@ class Stay:
             self._keeper.keep(self)
 
     def over(self) -> None:
-        """The exchange has ended by itself."""
+        """Forget the exchange after its end."""
         was_open = self.is_open
         self._end = None
         if was_open and self.is_kept:

@@ -1,11 +1,10 @@
-"""News between the local parts of one session on several replicas.
+"""Messages between the local parts of one session on several replicas.
 
-Used by the sessions. What has to find a request that runs elsewhere travels here by session id: the client's answer to
-a question, a cancellation, a changed log level, the end, the wake-up for a reader of a stream, and on which replica
-the client listens.
-The one rule: the bus may lose anything. A lost answer costs the question its deadline, a lost wake-up a delay, and a
-lost end nothing, since the store is asked first. After a lost change of the listening replica, a client with streams
-on both may get a message of the server's own twice, until it listens again.
+The sessions use it. It sends, by session id, what a request on another replica needs: the client's answer to a
+question, a cancellation, a changed log level, the end, a wake-up for the reader of a stream, and the replica that the
+client listens to. The bus may lose messages. A lost answer costs the question's timeout, a lost wake-up a delay, and a
+lost end nothing, because the store is asked first. After a lost change of the listening replica, a client with streams
+on both may get an unsolicited message twice, until it listens again.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _CHANGING: Final = frozenset(
 
 
 class Replicas:
-    """The way to the other replicas.
+    """The connection to the other replicas.
 
     Args:
-        bus: ``None`` where there are no others; then nothing here does anything.
+        bus: ``None`` if there are none; then all methods do nothing.
     """
 
     def __init__(self, bus: Bus | None) -> None:

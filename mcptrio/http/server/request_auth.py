@@ -1,7 +1,7 @@
-"""What a guard is shown of a request, and the response when it refuses.
+"""The part of a request that a guard checks, and the response when it refuses.
 
-Used by :mod:`mcptrio.http.server.app` for every request that wants to reach the engine.
-The one rule: a token is in the header or nowhere; nothing here keeps one, or repeats one.
+:mod:`mcptrio.http.server.app` uses this for every request to the engine. A token is accepted only in the header, and it
+is neither stored nor repeated here.
 
 Source: RFC 6750 sections 2.3 and 3; RFC 9728 section 3; ASGI 3.0, TLS extension.
 """
@@ -22,10 +22,10 @@ __all__ = ["is_same_person", "refusal_of", "request_head"]
 
 
 def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> RequestHead:
-    """What is known before the body.
+    """Return the part of a request that precedes its body.
 
     Args:
-        is_beside: whether it is for another path than that of the endpoint.
+        is_beside: whether the path is not the endpoint.
     """
     chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"

@@ -1,11 +1,10 @@
-"""What is to be done with an HTTP request, decided without doing it.
+"""Decides what to do with an HTTP request, without I/O and without a clock.
 
-Called by the ASGI entry: :func:`check_head` before the body is read, then :func:`check_post` with the decoded body or
-:func:`check_bodiless` for GET and DELETE; :func:`check_upgrade` for a WebSocket; :func:`check_page` for pages beside
-the endpoint. No clock, no I/O, no engine.
-The one rule: the first rung that fails decides, and the rungs stand in this order: head, parse, envelope, headers
-against body, mirrored parameters. Version, method and client capability come between the last two and belong to the
-engine; they cannot be confused with ours, because a tool whose method is not served mirrors nothing.
+The ASGI entry calls :func:`check_head` before it reads the body, then :func:`check_post` with the decoded body or
+:func:`check_bodiless` for GET and DELETE; :func:`check_upgrade` for a WebSocket; :func:`check_page` for other pages.
+The first check that fails decides. The order is: head, parsing, envelope, headers against body, parameter headers. The
+engine checks version, method and client capability between the last two. The results cannot differ, because a tool
+whose method is not served has no parameter headers.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http; MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -124,7 +123,7 @@ class Listen:
 
 @frozen
 class Resume:
-    """Go on with a stream of the session after an event."""
+    """Resume a stream of the session after an event."""
 
     session: str
     event_id: str
@@ -148,10 +147,10 @@ def status_of(error: ErrorResponse) -> int:
 def check_head(
     method: str, headers: Headers, *, methods: tuple[str, ...] = STREAMABLE, header_bytes: int, body_bytes: int
 ) -> HTTPRefusal | None:
-    """What can be refused before the body is read; ``None`` lets it pass.
+    """Check a request before its body is read; ``None`` accepts it.
 
     Args:
-        methods: those of the path.
+        methods: the methods of the path.
     """
     refusal = _check_headers(headers, header_bytes)
     if refusal is not None:
@@ -180,7 +179,7 @@ def check_head(
 
 
 def check_page(method: str, methods: tuple[str, ...]) -> HTTPRefusal | None:
-    """What is answered to a method that a page does not have, and to ``OPTIONS``."""
+    """Return the response to ``OPTIONS`` and to a method that a page does not have."""
     if method in methods:
         return None
     return HTTPRefusal(
@@ -204,7 +203,7 @@ def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes
 def check_post(
     headers: Headers, incoming: Incoming, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> Decision:
-    """What a POST asks for.
+    """Decide about a POST.
 
     Args:
         mirrored: the engine's ``mirrored_parameters``.
@@ -229,7 +228,7 @@ def check_post(
 
 
 def check_bodiless(method: str, headers: Headers) -> Decision:
-    """What a GET or DELETE asks for."""
+    """Decide about a GET or DELETE."""
     if headers.get(VERSION) in MODERN_VERSIONS:
         return HTTPRefusal.because(405, f"{method}: this revision has only POST", (b"allow", b"POST"))
     session = _session(headers)
@@ -249,7 +248,7 @@ def _check_headers(headers: Headers, header_bytes: int) -> HTTPRefusal | None:
     except InvalidRequest as error:
         return HTTPRefusal(400, ErrorResponse.of(None, error))
     if "transfer-encoding" in headers and "content-length" in headers:
-        # RFC 9112 section 6.3: "ought to be handled as an error"; it is how requests are smuggled.
+        # RFC 9112 section 6.3 treats this as an error: it is a way of request smuggling.
         return HTTPRefusal.because(
             400, "expected Transfer-Encoding or Content-Length, got both", (b"connection", b"close")
         )

@@ -1,7 +1,7 @@
-"""The local part of one handshake session over HTTP: its streams, and how it hears of the other replicas.
+"""The local part of one handshake session over HTTP: its streams, and its messages from other replicas.
 
-Made by :mod:`mcptrio.http.server.sessions`, used by the exchanges of the session.
-The one rule: it owns nothing that must survive it. The record is in the session store, the messages in the event store.
+:mod:`mcptrio.http.server.sessions` makes it, and the exchanges of the session use it. The record is in the session
+store and the messages are in the event store, so nothing here must survive the process.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -42,7 +42,7 @@ _log = logging.getLogger("mcptrio.http.sessions")
 
 @frozen(kw_only=True)
 class Shared:
-    """What the sessions of one process have in common."""
+    """State that the sessions of one process share."""
 
     store: SessionStore
     events: EventStore
@@ -118,10 +118,10 @@ class HTTPSession:
     def open_stream(
         self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None
     ) -> SessionStream:
-        """A stream of this session; it is kept in no list until :meth:`start`.
+        """Make a stream of this session. It is not listed until :meth:`start`.
 
         Args:
-            asked: what it answers, with so many responses.
+            asked: the message that it answers, and the number of responses.
         """
         traits = self.traits
         return SessionStream(
@@ -171,7 +171,7 @@ class HTTPSession:
         return stream
 
     async def stop_listening(self) -> None:
-        """End the session's own stream, which has no reader; that of another replica goes on."""
+        """End the session's own stream if it has no reader here; that of another replica continues."""
         stream = self.get_stream
         if stream is not None:
             self._detach()
@@ -181,7 +181,7 @@ class HTTPSession:
                 await self._shared.replicas.tell(self.id, {"vacant": stream.id})
 
     async def receive(self, incoming: Message | Batch, outlet: MessageSink, principal: Principal | None) -> None:
-        """Hand over what a POST brought, here and to whoever waits for it elsewhere."""
+        """Pass on the message of a POST, here and to tasks on other replicas that wait for it."""
         self.used = trio.current_time()
         self.peer.principal = principal
         known = self.peer.receive(incoming, outlet)

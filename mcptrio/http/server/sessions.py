@@ -1,8 +1,7 @@
-"""Handshake sessions over HTTP: which exist, and which of them this process works for.
+"""The handshake sessions over HTTP, and the local parts of those that this process works for.
 
-Kept by the ASGI entry. No process owns a session: whatever arrives here is served here, by a local part that is made
-from the stored record when there is none, and let go when it has been idle for a while.
-The one rule: the store decides whether a session exists; a local part only says what it is doing.
+The ASGI entry keeps it. No process owns a session: this process serves each request that it receives, with a local part
+made from the stored record, and drops an idle part. Only the store decides whether a session exists.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management".
 """
@@ -31,7 +30,7 @@ __all__ = ["Sessions"]
 _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two looks at what has been idle for too long."""
 _TOUCH_INTERVAL: Final = 60.0
-"""Seconds after which the store is told again that a session is busy. Stores forget sessions after much longer."""
+"""Seconds between two reports to the store that a session is in use. Stores expire sessions after much longer."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -40,7 +39,7 @@ class Sessions:
     """All sessions that this process works for.
 
     Args:
-        bus: reaches the other replicas; ``None`` where there are none.
+        bus: reaches the other replicas; ``None`` if there are none.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class Sessions:
         self._here: OrderedDict[str, HTTPSession] = OrderedDict()
         """The least recently used first."""
         self._expired: dict[str, None] = {}
-        """Expired sessions whose events are to be dropped."""
+        """Expired sessions whose events must be deleted."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -88,10 +87,10 @@ class Sessions:
             self._here.clear()
 
     def open(self, principal: Principal | None) -> HTTPSession:
-        """A session that waits for ``initialize``. Nobody finds it until :meth:`keep`.
+        """Return a new session before ``initialize``. Requests find it after :meth:`keep`.
 
         Raises:
-            Overloaded: the engine has too many.
+            Overloaded: The engine has too many sessions.
         """
         self._check_running()
         return HTTPSession(self._shared, self._open_peer(principal, None), None)
@@ -116,7 +115,7 @@ class Sessions:
         self._check_running()
         record = await self._store.load(id)
         if record is not None and record.revision not in REVISIONS:
-            # Kept by a newer version, before this one was put back: the client begins anew with what we speak.
+            # Stored by a newer version before a downgrade: the client must start a new session.
             record = None
         session = self._here.get(id)
         if record is None:

@@ -1,9 +1,9 @@
-"""The exchanges of handshake sessions: initialize, POST, GET, resume, DELETE.
+"""The requests of handshake sessions: initialize, POST, GET, resume, DELETE.
 
-Called by the ASGI entry with what the rules have decided. A POST whose first message is its whole answer gets plain
-JSON. Anything else, or (where the revision primes streams) an answer that takes longer than
-``HTTPLimits.stream_delay``, becomes a stream in the event store, which the client can resume.
-The one rule: an exchange that ends early ends nothing else; only the client's word or the session's end does.
+The ASGI entry calls it with a decision of the rules. If the first message is the whole response to a POST, it is plain
+JSON. Otherwise, or (if the revision has priming events) after ``HTTPLimits.stream_delay``, the response becomes a
+stream in the event store, which the client can resume. A lost connection cancels nothing; only the client's
+cancellation and the session's end do.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -54,7 +54,7 @@ async def serve_session(
     _log.error("%s", failed)
     if not exchange.is_streaming:
         raise Overloaded("sessions cannot be kept at the moment", retry_after=_STORE_RETRY_SECONDS) from failed
-    # The client comes back for the rest, and again later if that does not work.
+    # The client reconnects for the rest, and tries again later if that fails.
     await exchange.end()
 
 
@@ -256,8 +256,8 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
         if not get_stream:
             await _read(StreamReader(stream, exchange, event_id), exchange)
             return
-        # When that one has ended, here or with the process it began in, the response goes on: with those that came
-        # after it, of which the client has nothing, and with the present one, since there always is one.
+        # When that stream has ended, here or with its process, the response continues with the later streams, of
+        # which the client has no events, and with the current one, which always exists.
         complete = await _read(StreamReader(stream, exchange, event_id), exchange, end=False)
         for id in await sessions.events.completed_after(session.id, stream.id) if complete else ():
             if complete and id.startswith(GET_STREAM_PREFIX):

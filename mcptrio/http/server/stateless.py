@@ -1,8 +1,8 @@
-"""A self-contained message of a per-request revision, from the engine to the response.
+"""A message of a per-request revision, from the engine to the response.
 
-Called by the ASGI entry. The first message decides the form of the response: the final answer alone is plain JSON and
-an error keeps its own status; anything before it, or silence for too long, makes it a stream of events.
-The one rule: the client closing the response is the cancellation of the request, whatever form the response has.
+The ASGI entry calls it. The first message decides the form of the response. A final response alone is plain JSON, and
+an error has its own status. Any other message, or silence for too long, makes it an event stream. If the client closes
+the response, the request is cancelled.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; basic/patterns/cancellation.
 """
@@ -85,10 +85,10 @@ async def answer(
 
 
 class _Reply:
-    """The outlet of one request: holds the answer back until the form of the response is known.
+    """The sink of one request: keeps the first message until the form of the response is known.
 
-    What is said on a stream is written by the writers, and nobody is there to write while nothing is said: where
-    something is queued, ``_writing`` is set.
+    The stream writers write a stream, and no task exists while it is silent: ``_writing`` is set when something is
+    queued.
     """
 
     __slots__ = (
@@ -111,7 +111,7 @@ class _Reply:
         self._cancel: Callable[[str], None] | None = None
         self._writing = False
         self._rest: bytes | memoryview = b""
-        """What the client did not take at once."""
+        """The part that the socket did not accept at once."""
         self.final: Response | ErrorResponse | None = None
         self.written: trio.Event | None = None
         """Set when everything on the stream has been written; ``None`` while there is none."""
@@ -123,7 +123,7 @@ class _Reply:
             self.leave()
 
     def leave(self, reason: str = "the client closed the response") -> None:
-        """Nobody reads this any more, or may."""
+        """Cancel the request: the client has disconnected, or its credentials have expired."""
         cancel, self._cancel = self._cancel, None
         if cancel is not None:
             cancel(reason)
@@ -170,7 +170,7 @@ class _Reply:
         return False
 
     def send_keepalive(self) -> None:
-        """Nothing has been said for a while: show that somebody is working, on a stream if it is none yet."""
+        """Show a silent client that the request is running, on a stream if it is none yet."""
         if self._outbox is not None:
             if not self._writing and not self._closed:
                 self._wake()
@@ -178,7 +178,7 @@ class _Reply:
             self._begin()
 
     def keep_open(self) -> None:
-        """The stream goes on without the task that has begun it."""
+        """Continue the stream without the task that has begun it."""
         self.written = None
         self._exchange.keep_open()
 
@@ -191,7 +191,7 @@ class _Reply:
                 pass
 
     def write_now(self) -> bool:
-        """Write everything that is queued, or a comment where nothing is, which shows that somebody is working.
+        """Write all queued messages, or a comment if none are queued, which shows that the request is running.
 
         Returns:
             Whether that was possible without waiting.
@@ -209,7 +209,7 @@ class _Reply:
         return True
 
     async def write(self) -> None:
-        """Write what :meth:`write_now` has left, and what was queued meanwhile."""
+        """Write the rest of :meth:`write_now`, and messages queued since."""
         is_written = False
         try:
             rest, self._rest = self._rest, b""
@@ -252,7 +252,7 @@ class _Reply:
         return b"".join([sse.encode(encode(item)) for item in self._outbox.try_take()])
 
     def _rewrite(self) -> None:
-        """What was queued has been written, and something may have come since."""
+        """Queue the stream again if messages arrived during the write."""
         assert self._outbox is not None
         if len(self._outbox):
             self._keepalives.writers.add(self)

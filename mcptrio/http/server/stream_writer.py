@@ -1,8 +1,7 @@
-"""The writing of all open streams: one task for those whose clients read, one for each whose client does not.
+"""Writes all open event streams: one task for those whose clients read, and one for each whose client does not.
 
-Owned by :mod:`mcptrio.http.server.keepalives`, told by streams that have something to say. What is said between two
-turns of this task goes out in one write, and a stream that says nothing costs no task.
-The one rule: no stream waits for the client of another.
+:mod:`mcptrio.http.server.keepalives` owns it, and streams with new messages call it. Messages between two turns of the
+task go out in one write. A silent stream has no task, and no stream waits for the client of another.
 """
 
 from __future__ import annotations

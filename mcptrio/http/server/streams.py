@@ -1,13 +1,13 @@
-"""A stream of a session that outlives the response it began on.
+"""A stream of a session, which outlives the HTTP response that it began on.
 
-Made by the session for a POST that is not answered at once, and for the session's own messages (GET). The engine
-sends into it as an :class:`~mcptrio.abc.MessageSink`; a pump in the nursery of the HTTP application moves the messages
-to the event store; readers, each the response of one HTTP exchange, write what the store has. A reader that leaves
-changes nothing: another one, here or on another replica, goes on after the last event it has seen.
-The one rule: the store is the truth. A wake-up only says "look again", so a lost one costs a delay, not a message.
+The session makes it for a POST that is not answered at once, and for unsolicited messages (GET). The engine sends into
+it as an :class:`~mcptrio.abc.MessageSink`. A pump in the nursery of the HTTP application moves the messages to the
+event store. Readers, each the response of one HTTP request, write events from the store. When a reader disconnects,
+another one, here or on another replica, continues after its last event. A wake-up only makes readers look into the
+store, so a lost one costs a delay but no message.
 
-Whoever waits for an answer gets one, whatever happens to the handler: the store is told with the first event what to
-append in the end if nobody else does, a stream's *will*.
+Every request gets a response, whatever happens to the handler: with the first event, the store gets a *fallback event*,
+which it appends if the stream's writer dies.
 
 Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery"; SEP-1699.
 """
@@ -46,7 +46,7 @@ class StreamSignals:
     def __init__(self) -> None:
         self._events: dict[str, trio.Event] = {}
         self.over = False
-        """Whether the session has ended here: no stream of it goes on."""
+        """Whether the session has ended here; its streams end too."""
 
     def next(self, stream: str) -> trio.Event:
         """Set at the next wake-up of the stream. Take it before looking into the store, then nothing is missed."""
@@ -64,13 +64,13 @@ class StreamSignals:
 
 
 class SessionStream:
-    """One stream of one session. The engine's outlet, and what readers here have in common.
+    """One stream of one session: the engine's sink, and the state that its readers share.
 
     Args:
-        asked: what the stream answers; ``None`` where only :meth:`close` says that it is complete.
-        expected: responses after which it is.
-        primes: whether readers get an event without data first, which gives them an id to resume from.
-        announce: tells the other replicas to look into the store.
+        asked: the message that the stream answers; ``None`` if only :meth:`close` completes it.
+        expected: the number of responses that complete it.
+        primes: whether readers first get an event without data, which gives them an id for resuming.
+        announce: makes the other replicas look into the store.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class SessionStream:
         self.unread_since = trio.current_time()
         self.closing_for_resume = False
         self.broken = False
-        """The store has failed: what is missing will never come."""
+        """The store has failed: missing events will not arrive."""
         self.retry: int | None = None
         self._session = session
         self._store = store
         self._wakes = wakes
         self._announce = announce
         self._unanswered = _requests(asked)
-        """The requests that have no response yet; what is appended for them if they get none, the store has to know."""
+        """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
         """Whether it does."""
         self._batched = isinstance(asked, Batch)
@@ -122,10 +122,10 @@ class SessionStream:
         self.outbox.close()
 
     def release(self, retry_ms: int) -> bool:
-        """End the HTTP response, keep the stream: the client comes back for the rest with ``Last-Event-ID``.
+        """End the HTTP response and keep the stream: the client reconnects for the rest with ``Last-Event-ID``.
 
         Returns:
-            Whether that is possible; not in a revision that has no priming, where clients would not come back.
+            Whether that is possible; not in a revision without priming events, whose clients would not reconnect.
         """
         if not self.sends_priming_event:
             return False
@@ -136,7 +136,7 @@ class SessionStream:
         return True
 
     def send_keepalive(self) -> None:
-        """Whoever waits for the first message shall not: the answer becomes a stream without it."""
+        """Stop waiting for the first message: the response becomes a stream without it."""
         self.outbox.wake_reader()
 
     def is_final(self, items: Sequence[Item]) -> bool:
@@ -149,11 +149,11 @@ class SessionStream:
         return self._expected is not None and len(_responses(item)) >= self._expected
 
     async def send_priming_event(self) -> None:
-        """Store an event without data, which gives whoever reads an id.
+        """Store an event without data, which gives readers an id.
 
         Raises:
-            ConnectionClosed: the stream is complete.
-            StoreFailed: it could not be stored.
+            ConnectionClosed: The stream is complete.
+            StoreFailed: It could not be stored.
         """
         await self._append([b""], last=False)
 
@@ -161,12 +161,11 @@ class SessionStream:
         """Move messages to the store until the stream is complete. Runs in the application's nursery.
 
         Args:
-            items: what was taken from the outbox before; the stream is primed first, if there was something to be
-                answered.
-            ended: whether the session has ended here, which is why nothing more comes.
+            items: messages taken from the outbox before; the stream gets a priming event first if it answers a request.
+            ended: returns whether the session has ended here, so that no more messages follow.
 
         Raises:
-            StoreFailed: something could not be stored.
+            StoreFailed: A message could not be stored.
         """
         orderly = False
         try:
@@ -186,13 +185,13 @@ class SessionStream:
                     stored += len(events)
                 items = await self.outbox.take()
         except trio.EndOfChannel:
-            # Cancelled requests end without a response; an event without data marks the end for whoever resumes.
+            # Cancelled requests end without a response; an event without data marks the end for clients that resume.
             await self._append([self._fallback_event() if ended() else b""], last=True)
             orderly = True
         except ConnectionClosed:
             pass  # the session has ended
         finally:
-            # Whoever still sends learns that nothing goes out any more, and whoever reads that nothing comes.
+            # Senders learn that no more messages are sent, and readers that none arrive.
             self.outbox.abort()
             if not orderly:
                 self.broken = True
@@ -288,13 +287,12 @@ class SessionStream:
 
 
 class StreamReader:
-    """One exchange that reads a stream, from its making until :meth:`leave`.
+    """One exchange that reads a stream, until :meth:`leave`.
 
     Args:
-        cursor: the last event the client has, which ends the readers that were here before (a client that resumes has
-            lost them). ``None`` starts where the stream's last reader stopped, and leaves the others open as spares
-            that take over when this one leaves.
-        anew: the client has none of the stream's events: start with the first one, and end the readers before.
+        cursor: the client's last event, which ends the earlier readers (a client that resumes has lost them). ``None``
+            starts where the last reader stopped; the earlier ones stay as spares, which take over when this one leaves.
+        anew: the client has no events of the stream: start with the first one, and end the earlier readers.
     """
 
     def __init__(
@@ -343,7 +341,7 @@ class StreamReader:
                 if stream.closing_for_resume and (events or stream.cursor is not None):
                     await self._release(events)
                     return False
-                # What is counted after it has been found is found again, as nothing: that clears the count.
+                # An event that is counted after it was found is found again, as none: that clears the count.
                 self.unwritten_events = len(events)
                 if not events:
                     self._move(0)
@@ -361,7 +359,7 @@ class StreamReader:
         return False
 
     async def _release(self, events: Sequence[StoredEvent]) -> None:
-        """Let the client go, with an id at least: it could not come back without. The rest it gets then."""
+        """End the response after at least one id, without which the client could not reconnect for the rest."""
         stream = self.stream
         stream.closing_for_resume = False
         first = events[:1] if stream.cursor is None else ()

@@ -1,12 +1,12 @@
-"""MCP over WebSocket: a connection is a session, and a text message one JSON-RPC message or batch.
+"""MCP over WebSocket: a connection is a session, and a text message is one JSON-RPC message or batch.
 
-A transport of our own, as the specification allows; called by the ASGI entry for a scope of type ``websocket``. What
-may be refused is refused before the upgrade, as HTTP (:class:`Upgrade`); then the engine gets a channel.
-The one rule: whoever ends a connection that is open says why, by a close code, as long as the client reads.
+A custom transport, as the specification allows. The ASGI entry calls it for a scope of type ``websocket``. Refusals
+before the upgrade are HTTP responses (:class:`Upgrade`); then the engine gets a channel. Both sides close with a close
+code, as long as the other one reads.
 
-There is no half of a WebSocket: a client that closes it can be told nothing any more, so what it had in flight is
-cancelled. A message that is no JSON is answered with an error; a message that is no text, or too large, ends the
-connection, since the next one would be as bad. While a session can take in nothing more, nothing is read.
+A WebSocket cannot be half closed: when the client closes it, its requests are cancelled. Invalid JSON gets an error. A
+binary message or one that is too large closes the connection, because the client would send more of them. While a
+session cannot accept more messages, the connection is not read.
 
 Source: RFC 6455 sections 4.2.2, 5.5.1 and 7.4.1; ASGI 3.0, "WebSocket" and "WebSocket Denial Response"; MCP 2026-07-28
 and 2025-11-25, basic/transports, "Custom Transports".
@@ -40,7 +40,7 @@ _STOPPING: Final = "the server is stopping"
 
 
 class Upgrade:
-    """A WebSocket that is asked for, and not open yet.
+    """A requested WebSocket that is not open yet.
 
     Args:
         scope: of type ``websocket``.
@@ -123,7 +123,7 @@ class WebSocketServerChannel:
         if len(data) > limit:
             raise self._refuse(CloseCode.TOO_BIG, f"message of {len(data)} bytes: the limit is {limit} bytes")
         incoming = self._decoder.decode_now(data, self._owner)
-        # What the client sends meanwhile waits in its connection.
+        # Further messages of the client wait in the connection.
         self._resume = trio.current_time() + self._decoder.wait(self._owner)
         return [incoming]
 
@@ -133,7 +133,7 @@ class WebSocketServerChannel:
         Raises:
             ConnectionClosed: the client is gone, or does not read.
         """
-        # One at a time, so that the written form of one message is in memory, and not that of all.
+        # Encode one message at a time, so that only one encoded form is in memory.
         await self._write({"type": "websocket.send", "text": encode(each).decode()} for each in messages)
 
     async def aclose(self) -> None:
@@ -141,9 +141,9 @@ class WebSocketServerChannel:
         await trio.lowlevel.checkpoint()
 
     async def hang_up(self, code: CloseCode, reason: str) -> None:
-        """Send the close frame, if there is still somebody to read it, and wait a moment for the client's.
+        """Send the close frame if the client still reads, and wait a moment for the client's.
 
-        Bounded by :data:`CLOSE_TIMEOUT`, twice; cancelled, it only sends.
+        Takes at most :data:`CLOSE_TIMEOUT`, twice; if it is cancelled, it only sends.
         """
         if not self.accepted or self._broken is not None:
             return
@@ -206,7 +206,7 @@ async def serve_websocket(
         write_timeout=waits.write_timeout,
         owner=exchange.owner,
     )
-    # What is said where the engine raises, which it does for no fault of the client's.
+    # The code if the engine raises, which is never the client's fault.
     code, reason = CloseCode.FAILED, "internal error"
     try:
         with trio.CancelScope() as scope:
@@ -219,7 +219,7 @@ async def serve_websocket(
         elif engine.draining:
             code, reason = CloseCode.GOING_AWAY, _STOPPING
         else:
-            # The engine gives a session up by itself only where its peer is as good as gone.
+            # The engine ends a session itself only if the client answers no pings.
             code, reason = CloseCode.POLICY, "expected answers to pings, got none"
     except Overloaded as error:
         if not channel.accepted:
