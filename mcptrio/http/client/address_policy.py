@@ -1,9 +1,9 @@
-"""Where a request may go whose URL somebody else has written.
+"""The addresses to which the client may connect for URLs from others.
 
-Servers name the metadata of their authorization servers, those name their keys and endpoints; whoever writes them could
-have us ask what only we can reach (SSRF). Asked by :mod:`mcptrio.http.client.dialing` before each connection.
-The one rule: a name is resolved once, all its addresses are judged, and one of those is connected to; nobody resolves
-it again, so a name server that changes its answer (DNS rebinding) gains nothing.
+Servers name the metadata of their authorization servers, which name their keys and endpoints. Such a URL could make the
+client send requests into its own network (SSRF). :mod:`mcptrio.http.client.dialing` checks each connection. A name is
+resolved once, all its addresses are checked, and the client connects to one of them. So a name server that changes its
+answer (DNS rebinding) has no effect.
 
 Source: MCP 2026-07-28, basic/authorization/security-considerations, and security best practices, "Server-Side Request
 Forgery (SSRF)"; RFC 9728 section 7.7.
@@ -27,7 +27,7 @@ __all__ = ["AddressPolicy", "check_proxied", "check_url", "resolve"]
 
 _LOCALHOST: Final = "localhost"
 _MAX_ADDRESSES: Final = 16
-"""Addresses of a name that are judged; who has more is refused."""
+"""Addresses of a name that are checked; a name with more is refused."""
 
 
 def _origins(urls: Sequence[str] | frozenset[str]) -> frozenset[str]:
@@ -38,16 +38,17 @@ def _origins(urls: Sequence[str] | frozenset[str]) -> frozenset[str]:
 
 @frozen(kw_only=True)
 class AddressPolicy:
-    """Public addresses over https, and what is allowed besides.
+    """Allows public addresses over https, and configured exceptions.
 
     Args:
-        loopback: whether to this machine, over http too.
-        private: whether to private networks. To link-local addresses and clouds' metadata services never.
-        origins: of servers that the operator or user has named himself, as URLs of which nothing but scheme, host and
-            port counts: wherever they are, over http too if they say so.
+        loopback: whether to allow this machine, also over http.
+        private: whether to allow private networks. Link-local addresses and metadata services of clouds are never
+            allowed.
+        origins: origins that the operator or user has named, as URLs of which only scheme, host and port count. They
+            may have any address, and http if they say so.
 
     Raises:
-        ValueError: one of ``origins`` is no http or https URL.
+        ValueError: One of ``origins`` is not an http or https URL.
     """
 
     loopback: bool = False
@@ -56,11 +57,11 @@ class AddressPolicy:
 
     @classmethod
     def around(cls, url: str, *, private: bool = False, origins: Sequence[str] = ()) -> AddressPolicy:
-        """What may be asked on account of a server that the user has named: it itself, wherever it is, and public
-        addresses; this machine only where the server is on it by its own name.
+        """Return the policy for a server that the user has named: it may have any address, and its URLs public
+        addresses. This machine is allowed only if the server is on it by name.
 
         Raises:
-            ValueError: one of them is no http or https URL.
+            ValueError: A URL is not an http or https URL.
         """
         host = HTTPEndpoint.parse(url).host
         return cls(loopback=_is_loopback(host), private=private, origins=frozenset({url, *origins}))
@@ -99,12 +100,12 @@ async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
 
 
 async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
-    """Judge the addresses of a host that a proxy will connect to, as far as they are known here.
+    """Check the addresses of a host to which a proxy will connect, as far as they are known here.
 
-    Behind a proxy names often do not resolve; what they mean is then the proxy's to say.
+    Behind a proxy, names often do not resolve; the proxy then decides.
 
     Raises:
-        RequestFailed: as :func:`resolve`.
+        RequestFailed: As for :func:`resolve`.
     """
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)

@@ -1,8 +1,8 @@
-"""One HTTP/1.1 connection of a client, and the response that is being read from it.
+"""One HTTP/1.1 connection of a client, and its current response.
 
-Made by :mod:`mcptrio.http.client.connection_pool`; links and channels read the responses.
-The one rule: a response is closed by whoever got it, at once and without waiting. Then the connection is free for the
-next request if the response was read to its end, and gone otherwise, which is how a server learns that nobody waits.
+:mod:`mcptrio.http.client.connection_pool` makes it, and links and channels read the responses. The caller closes a
+response, at once and without waiting. If it was read to its end, the connection is free for the next request. Otherwise
+the connection is closed, which tells the server that the client has stopped waiting.
 
 Source: RFC 9112 sections 6.3, 8 and 9.6.
 """
@@ -23,7 +23,7 @@ __all__ = ["HTTPClientConnection", "HTTPResponse"]
 
 _MAX_READ_BYTES: Final = 64 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
-"""Bytes of a response's head, of a chunk's and of the trailers; what comes with one read may pass."""
+"""Bytes of a response's head, of a chunk's and of the trailers; the bytes of one read may exceed it."""
 _MAX_INTERIM_RESPONSES: Final = 100
 """Responses before the one that counts: 100 Continue, 103 Early Hints; a few are usual."""
 _CLOSED_HERE: Final = "the client has closed the connection"
@@ -52,14 +52,14 @@ class HTTPClientConnection:
         *,
         release: Callable[[HTTPClientConnection], None],
     ) -> HTTPResponse:
-        """Send a request and wait for the head of its response.
+        """Send a request and return its response after the head.
 
         Args:
             release: called when the response is closed.
 
         Raises:
-            RequestFailed: the connection broke, or what came is no HTTP.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: The connection broke, or the response is not HTTP.
+            ConnectionClosed: The connection was closed here.
         """
         try:
             data = self._http.send(h11.Request(method=method, target=target, headers=headers)) or b""
@@ -84,11 +84,11 @@ class HTTPClientConnection:
             raise
 
     async def read(self) -> bytes:
-        """The next bytes of the response's body; empty at its end.
+        """Return the next bytes of the response's body; empty at its end.
 
         Raises:
-            RequestFailed: the connection broke, or what came is no HTTP.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: The connection broke, or the response is not HTTP.
+            ConnectionClosed: The connection was closed here.
         """
         while True:
             event = await self._next()
@@ -112,7 +112,8 @@ class HTTPClientConnection:
         return self._socket.fileno() >= 0 and not self._socket.is_readable()
 
     def renew(self) -> bool:
-        """Be ready for the next request, if the last response was read to its end and both sides agree to go on."""
+        """Prepare for the next request. False unless the response was read to its end and both sides keep the
+        connection."""
         http = self._http
         if http.our_state is not h11.DONE or http.their_state is not h11.DONE or http.trailing_data[0]:
             return False
@@ -149,11 +150,11 @@ class HTTPClientConnection:
 
 
 class HTTPResponse:
-    """The head of a response, and its body as it arrives. To be closed, whatever happens.
+    """The head of a response, and its body as it arrives. It must be closed.
 
     Attributes:
         headers: by name in lower case.
-        secrets: what was sent with the request and must not be shown, should the server repeat it.
+        secrets: secrets of the request, which must not be shown if the server repeats them.
     """
 
     __slots__ = ("_connection", "_ended", "_release", "headers", "secrets", "status")
@@ -170,15 +171,15 @@ class HTTPResponse:
 
     @property
     def media_type(self) -> str:
-        """The ``Content-Type`` in lower case without its parameters; empty where there is none."""
+        """The ``Content-Type`` in lower case without its parameters; empty if there is none."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
-        """The next bytes of the body; empty at its end, and once the response is closed.
+        """Return the next bytes of the body; empty at its end, and after the response was closed.
 
         Raises:
-            RequestFailed: the connection broke, or what came is no HTTP.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: The connection broke, or the response is not HTTP.
+            ConnectionClosed: The connection was closed here.
         """
         if self._ended or self._connection is None:
             return b""
@@ -187,7 +188,7 @@ class HTTPResponse:
         return data
 
     def is_over(self) -> bool:
-        """Whether the end of the body has arrived. What has not been read of it is dropped."""
+        """Return whether the end of the body has arrived. Unread bytes of it are dropped."""
         self._ended = self._ended or (self._connection is not None and self._connection.has_ended())
         return self._ended
 

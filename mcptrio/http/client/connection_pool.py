@@ -1,8 +1,8 @@
-"""The connections of a client to one HTTP server: dialed when needed, used again while they are good.
+"""The connections of a client to one HTTP server: opened when needed, and reused.
 
-Owned by a link or channel, which makes it before its nursery and closes it after.
-The one rule: nobody waits for a connection. Each request has one of its own, so streams that live for hours starve no
-call; how many there are is bounded by who calls, and idle ones by :data:`MAX_IDLE_CONNECTIONS`.
+A link or channel owns it, makes it before its nursery and closes it after. Each request has its own connection, so
+streams that are open for hours do not block other calls. The callers limit the number of connections, and
+:data:`MAX_IDLE_CONNECTIONS` the idle ones.
 
 Source: RFC 9112 sections 9.3 and 9.4.
 """
@@ -25,8 +25,8 @@ RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 MAX_IDLE_CONNECTIONS: Final = 32
 """Idle connections that are kept; the oldest goes first."""
 IDLE_TIMEOUT: Final = 4.0
-"""How long an idle one is good. Uvicorn, Hypercorn and Node close theirs after 5 seconds; a request that crosses the
-close on the wire is lost, and whether it was served nobody knows."""
+"""Seconds for which an idle connection is reused. Uvicorn, Hypercorn and Node close theirs after 5 seconds. A request
+that is sent while the server closes is lost, and the client cannot know whether it was run."""
 
 
 class ConnectionPool:
@@ -50,15 +50,15 @@ class ConnectionPool:
             self._added = [(b"Proxy-Authorization", proxy.authorization.encode())]
 
     async def ask(self, method: str, target: str, headers: RawHeaders, body: bytes = b"") -> HTTPResponse:
-        """Send a request and wait for the head of its response. The caller closes the response.
+        """Send a request and return its response after the head. The caller closes the response.
 
         Args:
             target: path and query.
-            headers: all of them but ``Host`` and ``Content-Length``.
+            headers: all headers except ``Host`` and ``Content-Length``.
 
         Raises:
-            RequestFailed: there is no connection, it broke, or what came is no HTTP.
-            ConnectionClosed: closed here.
+            RequestFailed: There is no connection, it broke, or the response is not HTTP.
+            ConnectionClosed: Closed here.
         """
         connection = self._take() or await self._dial()
         self._busy.add(connection)

@@ -1,11 +1,11 @@
-"""How a client reaches an HTTP server: directly, through a proxy, under TLS.
+"""Connects a client to an HTTP server: directly, through a proxy, with TLS.
 
-Asked by :mod:`mcptrio.http.client.connection_pool` for each new connection.
-The one rule: whatever fails here has delivered nothing, so every error says that the request is safe to send again.
+:mod:`mcptrio.http.client.connection_pool` uses it for each new connection. An error here means that nothing was sent,
+so it says that the request can be repeated.
 
-The proxy is the one of the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either
-case); a server on this machine is never asked for through one. Certificates are checked against what the system
-trusts, or against ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
+The proxy comes from the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case);
+it is not used for servers on this machine. Certificates are checked with the system's authorities, or with
+``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
 
 Source: RFC 9110 section 9.3.6 (CONNECT); RFC 9112 section 3.2.2 (absolute-form); RFC 2818 section 3.1.
 """
@@ -39,7 +39,7 @@ _NEXT_ADDRESS_INTERVAL: Final = 2.0
 """Seconds until another address of the same host is tried, where addresses were judged beforehand: the usual reason is
 IPv6 that leads nowhere. Where they were not, Trio tries them side by side."""
 _PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-"""A stream on which nobody says anything is found to be dead after about two minutes, and not never."""
+"""With these, a silent stream with a dead connection is detected after about two minutes."""
 
 
 @frozen(kw_only=True)
@@ -118,7 +118,7 @@ class Dialer:
         return stream
 
     async def _dress(self, bottom: trio.SocketStream) -> trio.abc.Stream:
-        """What goes on top of TCP: TLS to the proxy, the tunnel, TLS to the server."""
+        """Add the layers above TCP: TLS to the proxy, the tunnel, TLS to the server."""
         stream: trio.abc.Stream = bottom
         if self._proxy is not None:
             if self._proxy.scheme == "https":
@@ -159,7 +159,7 @@ def find_proxy(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> HTTPEn
 def _proxy_variable(scheme: str, environment: Mapping[str, str]) -> tuple[str, str]:
     for name in (f"{scheme}_proxy", "all_proxy"):
         for variable in (name, name.upper()):
-            # A CGI program's HTTP_PROXY is the Proxy header of whoever called it (CVE-2016-5385).
+            # In a CGI program, HTTP_PROXY is the Proxy header of the HTTP client (CVE-2016-5385).
             forged = variable == "HTTP_PROXY" and "REQUEST_METHOD" in environment
             if (url := environment.get(variable, "").strip()) and not forged:
                 return variable, url

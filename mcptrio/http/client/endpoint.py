@@ -1,8 +1,7 @@
-"""The URL of an HTTP server, taken apart once.
+"""The parsed URL of an HTTP server.
 
-Made by the links and channels of a client; the dialer reads where to connect to, the connections what to ask for.
-The one rule: what may be secret, the userinfo and the query, never gets into :attr:`HTTPEndpoint.name`, which is what
-logs and errors say.
+The links and channels of a client make it. The dialer reads the address, and the connections read the target. Userinfo
+and query may be secret and are not in :attr:`HTTPEndpoint.name`, which logs and errors use.
 
 Source: RFC 3986; RFC 9110 sections 4.2 and 7.2; RFC 7617 section 2; RFC 6454 section 4.
 """
@@ -25,7 +24,7 @@ _MAX_URL_CHARS: Final = 8192
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
 """``urlsplit`` drops some of these without a word, so that others would read another URL than we do."""
 _AS_IS: Final = "/%:@!$&'()*+,;=~?"
-"""What a path or query may hold beside letters, digits and ``-._``; everything else is percent-encoded."""
+"""Characters of a path or query besides letters, digits and ``-._``; all others are percent-encoded."""
 _MAX_QUOTED_CHARS: Final = 200
 """Characters of a URL that errors repeat."""
 
@@ -96,10 +95,10 @@ class HTTPEndpoint:
         return self.origin + self.target.partition("?")[0]
 
     def join(self, reference: str) -> HTTPEndpoint:
-        """The endpoint that a URI of the server means, which may be relative.
+        """Return the endpoint of a URI from the server, which may be relative.
 
         Raises:
-            ValueError: no http or https URL, or another origin: credentials and messages would go to somebody else.
+            ValueError: Not an http or https URL, or of another origin, which must not get credentials and messages.
         """
         if _UNSAFE.search(reference):
             raise ValueError("expected a URI, got one with spaces, backslashes or control characters in it")
@@ -118,7 +117,7 @@ def shown_url(url: str) -> str:
 
 
 def _mangled(url: str) -> str:
-    """What is no URL, without anything that might have been meant as a secret."""
+    """Return an invalid URL without any part that may be a secret."""
     text = re.split(r"[?#]", url[: 4 * _MAX_QUOTED_CHARS], maxsplit=1)[0]
     return _shown(text.rpartition("@")[2])
 

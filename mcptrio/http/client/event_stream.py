@@ -1,7 +1,7 @@
-"""The messages of one event stream, and where to go on when it breaks.
+"""The messages of one event stream, and the position for resuming it.
 
-Read by the answers of requests and by the listening of sessions.
-The one rule: a stream that ends is no error. The reader learns why it ended, and decides whether to come back.
+The responses to requests and the GET streams of sessions use it. The end of a stream is not an error: the reader gets
+the reason and decides whether to reconnect.
 
 Source: WHATWG HTML, 9.2; MCP 2025-11-25, basic/transports, "Resumability and Redelivery" and "Sending Messages to the
 Server" 6 (``retry``, events without data).
@@ -36,19 +36,19 @@ MAX_RETRY_SECONDS: Final = 30.0
 
 @define
 class StreamPosition:
-    """Where a stream is, and when to come back to it."""
+    """The position in a stream, and the time to reconnect."""
 
     last_event_id: str = ""
     """Empty where nothing can be resumed."""
     retry_ms: int | None = None
-    """What the server wants us to wait."""
+    """The pause that the server requests."""
     failures: int = 0
     """How often in a row coming back has brought nothing."""
 
     def pause(self) -> float:
-        """Seconds until the next attempt: what the server said, or twice as long after each one in vain."""
+        """Return the seconds until the next attempt: the server's, doubled after each failed attempt."""
         if self.retry_ms is None:
-            # Spread, so that the clients of a server that restarts do not all come back in the same moment.
+            # Randomized, so that the clients of a restarting server do not all reconnect at the same moment.
             wanted = spread(DEFAULT_RETRY_SECONDS)
         else:
             wanted = self.retry_ms / 1000
@@ -94,5 +94,5 @@ class EventStream:
             self._bookmark.last_event_id = id if sendable else ""
         if self._decoder.retry is not None:
             self._bookmark.retry_ms = self._decoder.retry
-        # Without data it is only there for its id; of another type, it is none of ours.
+        # An event without data only has an id; an event of another type is ignored.
         return [decode(event.data, self._limits) for event in events if event.data and event.event == "message"]

@@ -1,8 +1,7 @@
-"""Small HTTP requests to places that others have named: metadata, keys, tokens.
+"""Small HTTP requests to URLs from others: metadata, keys, tokens.
 
-:class:`Fetcher` is what the flows of :mod:`mcptrio.auth` are given as their :class:`mcptrio.abc.Fetch`.
-The one rule: an answer is small, comes soon, and leads nowhere: a redirect is just an answer. Nothing is kept from one
-request to the next, no cookie and no connection, and nothing is sent that the request does not say.
+The flows of :mod:`mcptrio.auth` get a :class:`Fetcher` as their :class:`mcptrio.abc.Fetch`. Responses are limited in
+size and time, and redirects are not followed. No cookie and no connection is kept between requests.
 
 Source: RFC 9110; RFC 9112; RFC 9728 section 7.7; RFC 8414 section 6.2.
 """
@@ -31,13 +30,14 @@ _AGENT: Final = (b"User-Agent", b"mcptrio")
 
 
 class Fetcher:
-    """
+    """Sends small requests.
+
     Args:
-        reach: where requests may go.
-        tls: what is trusted, and shown, instead of the system's certificates and nothing.
-        trust_env: whether proxies and certificates of the environment count.
-        max_bytes: of the body of an answer; a longer one is an error.
-        seconds: for a whole request, from the name's resolution to the last byte.
+        reach: the allowed addresses.
+        tls: the TLS context, instead of one with the system's authorities.
+        trust_env: whether to use proxies and certificates of the environment.
+        max_bytes: maximum bytes of a response's body; a longer one is an error.
+        seconds: for a whole request, from name resolution to the last byte.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Which headers go with a client's HTTP requests.
+"""The headers of a client's HTTP requests.
 
-Made once for a link; asked for every request.
-The one rule: a header that says something of the message or the session is ours alone; the user's are added to it and
-never replace it.
+A link makes it once and asks for the headers of every request. Headers of the protocol cannot be replaced by the
+user's, which are added to them.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management" and "Protocol Version Header"; MCP 2026-07-28,
 basic/transports/streamable-http, "Standard Headers" and "Custom Headers from Tool Parameters".
@@ -55,9 +54,9 @@ _OURS: Final = frozenset(
 _OURS_PREFIXES: Final = ("mcp-param-", "sec-websocket-")
 _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
-"""What the protocol sends beside ``Mcp-`` headers."""
+"""Headers of the protocol besides those with ``Mcp-``."""
 _MIN_SECRET_CHARS: Final = 6
-"""Characters; a shorter value stands in too many texts by chance."""
+"""Characters; a shorter value occurs in too many texts by chance."""
 _MAX_INTEGER: Final = 2**64
 """Integers beyond are written as null, so no header repeats them."""
 
@@ -123,10 +122,11 @@ class ClientHeaders:
         return headers
 
     def of_get(self, revision: Revision | None, *, session: str | None, last_event_id: str = "") -> RawHeaders:
-        """
+        """Return the headers of a GET.
+
         Args:
-            revision: ``None`` before there is one.
-            last_event_id: where to go on; empty for a new stream.
+            revision: ``None`` before the handshake.
+            last_event_id: the position to resume at; empty for a new stream.
         """
         headers = [*self._every, (b"Accept", EVENT_STREAM.encode()), *_of_session(revision, session)]
         if last_event_id:
@@ -135,7 +135,7 @@ class ClientHeaders:
         return headers
 
     def of_upgrade(self) -> RawHeaders:
-        """Of the request that opens a WebSocket, beside the WebSocket's own."""
+        """Return the headers of a WebSocket upgrade, besides those of WebSocket itself."""
         return [*self._every]
 
     def of_delete(self, revision: Revision | None, *, session: str) -> RawHeaders:

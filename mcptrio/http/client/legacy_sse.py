@@ -1,12 +1,12 @@
-"""HTTP+SSE, the transport of 2024-11-05, as a channel of messages.
+"""HTTP with SSE, the transport of 2024-11-05, as a channel of messages.
 
-Opened by the client for a server that knows nothing younger: a GET gives a stream, whose first event says where to POST
-to; every message of the server comes on that stream.
-The one rule: messages go only to the origin the stream came from, and in their order as far as the server lets them:
-the next POST begins when the one before has been taken in, or has not within :data:`POST_ORDER_TIMEOUT` seconds.
+The client opens it for a server that has no newer transport. A GET opens a stream, whose first event has the URL for
+POSTs; all messages of the server arrive on this stream. Messages are sent only to the origin of the stream, in order as
+far as the server allows: the next POST begins when the one before was accepted, or after :data:`POST_ORDER_TIMEOUT`
+seconds.
 
-A message that is refused breaks nothing else: a request is answered in the server's place, of anything else a warning
-is logged. The channel ends with its stream, or when the server has forgotten it.
+If a message is refused, a request gets an error instead of the server's response, and for others a warning is logged.
+The channel ends with its stream, or when the server has forgotten it.
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; MCP 2025-11-25, basic/transports, "Backwards Compatibility".
 """
@@ -90,7 +90,7 @@ class SSEChannel:
         return received
 
     async def send(self, messages: Sequence[Item]) -> None:
-        """See :class:`mcptrio.abc.MessageChannel`. Cancelled, what has been begun is sent all the same."""
+        """See :class:`mcptrio.abc.MessageChannel`. After a cancellation, messages that were begun are still sent."""
         await trio.lowlevel.checkpoint_if_cancelled()
         for item in messages:
             await self._room.acquire()
@@ -144,7 +144,7 @@ class SSEChannel:
             self._room.release()
 
     async def _stand_in(self, item: Item, error: RequestFailed) -> None:
-        """Nothing will come of these messages: say so to who waits."""
+        """Answer these messages with an error, in place of the server."""
         reply = error.reply
         code, data = (reply.code, reply.data) if reply is not None else (Code.INTERNAL_ERROR, None)
         for message in item if isinstance(item, Sequence) else (item,):
@@ -171,7 +171,7 @@ class _Stream:
         self._limits = limits
         self._decoder = SSEDecoder(limits.bytes)
         self._rest: list[Event] = []
-        """What came with the event that was waited for."""
+        """Events that arrived with the awaited one."""
         self.target = ""
 
     async def begin(self, endpoint: HTTPEndpoint) -> None:
@@ -225,20 +225,21 @@ async def open_sse_channel(
     limits: MessageLimits = CLIENT_DEFAULT,
     dialing: Dialing = DEFAULT_DIALING,
 ) -> AsyncIterator[SSEChannel]:
-    """A channel to a server of 2024-11-05, connected. Sets no deadline for the server's first event.
+    """Connect to a server of 2024-11-05 and yield the channel. Sets no deadline for the server's first event.
 
     Args:
-        url: of the stream: ``http`` or ``https``. Credentials in it become Basic authorization, and are shown nowhere.
-        headers: sent with every request, beside the protocol's own.
-        auth: asked for headers before every request, and once more where the server refuses with 401 or 403.
-        limits: of one event.
-        dialing: proxies, certificates, how long connecting may take.
+        url: the URL of the stream: ``http`` or ``https``. Credentials in it become Basic authorization, and are not
+            logged.
+        headers: sent with every request, in addition to those of the protocol.
+        auth: asked for headers before every request, and once more after 401 or 403.
+        limits: limits of one event.
+        dialing: proxies, certificates, and the timeout for connecting.
 
     Raises:
-        RequestFailed: there is no such stream at this URL.
-        AuthorizationError: the server wants credentials, and there will be none.
-        ValueError: the URL or a header is none, or there are two sources of credentials.
-        ConfigError: the environment names a proxy that cannot be used.
+        RequestFailed: There is no such stream at this URL.
+        AuthorizationError: The server requires credentials, and there are none.
+        ValueError: The URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)

@@ -1,10 +1,9 @@
-"""A client's link over Streamable HTTP: one POST a message, in every revision by its traits.
+"""A client's link over Streamable HTTP: one POST per message, in every revision by its traits.
 
-Opened by the client; the session is the server's, the link only carries its id.
-The one rule: what goes wrong with one request is raised there, from one request's own connection, and nobody else
-notices. Nothing is ever sent twice, but for one refusal that new credentials may turn.
+The client opens it. The link only carries the id of the server's session. Each request has its own connection, so its
+error does not affect others. Nothing is sent twice, except once after a refusal that new credentials may change.
 
-What a server keeps for us ends with the link: the stream of unasked messages is closed, the session is deleted.
+When the link ends, the GET stream is closed and the session is deleted on the server.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP"; MCP 2026-07-28, basic/transports/streamable-http.
 """
@@ -334,20 +333,21 @@ async def open_http_link(
     limits: MessageLimits = CLIENT_DEFAULT,
     dialing: Dialing = DEFAULT_DIALING,
 ) -> AsyncIterator[HTTPLink]:
-    """A link to a server. Connects when the first message is sent, not before.
+    """Yield a link to a server. It connects when the first message is sent.
 
-    On leaving, requests under way get ConnectionClosed, and the session is ended, within :data:`CLOSE_TIMEOUT` seconds.
+    At the end of the block, running requests get ConnectionClosed, and the session is deleted, within
+    :data:`CLOSE_TIMEOUT` seconds.
 
     Args:
-        url: ``http`` or ``https``. Credentials in it become Basic authorization, and are shown nowhere.
-        headers: sent with every request, beside the protocol's own.
-        auth: asked for headers before every request, and once more where the server refuses with 401 or 403.
-        limits: of one answer, and of one event of a stream.
-        dialing: proxies, certificates, how long connecting may take.
+        url: ``http`` or ``https``. Credentials in it become Basic authorization, and are not logged.
+        headers: sent with every request, in addition to those of the protocol.
+        auth: asked for headers before every request, and once more after 401 or 403.
+        limits: limits of one response, and of one event of a stream.
+        dialing: proxies, certificates, and the timeout for connecting.
 
     Raises:
-        ValueError: the URL or a header is none, or there are two sources of credentials.
-        ConfigError: the environment names a proxy that cannot be used.
+        ValueError: The URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)

@@ -1,8 +1,7 @@
-"""The GET stream of a session: what the server sends without having been asked.
+"""The GET stream of a session, with the server's unsolicited messages.
 
-Run by the link in its nursery, once the handshake is done.
-The one rule: it comes back by itself, and never in a hurry. Only a stream that lived for a while, or brought a message,
-counts as a good one; a server that ends every stream at once is asked ever more rarely.
+The link runs it in its nursery after the handshake. It reconnects automatically. A stream counts as successful only if
+it lasted for some time or brought a message; if a server ends every stream at once, the pauses grow.
 
 Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server" and "Resumability and Redelivery".
 """
@@ -34,7 +33,7 @@ _FOR_NOW: Final = frozenset({408, 409, 425, 429})
 """Refusals that do not say the server has no such stream. 409: it has not noticed yet that the last one is gone."""
 
 Get: TypeAlias = Callable[[StreamPosition], Awaitable[HTTPResponse]]
-"""Sends a GET that goes on at a bookmark."""
+"""Sends a GET that continues after a position."""
 
 
 class GETStream:

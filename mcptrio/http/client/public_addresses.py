@@ -1,9 +1,9 @@
-"""Which addresses are public, and what the others are.
+"""Decides whether an IP address is public, and which kind it is otherwise.
 
 The address policy (:mod:`mcptrio.http.client.address_policy`) uses it for every address of a host name, and plugins use
-it before they connect to a host that another program names.
-The one rule: an address that carries another one is judged by that one; what is in no table of public unicast space is
-not public. Nothing depends on ``ipaddress.is_global``, whose tables differ between releases of Python.
+it before they connect to a host that another program names. An address that contains another one is judged by that
+one. An address outside the tables of public unicast space is not public. ``ipaddress.is_global`` is not used, because
+its tables differ between releases of Python.
 
 Source: IANA IPv4 and IPv6 Special-Purpose Address Registries; RFC 6890; RFC 6052 (NAT64); RFC 4291 section 2.5.5.
 """
@@ -49,7 +49,7 @@ _METADATA: Final = frozenset(
         ),
     )
 )
-"""Whoever reaches one of these from a machine in a cloud is given the machine's credentials."""
+"""Metadata services of clouds: a request from a machine there returns the machine's credentials."""
 
 _IPV4: Final = tuple(
     (IPv4Network(network), kind)

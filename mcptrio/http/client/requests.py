@@ -1,8 +1,8 @@
-"""The requests of a client to one HTTP server: authorized, and each on a connection of its own.
+"""A client's requests to one HTTP server: authorized, and each on its own connection.
 
-Made by :mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse`.
-The one rule: a request is sent once; and once more where the server wants other credentials and there are some. That
-may happen a few times in a row: a token is wanted, then a proof with a nonce, then more scopes.
+:mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse` make it. A request is sent once, and again if
+the server requires other credentials and they are available. That may happen a few times in a row: the server requires
+a token, then a proof with a nonce, then more scopes.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ class HTTPRequests:
     async def ask(
         self, method: str, headers: RawHeaders, body: bytes = b"", *, target: str | None = None
     ) -> HTTPResponse:
-        """Send a request and wait for the head of its response, which the caller closes.
+        """Send a request and return its response after the head. The caller closes it.
 
         Args:
             target: path and query, if not the endpoint's own.
 
         Raises:
-            RequestFailed: there is no connection, it broke, what came is no HTTP, or the credentials do not suffice.
-            AuthorizationError: the server wants credentials, and there will be none.
-            ConnectionClosed: stopped, before or meanwhile.
+            RequestFailed: There is no connection, it broke, the response is not HTTP, or the credentials do not
+                suffice.
+            AuthorizationError: The server requires credentials, and there are none.
+            ConnectionClosed: Stopped before or during the request.
         """
         target = self._endpoint.target if target is None else target
         credentials = await self._credentials(method, target)
@@ -57,7 +58,7 @@ class HTTPRequests:
             response = await self._ask_once(method, target, [*headers, *credentials], body)
             if self._auth is None or response.status not in (401, 403):
                 return response
-            # Read before anybody is asked: the connection would be waiting for them.
+            # Read it before the user is asked, since the connection would wait in the meantime.
             refusal = await read_refusal(response)
             refused, credentials = credentials, await self._credentials(method, target)
             # While this request was under way another one may have been refused, and have led to other credentials.
@@ -100,5 +101,5 @@ class HTTPRequests:
 
 
 def _token(credentials: RawHeaders) -> bytes | None:
-    """What is the same for all requests until there are other credentials; a proof that goes with it never is."""
+    """Return the credentials that are equal in all requests; a proof differs each time."""
     return next((value for name, value in credentials if name.lower() == _AUTHORIZATION), None)

@@ -1,8 +1,7 @@
-"""What the response to a client's POST says: the answer, or why there is none.
+"""Reads the response to a client's POST: the message, or the reason why there is none.
 
-Read by :mod:`mcptrio.http.client.link` for each request.
-The one rule: what is wrong with one response is said of one request. Nothing of it is believed twice, and nothing of
-any size is read without a bound.
+:mod:`mcptrio.http.client.link` uses it for each request. An error in one response affects one request. Every read has a
+limit.
 
 Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server"; MCP 2026-07-28,
 basic/transports/streamable-http, "Receiving Responses".
@@ -69,7 +68,7 @@ class AnswerReader:
     limits: MessageLimits
     bookmark: StreamPosition = field(factory=StreamPosition)
     _rubbish: str = field(default="", init=False)
-    """What was wrong with the last message of a stream, if anything."""
+    """The error in the last message of a stream, if any."""
     _warned: bool = field(default=False, init=False)
 
     async def read(self, response: HTTPResponse) -> Answer | str:
@@ -189,11 +188,11 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes | bytearray, secrets: Sequence[str] = ()
 ) -> RequestFailed:
-    """What a refusal says.
+    """Return the exception for a refusal.
 
     Args:
         headers: names in lower case.
-        body: or the beginning of it.
+        body: the body, or its beginning.
         secrets: our own, which some servers repeat; they are replaced, the longest first.
     """
     if status in (301, 302, 303, 307, 308):
@@ -271,7 +270,7 @@ def _unreadable(message: str) -> RequestFailed:
 
 
 def _one_line(text: str) -> str:
-    """Somebody else's text for an error: bounded, on one line, nothing in it that steers a terminal."""
+    """Return foreign text for an error message: limited, on one line, without control characters."""
     words = " ".join(text[: 4 * _MAX_QUOTED_CHARS].split())
     line = "".join(each if each.isprintable() else "\ufffd" for each in words)
     return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line

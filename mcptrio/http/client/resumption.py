@@ -1,8 +1,7 @@
-"""The answer of an event stream that has ended without it.
+"""Resumes an event stream that has ended without the response.
 
-Asked by :mod:`mcptrio.http.client.link` where the revision lets streams be resumed.
-The one rule: it goes on as long as something comes of it, since a server may hang up on purpose and as often as it
-likes; and it ends when several attempts in a row bring nothing.
+:mod:`mcptrio.http.client.link` uses it if the revision has resumable streams. It continues while attempts bring events,
+since a server may close a stream on purpose at any time. It ends after several attempts in a row without an event.
 
 Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery" and "Sending Messages to the Server" 6.
 """
@@ -34,19 +33,19 @@ async def resume(
     read: Callable[[HTTPResponse], Awaitable[Answer | str]],
     closed: trio.Event,
 ) -> Answer:
-    """Ask for the rest of a stream until it brings the answer.
+    """Request the rest of a stream until it brings the response.
 
     Args:
-        reader: of the request; its bookmark says where the stream ended.
-        why: it ended.
-        get: sends a GET that goes on at a bookmark.
-        read: gives a response to the reader, and lets go of it.
-        closed: set when the link is left.
+        reader: the reader of the request, with the position at which the stream ended.
+        why: the reason of its end.
+        get: sends a GET that continues after a position.
+        read: passes a response to the reader and closes it.
+        closed: set when the link is closed.
 
     Raises:
-        RequestFailed: the server does not bring the answer either. It may have served the request.
-        AuthorizationError: the user refused new credentials. The server may have served the request.
-        ConnectionClosed: the link was left.
+        RequestFailed: The server does not bring the response. It may have run the request.
+        AuthorizationError: The user refused new credentials. The server may have run the request.
+        ConnectionClosed: The link was closed.
     """
     bookmark = reader.bookmark
     while bookmark.last_event_id and bookmark.failures < MAX_ATTEMPTS:

@@ -1,8 +1,8 @@
-"""What our client trusts, and what it shows: the system's certificates, or those in files.
+"""TLS settings of the client: trusted authorities and the client's certificate, from the system or from files.
 
-Used by :mod:`mcptrio.http.client.dialing` and by the command line; programs may as well make an
-:class:`ssl.SSLContext` themselves. It loads no HTTP, since the command line needs it for every target.
-The one rule: nothing is trusted that was not asked for: an authority that is named stands alone.
+:mod:`mcptrio.http.client.dialing` and the command line use it; a program may also make an :class:`ssl.SSLContext`. It
+imports no HTTP module, since the command line needs it for every target. If authorities are named, the system's are not
+trusted.
 
 Source: RFC 8446; RFC 9110 section 4.3.4.
 """
@@ -37,16 +37,16 @@ _PROTOCOLS: Final = ("http/1.1",)
 def client_context(
     *, ca_file: Path | None = None, certificate: Path | None = None, key: Path | None = None
 ) -> ssl.SSLContext:
-    """A context for a client.
+    """Return a context for a client.
 
     Args:
-        ca_file: authorities of servers, in PEM, instead of those of the system.
-        certificate: shown to servers that ask for one, in PEM.
-        key: of the certificate, without a passphrase; by default in the same file.
+        ca_file: trusted authorities in PEM, instead of those of the system.
+        certificate: the client's certificate in PEM, for servers that request one.
+        key: its key without a passphrase; by default in the same file.
 
     Raises:
-        ConfigError: a file cannot be read, or is something else.
-        RequestFailed: those of the system cannot be read.
+        ConfigError: A file cannot be read or is invalid.
+        RequestFailed: The system's authorities cannot be read.
     """
     if key is not None and certificate is None:
         raise ConfigError(f"{key}: expected a certificate too, got a key alone")

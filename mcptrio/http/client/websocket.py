@@ -1,15 +1,14 @@
-"""A client's channel over WebSocket: a text message is one JSON-RPC message, or a batch.
+"""A client's channel over WebSocket: a text message is one JSON-RPC message or batch.
 
-Opened by the client for ``ws`` and ``wss`` URLs, on the connection that the dialer of HTTP makes: the same proxies,
-certificates and headers. The protocol is trio-websocket's.
-The one rule: whatever trio-websocket trips over ends this channel and nothing else, with a reason that can be read.
+The client opens it for ``ws`` and ``wss`` URLs, on a connection of HTTP's dialer: with the same proxies, certificates
+and headers. trio-websocket implements the protocol. An exception in it ends only this channel, with a readable reason.
 
-What is around it, and why:
+This module works around these properties of trio-websocket:
 
-- its reader waits until a message is taken, and answers no pings meanwhile: our reader does nothing else;
-- cancelled, it leaves half a frame behind: after that the line carries nothing more (:class:`Line`);
-- it waits for ever for a handshake that breaks off, and raises what h11 and wsproto raise for one that is wrong;
-- it counts characters where a limit means bytes, and waits as long as it takes for the other side's close.
+- its reader waits until a message is taken, and answers no pings in this time: our reader does nothing else;
+- if a send is cancelled, half a frame is sent: after that nothing more is sent (:class:`Line`);
+- it waits for ever for a handshake that breaks off, and raises exceptions of h11 and wsproto for an invalid one;
+- it counts characters where a limit means bytes, and has no timeout for the other side's close.
 
 Source: RFC 6455; trio-websocket 0.12; MCP 2026-07-28 and 2025-11-25, basic/transports, "Custom Transports".
 """
@@ -136,7 +135,7 @@ class WebSocketChannel:
                     self._connection = await self._shake_hands(nursery, endpoint, headers)
                     if self._connection.subprotocol == SUBPROTOCOL:
                         self._open = True
-                        # Who is cancelled still says goodbye, which needs the reader; `aclose` ends it, within a bound.
+                        # The close handshake needs the reader after a cancellation; `aclose` ends it within a limit.
                         self._life.shield = True
                         task_status.started()
                         nursery.start_soon(self._keep_alive, pings)
@@ -205,7 +204,7 @@ class WebSocketChannel:
         """Why the connection has ended; ``None`` where the server simply had no more to say."""
         closed = self._connection.closed
         if closed is None or closed.code == CloseCode.BROKEN:
-            # The reader has ended, and what it tripped over is about to be known.
+            # The reader has ended, and its exception is about to be known.
             with trio.move_on_after(CLOSE_TIMEOUT):
                 self._life.cancel()
                 await self._over.wait()
@@ -243,21 +242,21 @@ async def open_websocket_channel(
     dialing: Dialing = DEFAULT_DIALING,
     pings: Pings = DEFAULT_PINGS,
 ) -> AsyncIterator[WebSocketChannel]:
-    """A channel to a server, connected.
+    """Connect to a server and yield the channel.
 
     Args:
-        url: ``ws`` or ``wss``. Credentials in it become Basic authorization, and are shown nowhere.
-        headers: sent with the request that opens it, beside the protocol's own.
-        auth: asked for headers of that request, and once more where the server refuses it with 401 or 403. It is told
-            the URL as an ``http`` or ``https`` one.
-        limits: of one message.
-        dialing: proxies, certificates, and how long connecting and the handshake may take together.
+        url: ``ws`` or ``wss``. Credentials in it become Basic authorization, and are not logged.
+        headers: sent with the upgrade request, in addition to those of the protocol.
+        auth: asked for headers of that request, and once more after 401 or 403. Receives the URL as ``http`` or
+            ``https``.
+        limits: limits of one message.
+        dialing: proxies, certificates, and the timeout for connecting and the handshake together.
 
     Raises:
-        RequestFailed: there is no WebSocket of ours at this URL.
-        AuthorizationError: the server wants credentials, and there will be none.
-        ValueError: the URL or a header is none, or there are two sources of credentials.
-        ConfigError: the environment names a proxy that cannot be used.
+        RequestFailed: There is no MCP WebSocket at this URL.
+        AuthorizationError: The server requires credentials, and there are none.
+        ValueError: The URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url, SCHEMES)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)

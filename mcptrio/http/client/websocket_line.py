@@ -1,11 +1,10 @@
-"""The connection below a client's WebSocket, as trio-websocket is given it.
+"""The stream below a client's WebSocket, for trio-websocket.
 
-Made by :mod:`mcptrio.http.client.websocket`.
-The one rule: after half a message nothing more is sent. trio-websocket lets a sender be cancelled in the middle of a
-frame, and the next frame would be read as the rest of it.
+:mod:`mcptrio.http.client.websocket` makes it. After an incomplete message nothing more is sent: trio-websocket lets a
+sender be cancelled in the middle of a frame, and the next frame would be read as the rest of it.
 
-It also knows what trio-websocket does not tell: when the server was last heard, that the connection has ended before
-the handshake was over, and what was answered instead.
+It also records facts that trio-websocket does not report: the time of the last received byte, the end of the connection
+before the handshake was complete, and the response instead of the handshake.
 
 Source: RFC 6455 section 5.2; RFC 9112 section 6.3.
 """
@@ -33,16 +32,17 @@ _CLOSE_REASON_TIMEOUT: Final = 0.5
 
 
 class Line(trio.abc.Stream):
-    """
+    """The stream of one WebSocket.
+
     Args:
-        stream: what the protocol is spoken on.
+        stream: the stream for the protocol.
         bottom: the socket below it, which is closed.
 
     Attributes:
-        heard: Trio's time of the last byte.
-        opened: whether the handshake is done. What comes before that is kept, and bounded.
-        ended: set when nothing more will come.
-        problem: what went wrong, where it is the server that is to blame.
+        heard: the Trio time of the last byte.
+        opened: whether the handshake is complete. Earlier bytes are kept, up to a limit.
+        ended: set when no more bytes follow.
+        problem: the server's error, if any.
     """
 
     def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
@@ -99,7 +99,7 @@ class Line(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Close the socket; who waits for it is told. TLS gets no goodbye, since WebSocket has its own."""
+        """Close the socket; waiting tasks get an error. TLS sends no close, since WebSocket has its own."""
         self.ended.set()
         self._socket.close()
 

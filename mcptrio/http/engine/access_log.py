@@ -1,8 +1,7 @@
-"""One line for each request, written when there is time.
+"""The access log: one line per request, written later by one task.
 
-Kept by the server; a request only leaves its figures here.
-The one rule: nobody waits for the log. Of more requests than :data:`MAX_PENDING_LINES` between two writings the
-rest is counted.
+The server keeps it, and a request only adds its data. Requests never wait for the log: beyond
+:data:`MAX_PENDING_LINES` between two writes, further requests are only counted.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class AccessLog:
             # A path may hold line ends once it is decoded, and a name anything.
             args = (client, method, _escaped(path), status, seconds * 1000, *([_escaped(note)] if note else []))
             record = ACCESS.makeRecord(ACCESS.name, logging.INFO, __file__, 0, said, args, None)
-            # The end of the request, and not the time at which there was time to write the line.
+            # The time at which the request ended, not the time of this write.
             record.created, record.msecs = ended, (ended % 1) * 1000
             ACCESS.handle(record)
         if self._lost:

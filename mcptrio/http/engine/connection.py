@@ -1,24 +1,23 @@
-"""One accepted socket: requests off it, one response after another onto it.
+"""One accepted socket: its requests, and one response after the other.
 
-Made by the server. Two tasks: this one reads for as long as the connection lives, so that the client leaving is noticed
-while the application works; a worker of the server runs the application.
-The one rule: :meth:`HTTPConnection.run` ends when the client, the application, a deadline or the server wants it, and
-has closed the socket when it returns.
+The server makes it. It has two tasks: this one reads for as long as the connection lives, and so notices a disconnect
+while the application runs; a worker of the server runs the application. :meth:`HTTPConnection.run` ends when the
+client, the application, a deadline or the server ends the connection. The socket is closed when it returns.
 
 =============  =====================================  ====================  ========================================
 ``ConnectionState``      until                                  deadline              then
 =============  =====================================  ====================  ========================================
-``SECURING``   TLS is agreed on                       ``tls_timeout``       read no more
-``WAITING``    the first byte of a head               ``keepalive_timeout`` read no more
+``SECURING``   the TLS handshake is complete          ``tls_timeout``       stop reading
+``WAITING``    the first byte of a head               ``keepalive_timeout`` stop reading
 ``HEAD``       the end of the head                    ``header_timeout``    answer 408, linger
-``SERVING``    the last response that is owed is out  none                  --
-``LINGERING``  the client closes                      :data:`_LINGER_TIMEOUT`       read no more
+``SERVING``    the last response is sent              none                  --
+``LINGERING``  the client closes                      :data:`_LINGER_TIMEOUT`       stop reading
 ``CLOSED``     --                                     --                    --
 =============  =====================================  ====================  ========================================
 
-Three waits have deadlines of their own, in whatever state: a write (``write_timeout``, then the connection is cut), the
-next byte of a body (``body_timeout``, then the request counts as left), and a WebSocket's silence (``ping_interval``).
-A state is left downwards, except that ``SERVING`` goes back to ``WAITING`` or ``HEAD`` for the next request.
+Three waits have their own deadlines in every state: a write (``write_timeout``, then the connection is cut), the next
+byte of a body (``body_timeout``, then the client counts as disconnected), and a silent WebSocket (``ping_interval``).
+States change downwards, except that ``SERVING`` goes back to ``WAITING`` or ``HEAD`` for the next request.
 
 Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
 """
@@ -115,7 +114,7 @@ class HTTPConnection:
                 await http2(self)
             self._leave()
             while self._current is not None and self._state is not ConnectionState.CLOSED:
-                # The client may have closed its half only: what the application still answers is sent.
+                # The client may have closed only its half: send the application's response.
                 self._answered = trio.Event()
                 await self._answered.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
@@ -179,7 +178,7 @@ class HTTPConnection:
                 await take(data)
 
     async def close(self) -> None:
-        """Close in order, at once. The application may go on for a while."""
+        """Close the connection in order, at once. The application may continue for a moment."""
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
             await self._wire.close()
 
@@ -213,7 +212,7 @@ class HTTPConnection:
         self._wire.cut()
         self._reading.cancel()
 
-    # What a worker needs
+    # For the workers
 
     async def _serve(self, exchange: EngineExchange | WebSocketExchange) -> None:
         """Have the application serve a request, and those that wait behind it."""
@@ -226,7 +225,7 @@ class HTTPConnection:
                 await trio.lowlevel.checkpoint()
 
     def _next(self, done: EngineExchange | WebSocketExchange) -> EngineExchange | WebSocketExchange | None:
-        """The request that is to be served now, in the same worker; ``None`` when there is none yet, or ever."""
+        """Return the next request for the same worker; ``None`` if there is none yet."""
         is_closed = self._state is ConnectionState.CLOSED
         if isinstance(done, EngineExchange) and done.is_kept_open and not (done.is_complete or is_closed):
             if not done.closes:
@@ -264,7 +263,7 @@ class HTTPConnection:
             if following is not None:
                 self.engine.start(self._serve, following)
 
-    # What the server needs
+    # For the server
 
     def expire(self, now: float) -> None:
         """Give up what is over its deadline."""
@@ -409,7 +408,7 @@ class HTTPConnection:
                 self._body_until = inf
 
     def _refuse(self, status: int) -> None:
-        """Answer what is no request. Nothing else is being written, and nobody can wait for this."""
+        """Answer invalid data. No response is being written, and no task can wait for this one."""
         rest = self._wire.send_now(self.engine.error(status))
         if rest:
             self.engine.start_soon(self.write, bytes(rest))
@@ -426,7 +425,7 @@ class HTTPConnection:
         self.resume()
 
     def _leave(self) -> None:
-        """The client has left: whoever works for it is told."""
+        """Tell the application that the client has disconnected."""
         for exchange in (self._current, *self._pending):
             if exchange is not None:
                 exchange.leave()

@@ -1,7 +1,6 @@
-"""What the connections of one server share: the application and its workers, the limits, the logs.
+"""State that the connections of one server share: the application, its workers, the limits and the logs.
 
-Made by the server, used by its connections.
-The one rule: what an application or a connection raises ends that one request or connection, and is logged.
+The server makes it. An exception of an application or a connection ends that request or connection, and is logged.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ServedRequest(Protocol):
     is_gone: bool
     """Whether the client has left."""
     is_kept_open: bool
-    """Whether the response goes on without the application."""
+    """Whether the response continues without the application."""
     refusal: int
     """The status to answer with if the application does not, since the request turned out to be invalid."""
 
@@ -105,7 +104,7 @@ class HTTPEngine:
         return lines + self.date() + body
 
     def describe_tls(self, stream: trio.SSLStream[trio.SocketStream]) -> dict[str, Any]:
-        """What the scopes of a connection say of it."""
+        """Return the TLS extension for the scopes of a connection."""
         return {"tls": tls_extension(stream)}
 
     def log_handshake(self, client: Any, error: ssl.SSLError) -> None:
@@ -121,7 +120,7 @@ class HTTPEngine:
         LOG.debug("%s was refused with %d: %s", client, refused.status, refused.why)
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Run a task of a connection; what it raises is logged."""
+        """Run a task of a connection. Its exception is logged."""
         self.nursery.start_soon(self._contained, function, args)
 
     def start(self, serve: Callable[[Any], Awaitable[None]], exchange: Any) -> None:

@@ -1,8 +1,8 @@
-"""One request and its response, as ASGI has them, and as :class:`mcptrio.http.exchange.HTTPExchange`.
+"""One request and its response, for ASGI and as :class:`mcptrio.http.exchange.HTTPExchange`.
 
-Made by the connection for each head. The application calls :meth:`EngineExchange.receive` and
-:meth:`EngineExchange.send`; one that knows us finds this object in the scope's extensions, and calls the rest.
-The one rule: what is written is one well-formed response, or the connection ends.
+The connection makes one for each head. The application calls :meth:`EngineExchange.receive` and
+:meth:`EngineExchange.send`; an application that knows it finds it in the scope's extensions and calls the other
+methods. It writes one well-formed response, or the connection ends.
 
 The two directions are independent. Each has a state, and no event moves it back:
 
@@ -12,21 +12,21 @@ The two directions are independent. Each has a state, and no event moves it back
 ``HELD``     The client waits for 100 Continue. Reading asks for the body (to ``BODY``); a response makes that
              pointless (to ``BODY``), since 100 Continue inside of it would break it.
 ``BODY``     The body arrives.
-``WHOLE``    All of it is here, and some may wait for the application.
+``WHOLE``    All of it has arrived, and some may wait for the application.
 ``TAKEN``    The application has all of it.
 ===========  =====================================================================================================
 
 ===========  =====================================================================================================
 ``WritingState``
 ===========  =====================================================================================================
-``IDLE``     Nothing is said, so :meth:`EngineExchange.refuse` may answer.
-``HEAD``     The head is known and goes out with what follows, so ``refuse`` may still replace it.
-``BODY``     The head is out. If the application ends here, the connection is cut.
-``DONE``     The last byte is out, or is being written. The connection may go on with the next request.
+``IDLE``     Nothing is written, so :meth:`EngineExchange.refuse` may answer.
+``HEAD``     The head is known and is sent with the next part, so ``refuse`` may still replace it.
+``BODY``     The head is sent. If the application ends here, the connection is cut.
+``DONE``     The last byte is sent, or is being written. The connection may start the next request.
 ===========  =====================================================================================================
 
-Two more facts are no state of either. The client has left (``is_gone``): after half a connection is closed, the other
-half goes on. The application has returned, and the response goes on until :meth:`EngineExchange.close`
+Two more facts are independent of these. The client has disconnected (``is_gone``): if it has closed only its half, the
+other half continues. The application has returned, and the response continues until :meth:`EngineExchange.close`
 (``is_kept_open``).
 
 Source: ASGI 3.0, HTTP message format; RFC 9110 sections 8.6, 10.1.1, 15; RFC 9112 sections 6 and 7.
@@ -101,7 +101,7 @@ class EngineExchange:
         self.is_gone = False
         """Whether the client has left."""
         self.is_kept_open = False
-        """Whether the response goes on without the application."""
+        """Whether the response continues without the application."""
         self.status = 0
         self.refusal = 0
         """The status to answer with if the application does not, where the request turned out to be none."""
@@ -111,7 +111,7 @@ class EngineExchange:
         self.is_logged = not is_wanted
         """Whether the access log has its line, or wants none."""
         self.note = ""
-        """What the access log says of it besides method and path."""
+        """Text for the access log, after method and path."""
         self._body: list[bytes] = []
         self._interim: trio.Event | None = None
         """Set once 100 Continue has been written; a response that begins meanwhile waits for it."""
@@ -119,13 +119,13 @@ class EngineExchange:
         self._leave: Callable[[], None] | None = None
         """Called when the client leaves."""
         self._headers: RawHeaders = ()
-        """Of the response, in ``WritingState.HEAD``."""
+        """The headers of the response, in ``WritingState.HEAD``."""
         self._chunked = False
         self._left: int | None = None
         """Bytes of the response that its Content-Length still promises."""
         self._unbroken = 0
 
-    # What the connection tells and asks
+    # For the connection
 
     def feed(self, body: bytes) -> None:
         self._body.append(body)
@@ -207,17 +207,17 @@ class EngineExchange:
         encoded = self._encode(data, more=False)
         self.writing = WritingState.DONE
         await self._emit(encoded)
-        # Who is told of the client's leaving holds this request, and would be held by it until a collection.
+        # The callback refers to this request, and would keep it in memory until a garbage collection.
         self._leave = None
         if self._left:
-            # What was promised will never come; the client must not take the next response for it.
+            # The announced bytes will not follow; the client must not take the next response for them.
             self._connection.cut()
         self._wake()
         if not self.is_logged:
             self._connection.finish(self)
 
     def keep_open(self) -> None:
-        """What came with the request is forgotten."""
+        """Continue the response without the application, and drop the data of the request."""
         self.is_kept_open = True
         self.head.headers = []
 
@@ -281,7 +281,7 @@ class EngineExchange:
     # Private
 
     def _take(self) -> bytes:
-        """What has arrived of the body."""
+        """Return the received part of the body."""
         body, self._body = self._body, []
         self.buffered = 0
         if self.reading is ReadingState.WHOLE:

@@ -18,15 +18,15 @@ __all__ = ["open_lifespan"]
 
 @asynccontextmanager
 async def open_lifespan(app: Callable[..., Awaitable[None]], state: dict[str, Any]) -> AsyncIterator[None]:
-    """While inside, the application is started up. One that has no lifespan is left alone.
+    """Start the application for the block. An application without a lifespan is left alone.
 
-    The application decides how long it takes, both times; the caller sets deadlines.
+    The application decides how long its start and its end take; the caller sets deadlines.
 
     Args:
-        state: what the application puts there is in the scope of each request.
+        state: the application's state, which is in the scope of each request.
 
     Raises:
-        RuntimeError: the application could not start, or could not shut down in order; with what it said.
+        RuntimeError: The application could not start, or not shut down; with its message.
     """
     lifespan = _Lifespan(app, state)
     async with trio.open_nursery() as nursery:

@@ -1,6 +1,6 @@
-"""What an HTTP server lets its connections do.
+"""The limits of an HTTP server's connections.
 
-The one rule: nothing is logged to stdout, which may be somebody's transport.
+Nothing is logged to standard output, which may be the transport of a stdio server.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ LOG = logging.getLogger("mcptrio.http.server")
 
 @frozen(kw_only=True)
 class ConnectionLimits:
-    """
+    """The limits of connections.
+
     Args:
-        connections: open at the same time, as far as the descriptors of the process allow. One more closes the
-            connection that has waited longest for a request; if all have one, it is answered with 503.
+        connections: open at the same time, as far as the process has file descriptors. A further one closes the
+            connection that is idle longest; if none is idle, it gets 503.
         address_share: the part of them that one address, or one /64 network of IPv6, may have. Not for trusted proxies.
-        header_bytes: of one request's head. In HTTP/2 a larger one ends the connection.
-        header_timeout: seconds from the first byte of a head to its end. Not in HTTP/2, where a connection that sends
-            no request has ``keepalive_timeout``.
-        body_timeout: seconds without a byte of an unfinished body, while the server reads; then the application is told
-            that the client has left, and a request it does not answer is answered with 408.
-        keepalive_timeout: seconds a connection may wait for its next request.
-        write_timeout: seconds one write may take; then the connection is cut.
+        header_bytes: bytes of one request's head. In HTTP/2 a larger one ends the connection.
+        header_timeout: seconds from the first byte of a head to its end. Not in HTTP/2, where a connection without a
+            request has ``keepalive_timeout``.
+        body_timeout: seconds without a byte of an unfinished body, while the server reads. Then the client counts as
+            disconnected, and a request without a response gets 408.
+        keepalive_timeout: seconds that a connection may wait for its next request.
+        write_timeout: seconds that one write may take; then the connection is cut.
         tls_timeout: seconds for the TLS handshake.
-        message_bytes: of one WebSocket message.
-        ping_interval: seconds without a word from a WebSocket's peer after which it is pinged; and once more these
-            seconds for its answer.
+        message_bytes: bytes of one WebSocket message.
+        ping_interval: seconds of silence after which a WebSocket is pinged, and seconds for the response.
     """
 
     connections: int = 10_000

@@ -1,8 +1,7 @@
-"""The requests of one connection, from bytes. No I/O, no clock.
+"""Parses the requests of one connection, without I/O and without a clock.
 
-Fed by the connection with whatever arrives. llhttp does the reading, in its strict mode; what it lets through and a
-server must not, is refused here.
-The one rule: a request of which two readers could disagree where it ends is refused, and ends the connection.
+The connection passes received bytes. llhttp parses them in its strict mode; requests that it accepts but a server must
+refuse are refused here. A request whose end two readers could see in different places ends the connection.
 
 Source: RFC 9110, RFC 9112 sections 2.2, 3, 5.1, 5.2, 6 and 11.2; RFC 6455 section 4.2.1.
 """
@@ -51,18 +50,18 @@ END: Final = RequestEnd()
 
 @frozen
 class Upgraded:
-    """What came behind a request that opens a WebSocket; it is not HTTP."""
+    """The bytes after a request that opens a WebSocket; they are not HTTP."""
 
     data: bytes
 
 
 @frozen
 class MalformedRequest:
-    """What came cannot be served, and nothing that comes after it can be understood.
+    """Invalid input, after which the connection cannot continue.
 
     Args:
-        status: to answer with.
-        why: for the log; holds nothing of what came.
+        status: the status of the response.
+        why: the reason for the log, without any of the input.
     """
 
     status: int
@@ -80,9 +79,10 @@ Event: TypeAlias = ParsedHead | Body | RequestEnd | Upgraded | MalformedRequest
 
 
 class RequestParser:
-    """
+    """The parser of one connection.
+
     Args:
-        header_bytes: of one head, of the trailers of one body, and of what else is no part of a body.
+        header_bytes: maximum bytes of one head, of the trailers of one body, and of other parts outside bodies.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class RequestParser:
         self.began = False
         """Whether a head has begun and not ended."""
         self.unread = b""
-        """What was fed and has not been read: ``feed(b"")`` reads on."""
+        """Bytes that are not parsed yet: ``feed(b"")`` continues."""
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._line = b""
@@ -154,7 +154,7 @@ class RequestParser:
         self._over = True
         self._parser = None
 
-    # What llhttp calls. Of what is raised here httptools makes an HttpParserCallbackError.
+    # Callbacks of llhttp. httptools raises their exceptions as HttpParserCallbackError.
 
     def on_message_begin(self) -> None:
         self._target = b""
@@ -178,7 +178,7 @@ class RequestParser:
                 hosts += 1
                 self._check_host(value)
             elif name == b"transfer-encoding":
-                # Of several codings, and of what is empty, readers think differently.
+                # Readers treat several codings, and an empty one, in different ways.
                 if is_chunked or value.lower() != b"chunked":
                     self._stop(501, "a transfer coding other than chunked")
                 is_chunked = True

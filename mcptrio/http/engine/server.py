@@ -1,11 +1,10 @@
-"""HTTP/1.1 and WebSocket on Trio: serves any ASGI application on sockets, and outlives what is sent to it.
+"""An HTTP/1.1 and WebSocket server on Trio for any ASGI application.
 
-Here are the listeners, the looks at the deadlines and the end. What the connections share is in
-:mod:`mcptrio.http.engine.engine`, one connection in :mod:`mcptrio.http.engine.connection`.
-The one rule: a connection can only harm itself.
+This module has the listeners, the watch on the deadlines and the end. :mod:`mcptrio.http.engine.engine` has the shared
+state, and :mod:`mcptrio.http.engine.connection` one connection. An error of a connection ends only that connection.
 
-A request costs one switch of tasks: its connection reads on, a worker that served another request before runs the
-application. Deadlines are looked at a few times a second by one task, instead of being set and cleared for each read.
+A request costs one task switch: its connection continues to read, and a worker that has served another request runs the
+application. One task checks all deadlines a few times a second, which costs less than setting one for each read.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ async def serve_asgi(
     access_log: bool = False,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve an ASGI application until ``shutdown`` is set, then let what is running finish.
+    """Serve an ASGI application until ``shutdown`` is set, then let running requests finish.
 
     Args:
         bind: ``HOST:PORT``, ``unix:PATH`` or ``fd:NUMBER``; several of them listen on several addresses.
         shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
-        shutdown_timeout: seconds that running requests get after ``shutdown``; then their connections are cut.
-        access_log: whether each request is told to the log ``mcptrio.http.access``, at level INFO.
+        shutdown_timeout: seconds for running requests after ``shutdown``; then their connections are cut.
+        access_log: whether each request is logged to ``mcptrio.http.access``, at level INFO.
         task_status: started with the URLs, in the order of ``bind``.
 
     Raises:
-        OSError: an address cannot be bound.
+        OSError: An address cannot be bound.
     """
     await run_engine(
         app,
@@ -90,18 +89,18 @@ async def run_engine(
     http2: HTTP2Handler | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve as :func:`serve_asgi` does, beside other processes, behind proxies, or with HTTP/2.
+    """Serve like :func:`serve_asgi`, with other processes on the same sockets, behind proxies, or with HTTP/2.
 
     Args:
-        leaving: set it some time before ``shutdown`` where others accept from the same sockets: nothing more is
-            accepted here, and each connection is closed after its next response.
-        pause: from the number of connections there are to the seconds for which the next one is left to others that
-            accept from the same sockets.
-        proxies: have no share of the connections, since many clients are behind them.
-        http2: serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` has to offer it.
+        leaving: set it before ``shutdown`` if other processes accept from the same sockets: this one accepts no more
+            connections, and closes each after its next response.
+        pause: from the number of open connections, returns the seconds for which the next one is left to other
+            processes that accept from the same sockets.
+        proxies: exempt from the share of one address, since they have many clients.
+        http2: serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
 
     Raises:
-        OSError: an address cannot be bound.
+        OSError: An address cannot be bound.
     """
     leaving = trio.Event() if leaving is None else leaving
     shutdown = trio.Event() if shutdown is None else shutdown

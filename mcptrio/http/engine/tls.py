@@ -1,10 +1,10 @@
-"""What an ASGI scope says of the TLS below it.
+"""The TLS extension of ASGI scopes.
 
-Called by the HTTP servers once for each connection, after its handshake.
-The one rule: nothing here is secret, and a certificate is only told of that has been verified.
+The HTTP servers call it once per connection, after the handshake. It contains no secrets, and a client certificate only
+if that was verified.
 
-Left out of what the extension has: the server's own certificate, which Python does not give back, and those between the
-client's and its authority, which Trio does not pass on.
+Two members of the extension are missing: the server's own certificate, which Python does not return, and the
+intermediate certificates of the client, which Trio does not pass on.
 
 Source: ASGI, "TLS extension" 0.2; RFC 4514 (distinguished names as text).
 """

@@ -1,8 +1,8 @@
-"""One WebSocket, as ASGI has it.
+"""One WebSocket, for ASGI.
 
-Made by the connection for a request that asks for one; the application calls :meth:`WebSocketExchange.receive` and
-:meth:`WebSocketExchange.send`. Frames are wsproto's; there is no compression, which would let a few bytes become many.
-The one rule: what waits for the application, and what waits to be written, is bounded; then no more is read.
+The connection makes it for an upgrade request, and the application calls :meth:`WebSocketExchange.receive` and
+:meth:`WebSocketExchange.send`. wsproto has the frames. There is no compression, with which a few bytes could become
+many. Both queues are bounded; when one is full, the connection is not read.
 
 Source: RFC 6455; ASGI 3.0, WebSocket message format and the denial response extension.
 """
@@ -39,9 +39,10 @@ _ABNORMAL: Final = 1006
 
 
 class WebSocketExchange:
-    """
+    """A requested or open WebSocket.
+
     Attributes:
-        early: what came right behind the request.
+        early: the bytes that followed the request.
     """
 
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
@@ -66,7 +67,7 @@ class WebSocketExchange:
         self._denial_body: list[bytes] = []
         self._inbox: deque[MutableMapping[str, Any]] = deque([{"type": "websocket.connect"}])
         self._message = bytearray()
-        """What has come of a message; a text as UTF-8. Bytes, since there may be very many fragments of nothing."""
+        """The received part of a message; text as UTF-8. Bytes, since there may be many empty fragments."""
         self._queued = 0
         """Bytes of the messages that wait for the application."""
         self._news = trio.Event()
@@ -78,7 +79,7 @@ class WebSocketExchange:
         self._pinged = inf
         self._is_read = True
 
-    # What the connection tells
+    # For the connection
 
     def end(self) -> None:
         """The request is complete; it has no body."""
@@ -161,7 +162,7 @@ class WebSocketExchange:
                     self._denial["status"], self._denial.get("headers", ()), b"".join(self._denial_body)
                 )
         elif self.is_complete or self.is_gone:
-            # The peer may close while we send; that is nobody's fault.
+            # The client may close during the send, which is not an error.
             await trio.lowlevel.checkpoint()
         elif self._frames is not None and kind == "websocket.send":
             text, data = event.get("text"), event.get("bytes")
@@ -283,7 +284,7 @@ class WebSocketExchange:
             await self._flush()
 
     async def _answer(self, data: bytes) -> None:
-        """Write what the protocol answers by itself; behind what is being written, where something is."""
+        """Write the protocol's own responses, after a message that is being written."""
         self._unwritten += data
         if self._written is None:
             await self._flush()

@@ -1,7 +1,6 @@
-"""The bytes of one connection: a plain socket, or TLS on one.
+"""The byte stream of one connection: a plain socket, or TLS on one.
 
-Made for each accepted socket, owned by its connection. One task reads, one writes.
-The one rule: whoever waits here is freed by :meth:`cut`, whatever the peer does.
+The connection owns it. One task reads and one writes. :meth:`cut` ends every wait here.
 
 Source: RFC 8446 section 6.1 (the end of a TLS connection).
 """
@@ -17,7 +16,7 @@ import trio
 __all__ = ["CLOSE_TIMEOUT", "PlainWire", "TLSWire", "Wire"]
 
 MAX_READ_BYTES: Final = 64 * 1024
-"""Bytes that one read takes; what is parsed at once and may be queued is bounded by it."""
+"""Maximum bytes of one read, which also limits the parsed and queued data of one read."""
 CLOSE_TIMEOUT: Final = 1.0
 """Seconds for telling the peer that TLS ends."""
 
@@ -55,11 +54,11 @@ class Wire(Protocol):
         ...
 
     def cut(self) -> None:
-        """Close at once. Whoever waits is freed."""
+        """Close at once. All waits here end."""
         ...
 
     async def close(self) -> None:
-        """Close in order. Whoever calls this does so under a shield, for at most :data:`CLOSE_TIMEOUT` seconds."""
+        """Close in order. Call it under a shield, for at most :data:`CLOSE_TIMEOUT` seconds."""
         ...
 
 
@@ -76,7 +75,7 @@ class PlainWire:
         self.tls = None
 
     async def begin(self) -> None:
-        """Nothing is to be agreed on."""
+        """Does nothing: a plain socket has no handshake."""
 
     async def receive(self) -> bytes:
         # Most often there is nothing yet, and a read that fails costs more than the wait that finds something.
@@ -170,7 +169,7 @@ class TLSWire:
         return True
 
     def half_close(self) -> None:
-        """TLS has no half of a connection; whoever reads on sees the end when all is closed."""
+        """Does nothing: TLS has no half-closed connections. The reader sees the end when all is closed."""
 
     def cut(self) -> None:
         self._socket.close()
