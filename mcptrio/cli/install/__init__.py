@@ -1,9 +1,7 @@
-"""Into the configuration of hosts: Claude, Cursor, VS Code and those like them start mcptrio, or reach it.
+"""Adds mcptrio to the configuration of host applications: Claude, Cursor, VS Code and others.
 
-Used by ``mcptrio host``. :mod:`mcptrio.connecting.mcp_json` reads such files to reach the servers in them; this writes
-our entry into them, each in its own words, and takes it out again.
-The one rule: a file is somebody else's. Whatever is not our entry stays byte for byte, and what cannot be edited so is
-left alone.
+``mcptrio host`` uses it. :mod:`mcptrio.connecting.mcp_json` reads such files; this package writes and removes our
+entry. Everything but our entry stays the same to the byte, and a file that cannot be edited in this way is refused.
 """
 
 from mcptrio.cli.install.hosts import HOSTS, HostKind, Scope, find_host

@@ -1,8 +1,6 @@
-"""The three formats of configuration files, edited and looked at again before anything is written.
+"""The three formats of configuration files, with a check of each edit.
 
-Called by :mod:`mcptrio.cli.install.plans`.
-The one rule: an edit counts only if what is read from the new text is what was read from the old one, but for our
-entry.
+:mod:`mcptrio.cli.install.plans` uses it. The old and the new text are parsed and compared; only our entry may differ.
 """
 
 from __future__ import annotations
@@ -57,10 +55,10 @@ def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> st
 
 
 def remove(name: FormatName, text: str, keys: Keys) -> str:
-    """The text without the entry under these keys; as it is where there is none.
+    """Return the text without the entry under these keys; unchanged if there is none.
 
     Raises:
-        Unreadable, Uneditable: as above.
+        Unreadable, Uneditable: As above.
     """
     format = _FORMATS[name]
     before = format.parse(text)
@@ -70,7 +68,7 @@ def remove(name: FormatName, text: str, keys: Keys) -> str:
 
 
 def entry_at(value: Any, keys: Keys) -> Any:
-    """What stands under these keys; ``None`` where nothing does."""
+    """Return the value under these keys; ``None`` if there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

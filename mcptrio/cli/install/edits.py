@@ -1,7 +1,6 @@
-"""Edits of a text: which characters are replaced by what, and in which manner the text is written.
+"""Edits of a text: replaced characters, and the style of the text.
 
-Made by the editors of this package, one for each format.
-The one rule: what no splice names stays as it is, character for character.
+The editors of this package make them, one editor per format. All other characters stay unchanged.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from attrs import frozen
 __all__ = ["Keys", "Splice", "Uneditable", "Unreadable", "indent_of", "newline_of", "spliced"]
 
 Keys: TypeAlias = tuple[str, ...]
-"""Where an entry stands: ``("mcpServers", "mcptrio")``."""
+"""The place of an entry: ``("mcpServers", "mcptrio")``."""
 
 
 class Unreadable(ValueError):
-    """The text is not in its format: what was expected, and where."""
+    """The text is invalid; the message has the expected text and the place."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
@@ -41,7 +40,7 @@ class Splice:
 
 
 def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """The text with its splices made; of two at the same place, the one named first comes first."""
+    """Return the text with the splices; of two at the same place, the earlier one comes first."""
     pieces: list[str] = []
     end = 0
     for splice in sorted(splices, key=lambda each: each.start):

@@ -1,7 +1,7 @@
-"""The entry of a server in the configuration of a host: how each host writes it, and what it says.
+"""The entry of a server in each host application's format.
 
-The one rule: only the words that say how the server is reached are ours; what a user has added to an entry
-(``disabled``, ``alwaysAllow``, ``timeout``) stays when it is written anew.
+Only the members that say how to reach the server are ours. The user's additions (``disabled``, ``alwaysAllow``,
+``timeout``) stay when the entry is written again.
 
 Source: VS Code, "MCP configuration reference"; Claude Code, Cursor, Windsurf, Gemini CLI, Cline: their pages on MCP
 servers; Zed, "Model Context Protocol"; Codex, "config.toml"; Goose, "Configuration files".
@@ -45,10 +45,10 @@ class EntryShape:
     has_name: bool = False
 
     def write(self, target: Command | Endpoint, name: str, before: Mapping[str, Any]) -> dict[str, Any]:
-        """The entry.
+        """Return the entry.
 
         Args:
-            before: the one that is there, of which is kept what is not ours: the variables too, unless set anew.
+            before: the existing entry, whose other members are kept, and its variables unless they are set again.
         """
         words = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}
         kept = {key: value for key, value in before.items() if key not in words}
@@ -67,7 +67,7 @@ class EntryShape:
         return {**entry, **kept}
 
     def read(self, entry: Any) -> Command | Endpoint | None:
-        """What an entry says; ``None`` where that cannot be told."""
+        """Return the target of an entry; ``None`` if it is unknown."""
         if not isinstance(entry, Mapping):
             return None
         url = entry.get(self.url) if self.url else None
@@ -85,7 +85,7 @@ class EntryShape:
 
 
 def is_ours(target: Command | Endpoint | None) -> bool:
-    """Whether an entry starts mcptrio. Of a URL that cannot be told."""
+    """Return whether an entry starts mcptrio. For a URL this is unknown."""
     if not isinstance(target, Command):
         return False
     return tuple(target.args[1:3]) == ("-m", "mcptrio") or _PROGRAM.search(target.args[0]) is not None

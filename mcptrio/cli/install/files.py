@@ -1,8 +1,7 @@
-"""A configuration file of somebody else: read whole, kept beside itself, written in one step.
+"""Reads, backs up and replaces a configuration file of another program.
 
-Called by :mod:`mcptrio.cli.install.plans`.
-The one rule: whatever goes wrong, and whenever, the file is either the old one or the new one, with the permissions it
-had; and a change that somebody else has made meanwhile is not lost.
+:mod:`mcptrio.cli.install.plans` uses it. After any failure the file is either the old or the new one, with its
+permissions, and a concurrent change of another program is not lost.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from mcptrio.stores.file_lock import try_lock
 __all__ = ["MAX_BACKUPS", "Original", "backups", "decoded", "encoded", "read"]
 
 MAX_BACKUPS = 5
-"""Kept beside a file; where there are more, the oldest goes."""
+"""Backups of a file; beyond it, the oldest is deleted."""
 
 _LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process that writes in the same folder."""
@@ -38,14 +37,14 @@ _OWN = 0o600
 
 @frozen(kw_only=True)
 class Original:
-    """A file as it was found.
+    """A file before the edit.
 
     Args:
-        path: as the host names it.
-        target: the file itself, behind links.
-        data: what is in it; ``None`` where there is none.
+        path: the path that the host application uses.
+        target: the file itself, with symbolic links resolved.
+        data: its content; ``None`` if it does not exist.
         mode: its permissions.
-        owner: whose it is, user and group; ``None`` where the system has no such thing.
+        owner: its user and group; ``None`` if the system has none.
     """
 
     path: Path
@@ -55,7 +54,7 @@ class Original:
     owner: tuple[int, int] | None = None
 
     def replace(self, data: bytes | None) -> None:
-        """Write the file anew, or take it away."""
+        """Replace the file, or delete it."""
         effective = os.access in os.supports_effective_ids
         if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
             raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
@@ -72,10 +71,10 @@ class Original:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
     def keep(self) -> Path | None:
-        """Put a copy beside the file, with its permissions, and take away the oldest of more than five.
+        """Copy the file next to itself, with its permissions, and delete the oldest of more than five copies.
 
         Returns:
-            the copy; ``None`` where there is no file.
+            The copy; ``None`` if the file does not exist.
         """
         if self.data is None:
             return None
@@ -167,7 +166,7 @@ def read(path: Path) -> Original:
 
 
 def backups(path: Path) -> list[Path]:
-    """The copies beside a file, the newest first."""
+    """Return the copies of a file, the newest first."""
     try:
         beside = list(path.parent.iterdir())
     except OSError:
@@ -177,7 +176,7 @@ def backups(path: Path) -> list[Path]:
 
 
 def decoded(path: Path, data: bytes | None) -> tuple[str, str]:
-    """The mark of the byte order where there is one, and the text."""
+    """Return the byte order mark, if any, and the text."""
     try:
         text = (data or b"").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,8 +1,8 @@
-"""The hosts whose configuration can be written: where it lies, in which format, and how an entry looks.
+"""The supported host applications: the path and format of their configuration, and the form of an entry.
 
-The one rule: a host is a row of this table; nothing else knows one by name.
+A host application is a row of this table; no other module knows one by name.
 
-Source: the documentation of each host; Zed: ``crates/paths``.
+Source: the documentation of each host application; Zed: ``crates/paths``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _PLAIN = EntryShape()
 
 @frozen(kw_only=True)
 class HostKind:
-    """A host.
+    """A host application.
 
     Args:
-        id: how the command line names it.
-        title: how it names itself.
-        key: the member of the file that holds the servers.
-        user: where the user's file lies, if there is one.
-        project: where that of a project lies, if there is one.
-        signs: what lies in the user's folders where the host is installed; by default the folder of its file.
-        then: what the user does for the host to notice.
+        id: its name on the command line.
+        title: its own name.
+        key: the member of the file that contains the servers.
+        user: the path of the user's file, if there is one.
+        project: the path of a project's file, if there is one.
+        signs: files that exist if it is installed; by default the folder of its file.
+        then: what the user must do afterwards.
     """
 
     id: str

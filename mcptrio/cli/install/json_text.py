@@ -1,9 +1,7 @@
-"""One member of a JSON file, put in, replaced or taken out, in the text as it stands.
+"""Adds, replaces or removes one member of a JSON file, in its text.
 
-The files may have comments and trailing commas; what is put in has neither, unless the members around it end in a
-comma.
-The one rule: everything else stays, and the member looks as if it had been written by who wrote the rest: the same line
-ends, the same indentation, on one line where the others are.
+The files may have comments and trailing commas. The new member has the style of the others: line ends, indentation, one
+line or several, and a trailing comma if they have one. Everything else stays unchanged.
 
 Source: RFC 8259; the JSON with Comments of VS Code.
 """
@@ -155,7 +153,7 @@ class _Page:
         splices = [Splice(last.end, last.end, ",")] if last.comma is None else []
         tail = "" if last.comma is None else ","
         if line.strip(" \t"):
-            # The members stand behind each other.
+            # The members are on one line.
             space = "" if self._is_dense else " "
             member = f"{space}{self._member(name, value, '', flat=True)}{tail}"
             return [*splices, Splice(behind, behind, member)]
@@ -202,7 +200,7 @@ class _Page:
         return f"{json.dumps(name, ensure_ascii=False)}{colon}{self.written(value, margin, flat=flat)}"
 
     def _is_behind_comment(self, at: int, member: _Member) -> bool:
-        """Whether a comment ends here that goes on to the end of its line."""
+        """Return whether a comment before this place continues to the end of its line."""
         before = self._tokens[self._at[member.start] - 1][1]
         comments = list(_COMMENT.finditer(self._text, before, member.start))
         return bool(comments) and comments[-1][0].startswith("//") and comments[-1].start() < at

@@ -1,7 +1,7 @@
-"""How a host is to start mcptrio: the interpreter that runs now, and which plugins with which configuration.
+"""The command with which a host application starts mcptrio: the running interpreter, plugins and configuration.
 
-Made by the command line of ``mcptrio host install``.
-The one rule: everything is absolute. A host starts its servers in a folder and with a PATH that nobody has chosen.
+``mcptrio host install`` makes it. All paths are absolute, because host applications start servers with another folder
+and ``PATH``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _PASSING = ("archive-v0", "builds-v0")
 
 @frozen(kw_only=True)
 class Launch:
-    """
+    """The parts of the command.
+
     Args:
-        plugins, no_plugins, config: as ``mcptrio serve`` takes them.
-        arguments: more of its arguments, as they are.
+        plugins, no_plugins, config: as for ``mcptrio serve``.
+        arguments: further arguments.
         env: variables for the server.
     """
 
@@ -64,7 +65,7 @@ class Launch:
 
     @staticmethod
     def warning(executable: str = sys.executable) -> str | None:
-        """What the user should know of the interpreter."""
+        """Return a warning about the interpreter, if there is one."""
         if any(part in _PASSING for part in Path(executable).parts):
             return (
                 f"{executable} belongs to an environment that uvx may throw away;"

@@ -1,7 +1,7 @@
-"""Where programs of a machine keep their configuration: home, platform, environment and project, as one value.
+"""The folders of a machine in which programs keep their configuration: home, platform, environment and project.
 
-Made by the command line for the machine it runs on, and by tests for each platform.
-The one rule: nothing in this package asks the operating system where it is; it asks this value.
+The command line makes it for this machine, and tests make one for each platform. No other module of this package asks
+the operating system.
 
 Source: XDG Base Directory Specification; Known Folders of Windows (RoamingAppData); File System Programming Guide of
 macOS (Application Support).
@@ -22,11 +22,12 @@ __all__ = ["Machine"]
 
 @frozen(kw_only=True)
 class Machine:
-    """
+    """One machine.
+
     Args:
-        platform: whose places count; of what is neither Windows nor macOS, those of Linux.
+        platform: decides the folders; other systems than Windows and macOS have those of Linux.
         home: the user's folder.
-        project: the folder that is worked in.
+        project: the current folder.
         environ: the environment.
     """
 

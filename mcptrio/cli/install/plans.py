@@ -1,7 +1,6 @@
-"""What installing or uninstalling would do to a host's file; and doing it.
+"""Plans an installation or removal, and carries it out.
 
-Called by ``mcptrio host``.
-The one rule: a plan is made and looked at first, and is either carried out whole or not at all.
+``mcptrio host`` uses it. A plan is made first, and is carried out completely or not at all.
 """
 
 from __future__ import annotations
@@ -29,15 +28,16 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @frozen(kw_only=True)
 class InstallPlan:
-    """
+    """One change of a file.
+
     Args:
-        host: whose file it is.
-        original: the file as it is now.
-        after: as it will be; ``None``: it is taken away.
-        does: in a word.
-        obsolete: copies that are of no use any more: the one that is put back, and those of our own entry before it.
-        keeps: whether what is in the file now is kept beside it.
-        others: the names of entries that start mcptrio, where there is none of the name that was asked for.
+        host: the host application.
+        original: the current file.
+        after: the new content; ``None`` deletes the file.
+        does: the change in one word.
+        obsolete: copies that are no longer needed: the restored one, and those of our own earlier entry.
+        keeps: whether to copy the current content first.
+        others: the names of entries that start mcptrio, if none has the requested name.
     """
 
     host: HostKind
@@ -130,7 +130,7 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     earlier = next(file.earlier(), None) if is_ours(said) or isinstance(said, Endpoint) else None
     if earlier is not None:
         data, obsolete = earlier
-        # A URL in a file that has nothing else may be somebody else's after all.
+        # A file that contains only a URL may belong to the user after all.
         keeps = data is None and not is_ours(said)
         return InstallPlan(
             host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps
@@ -192,10 +192,10 @@ class _File:
             raise self._manual_edit_error(problem) from None
 
     def earlier(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
-        """What the file was before, if nothing but installing has made what it is of that, to the byte.
+        """Find the content before the installation, if the file has not changed since, to the byte.
 
         Yields:
-            the file, ``None`` where there was none; and the copies that are of no use once it is back.
+            The content, ``None`` if the file did not exist; and the copies that are not needed after it is restored.
         """
         ours: dict[Path, bytes] = {}
         for copy in backups(self.original.path):

@@ -1,7 +1,6 @@
-"""What stands in the hosts' files: whether mcptrio is installed, and whether what its entry names is still there.
+"""The state of the host applications' files: whether mcptrio is installed, and problems of its entry.
 
-Made for ``mcptrio host status``.
-The one rule: it only reads.
+``mcptrio host status`` uses it. It only reads.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class Installed:
     """An entry.
 
     Args:
-        target: what it starts or reaches; ``None`` where that cannot be told.
-        is_off: whether the host passes it over.
-        problems: what is wrong with it.
+        target: the server; ``None`` if it is unknown.
+        is_off: whether the host application ignores it.
+        problems: problems of the entry.
     """
 
     name: str
@@ -60,9 +59,10 @@ class FileStatus:
 
 
 def look(host: HostKind, scope: Scope, path: Path, name: str) -> FileStatus:
-    """
+    """Return the state of one file.
+
     Args:
-        name: the entry that is shown even if it is not ours; a URL cannot be told to be.
+        name: an entry that is shown even if it may not be ours, such as a URL.
     """
     try:
         original = read(path)

@@ -1,6 +1,6 @@
-"""One table of a TOML file, put in, replaced or taken out, in the text as it stands.
+"""Adds, replaces or removes one table of a TOML file, in its text.
 
-The one rule: statements are found by their keys, and only those below ours are touched; a new table goes to the end.
+Only statements with our keys are changed; a new table is added at the end.
 
 Source: TOML 1.0.0.
 """
@@ -56,10 +56,10 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """The text with the entry as a table of this name, new or in the place of the one that is there.
+    """Return the text with the entry as a table, new or in place of the existing one.
 
     Raises:
-        Uneditable: the table that it belongs into stands on one line.
+        Uneditable: The parent table is on one line.
     """
     newline = newline_of(text)
     _check_tables(text, keys)
@@ -96,12 +96,12 @@ def remove(text: str, keys: Keys) -> str:
 
 @frozen(kw_only=True)
 class Statement:
-    """A header or an assignment, with the lines it stands on.
+    """A header or an assignment, and its lines.
 
     Args:
-        keys: all of them, with those of the table.
-        table: below whose header it stands; a header's own.
-        value: where its value begins; ``None`` for a header.
+        keys: all keys, including those of the table.
+        table: the table of its header; a header's own.
+        value: the beginning of its value; ``None`` for a header.
     """
 
     keys: Keys
@@ -125,7 +125,7 @@ def _check_tables(text: str, keys: Keys) -> None:
 
 
 def _runs(text: str, keys: Keys) -> Iterator[Statement]:
-    """The statements below these keys; those that follow each other as one, with what stands between them."""
+    """Return the statements with these keys; consecutive ones as one, with the text between them."""
     run: Statement | None = None
     for each in statements(text):
         if each.keys[: len(keys)] == keys:
@@ -163,7 +163,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def strings(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Where each string in the list that begins here stands: from, to."""
+    """Return the start and end of each string in the list that begins here."""
     depth = 0
     while found := _VALUE.match(text, at):
         at = found.end()

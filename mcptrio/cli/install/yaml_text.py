@@ -1,8 +1,8 @@
-"""One entry of a YAML file, put in, replaced or taken out, in the text as it stands.
+"""Adds, replaces or removes one entry of a YAML file, in its text.
 
-The one rule: only whole lines of a mapping in block style are touched, or what stands between the braces of one in flow
-style. A file with several documents is refused. An edit that would change what an alias stands for is refused by
-:mod:`mcptrio.cli.install.documents`, which compares the values before and after.
+Only whole lines of a mapping in block style are changed, or the text between the braces of one in flow style. A file
+with several documents is refused. :mod:`mcptrio.cli.install.documents` compares the values before and after, and
+refuses an edit that would change the value of an alias.
 
 Source: YAML 1.2.2; PyYAML's marks, which are characters of the text; libyaml, "scanner.c".
 """
@@ -42,11 +42,11 @@ _Loader: Any = type("_Loader", (yaml.SafeLoader,), {"scan_to_next_token": _skip_
 
 
 def parse(text: str) -> Any:
-    """The value; an empty document is an empty mapping.
+    """Return the value; an empty document is an empty mapping.
 
     Raises:
-        Unreadable: it is not YAML, names a key twice, has an alias inside what it stands for, or has aliases that stand
-            for more than a million values.
+        Unreadable: Not YAML, a duplicate key, an alias inside its own anchor, or aliases for more than a million
+            values.
     """
     try:
         root = yaml.compose(text, Loader=_Loader)
@@ -126,10 +126,10 @@ def remove(text: str, keys: Keys) -> str:
 
 
 def _count(node: Any, counts: dict[int, int | None]) -> int:
-    """The values in a node.
+    """Return the number of values in a node.
 
     Args:
-        counts: of the nodes that were seen, by identity; ``None`` for those that this one is in.
+        counts: the numbers of visited nodes, by identity; ``None`` for those that contain this one.
     """
     if isinstance(node, yaml.ScalarNode):
         return 1
@@ -187,7 +187,7 @@ def _at_line(text: str, at: int, lines: str, newline: str) -> str:
 
 
 def _lines(text: str, key: Any, value: Any) -> tuple[int, int]:
-    """The lines on which a member of a mapping in block style stands."""
+    """Return the lines of a member in block style."""
     start = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[start : key.start_mark.index].strip(" "):
         raise Uneditable(

@@ -1,1 +1,1 @@
-"""The terminal of a command: what is printed, the line that is edited, and the questions that a server asks there."""
+"""The terminal of a command: its output, the line editor, and the dialogs for a server's questions."""

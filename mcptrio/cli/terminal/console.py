@@ -1,9 +1,8 @@
-"""Where a command writes: results to standard output, everything else to standard error.
+"""The output of a command: results on standard output, everything else on standard error.
 
-The one rule: what a server said is shown on a terminal with everything that does not show written out, and goes into a
-pipe as it came. The last line of the terminal may belong to a bar or a prompt; whatever is written stands above it.
-
-Writing waits for whoever reads, as any filter does; a command whose output nobody takes stands still.
+On a terminal, control characters and invisible characters in a server's text are escaped; in a pipe the text is
+unchanged. The last line of the terminal may be a progress bar or a prompt; other output appears above it. Writing
+blocks while the reader of a pipe does not read, as in any filter.
 
 Source: ECMA-48 (erasing, colours); https://no-color.org.
 """
@@ -29,14 +28,14 @@ _ERASE = "\r\x1b[K"
 _MAX_FAILURES = 100
 """Failures that are remembered, so that no answer repeats them."""
 _REFERENCE = re.compile(r"see id (\w+) in the server's log")
-"""What a server of mcptrio answers instead of the cause of a failure."""
+"""The message of an mcptrio server in place of the cause of a failure."""
 
 
 class Bottom(Protocol):
-    """What stands in the last line of the terminal."""
+    """The last line of the terminal."""
 
     def draw(self, width: int) -> str:
-        """One row of at most ``width`` columns, without line end; the cursor stays where it is to stand."""
+        """Return one row of at most ``width`` columns without a line end; the cursor stays at its end."""
         ...
 
 
@@ -115,7 +114,7 @@ class Console:
         self._write(self._err, text)
 
     def print_error(self, text: str) -> None:
-        """What is wrong: on one line, or on as many as a terminal needs."""
+        """Print an error: on one line, or wrapped on a terminal."""
         self._write(self._err, TerminalStyle.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:
@@ -143,13 +142,13 @@ class Console:
             self._err.flush()
 
     def keep_bottom(self) -> None:
-        """Let the last line stand, and go to the next."""
+        """Keep the last line, and continue on the next."""
         if self._can_erase:
             self._err.write(_ERASE + self._drawn() + "\n")
             self._err.flush()
 
     def steer(self, sequence: str) -> None:
-        """Write to the terminal as it is, without a line end."""
+        """Write a control sequence to the terminal, without a line end."""
         if self.is_err_terminal:
             self._err.write(sequence)
             self._err.flush()

@@ -1,7 +1,7 @@
-"""How a dialog looks: a server's words behind a margin, ours in front, commands with a colon.
+"""The layout of a dialog: a server's text with a margin, ours without, commands with a colon.
 
-Used by the dialogs of a form and of a page. The one rule: a server's words are wrapped and made printable here, so that
-they can neither steer the terminal nor stand where ours stand.
+The dialogs of forms and URLs use it. A server's text is wrapped and escaped here, so it can neither control the
+terminal nor look like our own text.
 
 Source: MCP 2026-07-28, client/elicitation, "User Interaction Model".
 """
@@ -45,14 +45,14 @@ _MIN_WIDTH = 20
 
 @frozen(kw_only=True)
 class Reply:
-    """What a dialog answers to a line."""
+    """The dialog's reaction to a line."""
 
     text: str
     """To be written; whole lines."""
     prompt: str = ""
     """For the next line."""
     result: ElicitResult | None = None
-    """The answer for the server; the dialog has ended. ``None``: it goes on."""
+    """The answer for the server, which ends the dialog. ``None``: the dialog continues."""
 
 
 def read_command(line: str) -> str | None:

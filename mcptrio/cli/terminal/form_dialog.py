@@ -1,7 +1,7 @@
-"""A form as a conversation of lines: one field after the other, then all of it for review.
+"""A form as a dialog of lines: one field after the other, then all answers for review.
 
-Run by :mod:`mcptrio.cli.terminal.terminal_form`. The one rule: it does no I/O; each line that is fed gives what to show
-next. Nothing is accepted before the user has seen all of it and said so.
+:mod:`mcptrio.cli.terminal.terminal_form` runs it. It has no I/O: it takes a line and returns the text to show. Answers
+are sent only after the user has reviewed and accepted them.
 
 Source: MCP 2026-07-28, client/elicitation, "User Interaction Model" (who asks, decline and cancel, review and modify).
 """
@@ -79,9 +79,9 @@ class FormDialog:
         return self._review(line.strip().casefold()) if self._is_at_review else self._enter(line)
 
     def complaint(self, line: str) -> str | None:
-        """What would be said against a line, were it entered as it stands, for showing while it is typed.
+        """Return the error that a line would cause, to show it while the user types.
 
-        ``None``: nothing; nor is anything said of a line that is empty, or is a command.
+        ``None`` for a valid line, an empty line and a command.
         """
         text = line.lstrip()
         if self._has_ended or self._is_at_review or not text or (text.startswith(":") and not text.startswith("::")):
@@ -199,7 +199,7 @@ class FormDialog:
         return lines + wrap(f"Takes {self._taken(asked)}.", self._width, indent="  ")
 
     def _taken(self, asked: FormField) -> str:
-        """What may be entered. Choices stand above already and are not named again."""
+        """Return the accepted input. Choices are listed above and not repeated."""
         how = "by number or name" if asked.is_numbered else "by name"
         taken = asked.expected
         if asked.kind == "choice":

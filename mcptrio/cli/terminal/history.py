@@ -1,6 +1,6 @@
-"""The lines entered into the shell, kept for the next time outside of any project.
+"""The history of the shell, in the user's state folder.
 
-The one rule: a file that cannot be read or written makes nothing fail, and only its owner reads it.
+If the file cannot be read or written, the shell works without it. Only its owner can read it.
 
 Source: XDG Base Directory Specification, "XDG_STATE_HOME".
 """

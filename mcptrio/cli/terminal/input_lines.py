@@ -1,7 +1,7 @@
-"""Standard input, where it is no terminal: all of it, or line by line.
+"""Standard input that is not a terminal: all of it, or line by line.
 
-The one rule: it is read in pieces that can be given up, never with Python's own buffered reader, whose lock a thread
-would hold while the interpreter ends.
+It is read in pieces that can be cancelled. Python's buffered reader has a lock that a thread would hold while the
+interpreter exits.
 """
 
 from __future__ import annotations

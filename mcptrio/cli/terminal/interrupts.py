@@ -1,8 +1,7 @@
-"""Ctrl-C: the first takes back what is being done, the second leaves.
+"""Ctrl-C: the first one cancels, the second one exits.
 
-Installed by :mod:`mcptrio.cli.client.running`; the shell adds each of its calls.
-The one rule: what was begun ends in order for the first one, within the bounds that each part states for its end; the
-second one is the end, whatever it leaves open.
+:mod:`mcptrio.cli.client.running` installs it, and the shell adds each of its calls. After the first one, everything
+ends in order, within its own timeouts. The second one exits at once.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SIGNALS = tuple(
 
 
 class Interrupts:
-    """What is to be taken back, the innermost last."""
+    """The cancel scopes, the innermost last."""
 
     def __init__(self) -> None:
         self._scopes: list[trio.CancelScope] = []
@@ -50,10 +49,10 @@ class Interrupts:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Receive signals while inside.
+        """Receive signals during the block.
 
-        Trio's own receiver hears a signal when the event loop gets round to it. The second one is there for the case
-        that it does not, or that an end takes longer than somebody wants to wait.
+        Trio's own receiver gets a signal when the event loop runs. The second signal handler is for a blocked loop, and
+        for an end that takes too long.
         """
         token = trio.lowlevel.current_trio_token()
 

@@ -1,7 +1,7 @@
-"""Bytes of a terminal as keys.
+"""Parses the bytes of a terminal into keys.
 
-Fed by :mod:`mcptrio.cli.terminal.terminal`. The one rule: no I/O; whatever bytes come, each is a key, a part of a text,
-or ignored, and what is not complete waits for the rest.
+:mod:`mcptrio.cli.terminal.terminal` uses it. No I/O: every byte is part of a key, part of a text, or ignored, and an
+incomplete sequence waits for its rest.
 
 Source: ECMA-48, section 5.4 (control sequences); xterm, "ctlseqs", "PC-Style Function Keys" and "Bracketed Paste Mode".
 """
@@ -49,7 +49,7 @@ PASTES_OFF = "\x1b[?2004l"
 class TerminalKey:
     name: KeyName
     text: str = ""
-    """What was typed or pasted, where ``name`` is ``text``."""
+    """The typed or pasted text, if ``name`` is ``text``."""
 
 
 _CONTROL: dict[str, KeyName] = {
@@ -103,7 +103,7 @@ _BEGUN = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _MAX_SEQUENCE_CHARS = 32
 _MAX_PASTE_CHARS = 100_000
-"""Characters; what a paste has beyond is dropped."""
+"""Maximum characters of a paste; further ones are dropped."""
 _TEXT = re.compile(r"[^\x00-\x1f\x7f]+")
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f]+")
 
@@ -114,7 +114,7 @@ class KeyDecoder:
         self._rest = ""
         """Of a sequence that has begun."""
         self._paste: str | None = None
-        """What has come of a paste that has begun."""
+        """The received part of a paste."""
 
     def feed(self, data: bytes) -> Iterator[TerminalKey]:
         """The keys that are complete now; to be iterated to the end."""

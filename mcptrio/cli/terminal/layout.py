@@ -101,10 +101,10 @@ class TerminalStyle:
         """Return a table. Its last column wraps if the terminal is too narrow.
 
         Args:
-            head: names of the columns; empty for a table without.
-            rows: readable cells, as many in each as in the head; at least one row if there is no head.
-            optional: columns to leave out on a narrow terminal, the first of them first.
-            styles: of cells, by their text up to a comma.
+            head: names of the columns; empty for none.
+            rows: printable cells, as many in each as in the head; at least one row if there is no head.
+            optional: columns to leave out on a narrow terminal, the first one first.
+            styles: styles of cells, by their text up to a comma.
         """
         every = [head, *rows] if head else rows
         shown = list(range(len(every[0])))

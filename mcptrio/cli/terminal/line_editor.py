@@ -1,7 +1,7 @@
-"""One line of input while it is typed: a text, a cursor, the lines entered before.
+"""The line editor: a text, a cursor, and the history.
 
-Fed with keys by :mod:`mcptrio.cli.terminal.terminal`, which draws it. The one rule: no I/O; what is drawn is always one
-row, a window on the text where that is longer, so that nothing around it has to move.
+:mod:`mcptrio.cli.terminal.terminal` passes keys and draws it. No I/O. It always draws one row, which scrolls over a
+longer text, so that the lines around it need not move.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from mcptrio.ground.quoting import printable
 __all__ = ["Did", "LineCompletions", "LineEditor"]
 
 Did: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
-"""What a key was more than editing: the line is entered; suggestions are wanted; Ctrl-C; Ctrl-D on an empty line."""
+"""The effect of a key besides editing: the line is entered; completions are wanted; Ctrl-C; Ctrl-D."""
 
 _MAX_LINE_CHARS = 100_000
-"""Characters of a line; what is typed beyond is dropped."""
+"""Maximum characters of a line; further ones are dropped."""
 _ROOM = 30
 """Columns that a long prompt leaves for the text, where the terminal has them."""
 _OPEN = ("=", ".", "/", ":", " ", '"')
-"""Endings of a candidate behind which more is to be typed."""
+"""Endings of a candidate after which the user types more."""
 _WORD_BEFORE = re.compile(r"\w*\W*\Z")
 _WORD_AFTER = re.compile(r"\W*\w*")
 
 
 @frozen
 class LineCompletions:
-    """What could stand at the cursor.
+    """Completions at the cursor.
 
     Args:
-        start: where what is completed begins.
-        candidates: each in the place of everything from ``start`` to the cursor.
-        shown: the same for a person, where that differs.
+        start: the beginning of the completed text.
+        candidates: each replaces the text from ``start`` to the cursor.
+        shown: the texts to show, if they differ.
     """
 
     start: int
@@ -47,11 +47,12 @@ class LineCompletions:
 
 
 class LineEditor:
-    """
+    """One line that is being edited.
+
     Args:
-        prompt: stands before the text; readable, may be painted.
-        history: lines entered before, the oldest first.
-        hint: of a text that is complete so far, what to show behind it, or nothing.
+        prompt: the text before it; printable, may contain styles.
+        history: earlier lines, the oldest first.
+        hint: returns the hint behind a text, or nothing.
     """
 
     def __init__(
@@ -69,13 +70,13 @@ class LineEditor:
         self._at = len(self._history)
         """Which line of the history is shown; behind the last one is the line that is typed."""
         self._typed = ""
-        """What was typed before the history was gone through; only lines that begin so are shown."""
+        """The text typed before the user went through the history; only lines that start with it are shown."""
         self._killed = ""
         self._hint = hint
         self._dim = dim
 
     def feed(self, key: TerminalKey) -> Did:
-        """Take a key; what it was more than editing."""
+        """Process a key. Return its effect besides editing."""
         match key.name:
             case "text":
                 self._insert(key.text)
@@ -103,10 +104,10 @@ class LineEditor:
         return None
 
     def complete(self, completions: LineCompletions) -> bool:
-        """Insert what all candidates have in common, and a space behind the only one.
+        """Insert the common prefix of all candidates, and a space after the only one.
 
         Returns:
-            Whether anything was inserted; otherwise they are to be shown.
+            Whether text was inserted; otherwise show the candidates.
         """
         candidates = completions.candidates
         if not candidates:

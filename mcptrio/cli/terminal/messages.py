@@ -50,7 +50,7 @@ class ConsoleHandler(logging.Handler):
         self._verbose = verbose
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show a record. Where standard error is gone, nothing is said any more."""
+        """Show a record. If standard error is closed, show nothing more."""
         name = f" {record.name}:" if self._verbose else ""
         with suppress(OSError):
             _show(self._console, record.levelname.lower(), f"{name} {record.getMessage()}")

@@ -1,6 +1,6 @@
-"""How far a request has come, in the last line of the terminal; in a pipe, a line now and then.
+"""The progress of a request: a bar in the last line of the terminal; in a pipe, a line at intervals.
 
-The one rule: the numbers are the server's: none of them, be it infinite or negative, makes the line more than a line.
+The server's numbers are not trusted: infinite or negative ones must not break the line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProgressLine:
             self._console.note(f"{self._label}: {_count(progress)}{message}")
 
     def draw(self, width: int) -> str:
-        """One row: the label, the bar, how much, and what the server says."""
+        """Return one row: the label, the bar, the percentage and the server's message."""
         if self._latest is None:
             return self._console.paint(cut(f"{self._label} …", width), "dim")
         share = _share(self._latest)

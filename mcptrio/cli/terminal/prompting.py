@@ -1,7 +1,7 @@
-"""A person who answers the server's questions at the terminal: forms, pages, what a model would be asked.
+"""The dialogs with which a user answers a server's questions at the terminal: forms, URLs, sampling.
 
-Made by :mod:`mcptrio.cli.client.running` where there is a terminal; otherwise nothing of it is declared to the server.
-The one rule: one question at a time, each with an answer: Ctrl-C cancels the question and the call it belongs to.
+:mod:`mcptrio.cli.client.running` makes it if there is a terminal; otherwise the capabilities are not declared. One
+question is shown at a time. Ctrl-C cancels the question and its call.
 
 Source: MCP 2026-07-28, client/elicitation and client/sampling, "User Interaction Model".
 """
@@ -150,12 +150,12 @@ class Person:
 
 
 def handlers_for(console: Console, person: Person | None, *, roots: Roots | None, hears: bool) -> Handlers:
-    """What the commands do for a server.
+    """Return the handlers of the commands.
 
     Args:
-        person: who answers; ``None``: nobody, and no question is declared.
-        roots: the folders it may work in.
-        hears: whether log messages are shown.
+        person: asks the user; ``None`` declares no questions.
+        roots: the folders that the server may use.
+        hears: whether to show log messages.
     """
     log = partial(show_message, console) if hears else None
     if person is None:

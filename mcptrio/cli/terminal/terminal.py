@@ -1,12 +1,12 @@
-"""The person at the terminal: lines read key by key, without a thread.
+"""The user's terminal: reads lines key by key, without a thread.
 
-Opened by :mod:`mcptrio.cli.client.running` where standard input and standard error are a terminal.
-The one rule: the terminal is in raw mode only while a line is read, and whatever ends that gives it back as it was.
+:mod:`mcptrio.cli.client.running` opens it if standard input and standard error are a terminal. The terminal is in raw
+mode only while a line is read, and is always restored.
 
-Why not readline or prompt_toolkit: reading here is one wait in Trio. It can be cancelled, what a server says meanwhile
-is written above the line, a question of a server takes the terminal over and gives it back, and suggestions are asked
-for in the same task. readline blocks a thread that nothing can stop. prompt_toolkit works in a worker thread, but adds
-150 to 170 ms to the start of ``mcptrio shell``.
+Why not readline or prompt_toolkit: reading here is one wait in Trio. It can be cancelled, output of the server appears
+above the line, a question of the server interrupts it, and completions are requested in the same task. readline blocks
+a thread that cannot be stopped. prompt_toolkit works in a worker thread, but adds 150 to 170 ms to the start of
+``mcptrio shell``.
 
 Source: termios(3).
 """
@@ -77,11 +77,11 @@ class Terminal:
         """Read a line.
 
         Args:
-            prompt: readable; may be painted.
-            yields: let a question (:meth:`floor`) go first, even after the line was begun, and go on with it then.
+            prompt: printable; may contain styles.
+            yields: whether a question (:meth:`floor`) may interrupt, even after the line was begun.
 
         Raises:
-            EOFError: the end of the input, or Ctrl-D on an empty line.
+            EOFError: The end of the input, or Ctrl-D on an empty line.
             Interrupted: Ctrl-C.
         """
         if not self._has_keys:
@@ -105,7 +105,7 @@ class Terminal:
 
     @asynccontextmanager
     async def floor(self) -> AsyncIterator[None]:
-        """The terminal for one question at a time; who reads a line with ``yields`` waits meanwhile."""
+        """Use the terminal for one question at a time; a line that is read with ``yields`` waits."""
         async with self._floor:
             self._is_taken, self._given_back = True, trio.Event()
             try:
@@ -167,7 +167,7 @@ class Terminal:
 
     @contextmanager
     def _raw(self) -> Iterator[None]:
-        """Keys come one by one, unseen, and Ctrl-C is one of them; what is written is treated as before."""
+        """Switch to raw mode for input: keys arrive one by one without echo, Ctrl-C included. Output is unchanged."""
         if sys.platform == "win32":
             yield
             return
@@ -178,7 +178,7 @@ class Terminal:
         raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
 
         def restore() -> None:
-            # Not TCSAFLUSH: what was typed ahead stays. Not TCSADRAIN: a terminal that is stopped would hold us up.
+            # Not TCSAFLUSH, which drops text typed ahead. Not TCSADRAIN, which waits for a stopped terminal.
             termios.tcsetattr(self._fd, termios.TCSANOW, before)
             self._console.steer(PASTES_OFF)
 

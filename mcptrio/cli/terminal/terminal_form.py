@@ -1,7 +1,7 @@
-"""A server's question asked on a terminal.
+"""Asks a server's question on a terminal.
 
-The caller brings the terminal: how a line is read, and how text is written. The one rule: whatever the
-terminal does, there is an answer: the end of input is a cancel.
+The caller passes functions that read a line and write text. The end of input counts as cancel, so there is always an
+answer.
 
 Source: MCP 2026-07-28, client/elicitation, "Response Actions".
 """

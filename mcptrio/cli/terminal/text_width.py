@@ -1,6 +1,6 @@
-"""How many columns a text takes on a terminal.
+"""The columns of a text on a terminal.
 
-The one rule: an approximation from the standard library alone; terminals differ over the rest anyway.
+An approximation with the standard library alone; terminals differ in the rest.
 
 Source: Unicode Standard Annex 11 (East Asian Width).
 """

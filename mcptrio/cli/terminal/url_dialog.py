@@ -1,7 +1,6 @@
-"""A page to open, as a conversation of lines: who asks, where it leads, what is odd about it; then a yes or a no.
+"""A URL to open, as a dialog of lines: the server, the URL, warnings; then yes or no.
 
-Run by :mod:`mcptrio.cli.terminal.terminal_form`. The one rule: it does no I/O, and opens nothing; a yes is the
-consent, and it takes a whole word for it.
+:mod:`mcptrio.cli.terminal.terminal_form` runs it. It has no I/O and opens nothing. Consent needs the whole word yes.
 
 Source: MCP 2026-07-28, client/elicitation, "Safe URL Handling" (the full URL, its host, warnings, consent).
 """
