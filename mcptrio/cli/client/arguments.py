@@ -1,13 +1,12 @@
-"""``key=value`` words made into arguments, typed by the schema of the tool.
+"""Converts ``key=value`` words to arguments, by the schema of the tool.
 
-Used by ``call`` and by the shell, before anything is sent.
-The one rule: where a string may stand, the text is the string; otherwise it is what it says as JSON. Whoever wants
-something else says ``key:=JSON``.
+``call`` and the shell use it before they send a request. If the schema accepts a string, the text is the string;
+otherwise it is read as JSON. ``key:=JSON`` is always JSON.
 
 - ``key=value``; ``key=@FILE`` is the contents of a file, ``key=@@x`` a text that begins with ``@``
-- ``key:=JSON`` and ``key:=@FILE``: as it is, also for keys that the schema does not have
+- ``key:=JSON`` and ``key:=@FILE``: unchanged, also for keys that the schema does not have
 - ``a.b=value`` is within the object ``a``; ``a.0=value`` within the array ``a``
-- the same key again, where an array is taken: one more item
+- the same key again: one more item of an array
 """
 
 from __future__ import annotations
@@ -117,10 +116,11 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
 
 
 def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any:
-    """
+    """Parse JSON.
+
     Args:
-        form: what is expected, for the error.
-        advice: what to do, for the end of the error.
+        form: the expected form, for the error.
+        advice: advice for the end of the error.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant)
@@ -220,7 +220,7 @@ def _assign(
         raise ValueError(f"given twice; expected {describe(schema, root)}")
 
 
-# What a value says
+# Values
 
 
 def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:

@@ -1,9 +1,8 @@
-"""The kind of click command that talks to one server: TARGET, the options for reaching it, and a function.
+"""A click command that uses one server: TARGET, the options for connecting, and a function.
 
-Each module of this package that is a command of the client has one of these as ``command``; the shell runs the same
-functions without TARGET. The one rule: the function takes a
-:class:`~mcptrio.cli.client.command_context.CommandContext` and its own parameters, and knows
-nothing of how the server was reached.
+Each client command of this package has one as ``command``; the shell runs the same functions without TARGET. The
+function takes a :class:`~mcptrio.cli.client.command_context.CommandContext` and its own parameters, and does not depend
+on the connection.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 __all__ = ["ClientCommand"]
 
 _COMMAND = "mcptrio.cli.command"
-"""The key in click's context of what stands behind ``--``."""
+"""The key in click's context of the words after ``--``."""
 _SERVER = (
     "A URL, a command in one argument, FILE.json#NAME, or the name of a server in"
     f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command behind -- at the end."
@@ -52,7 +51,7 @@ class ClientCommand(CLICommand):
         super().__init__(name, params=[target, *self.own_params, *_common()], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take off what stands behind ``--``; TARGET is not expected then, nor with ``--plugin``."""
+        """Remove the words after ``--``; then, and with ``--plugin``, TARGET is not expected."""
         args, passed_on = split_passed_on(args)
         if passed_on is not None:
             if not passed_on:
@@ -103,7 +102,7 @@ def _json() -> click.Option:
 
 
 def _common() -> list[click.Parameter]:
-    """The options of all these commands, made anew: click keeps what belongs to one command in them."""
+    """Return new options for each command: click stores state of the command in them."""
     return [
         click.Option(
             ["--plugin", "plugins"],

@@ -1,6 +1,6 @@
-"""One command at one server: the client, where to write, and what was asked for in general.
+"""The context of a client command: the client, the console and the common options.
 
-Made by :mod:`mcptrio.cli.client.running`, handed to each command's function.
+:mod:`mcptrio.cli.client.running` makes it and passes it to the command's function.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ class CommandContext:
         try:
             return REVISIONS[self.client.revision].unstructure(model)
         except LocalProtocolError:
-            # The server has said more than its revision has words for; whoever looks at it wants to see that.
+            # The server has sent fields that its revision does not have; show them too.
             return LATEST.unstructure(model)

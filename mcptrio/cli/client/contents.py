@@ -1,8 +1,7 @@
-"""What a result holds, shown: text as text, and of the rest what and how much it is, or where it was saved.
+"""Shows the contents of a result: text unchanged, other content by its type and size, or by the file it was saved to.
 
-Used by the commands that call, read and fill in.
-The one rule: standard output gets what a person or a program asked for; a word about what is no text goes to standard
-error.
+The commands that call, read and get prompts use it. Text goes to standard output, and notes about other content to
+standard error.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ class Contents:
         self._name = name
 
     async def show(self, blocks: Sequence[ContentBlock], *, as_error: bool = False) -> None:
-        """Show blocks one after the other; bytes are saved where there is a folder.
+        """Show blocks one after the other. Bytes are saved if there is a folder.
 
         Args:
-            as_error: on standard error.
+            as_error: whether to use standard error.
 
         Raises:
-            ConfigError: a file cannot be written.
-            RemoteProtocolError: bytes are not Base64.
+            ConfigError: A file cannot be written.
+            RemoteProtocolError: Bytes are not Base64.
         """
         for block in blocks:
             text = _text(block)
@@ -97,10 +96,10 @@ class Contents:
 
 
 def bytes_of(contents: ResourceContents, what: str) -> bytes:
-    """What a resource holds, text as UTF-8.
+    """Return the contents of a resource as bytes, text in UTF-8.
 
     Args:
-        what: it is, for the error.
+        what: a name for it in the error.
     """
     if isinstance(contents, TextResourceContents):
         return contents.text.encode("utf-8", "surrogatepass")

@@ -1,8 +1,8 @@
-"""Where the commands keep what was granted to the user, and how they use it.
+"""The stored credentials of the commands, and their use.
 
-Called by :mod:`mcptrio.cli.client.running` for every server that has a URL, and by ``mcptrio auth``.
-The one rule: credentials that the user gives for a server, in its URL, a header or an entry of a file, come first;
-nothing is looked up then. And without a person nobody is asked: a command in a script fails, and says how to log in.
+:mod:`mcptrio.cli.client.running` uses it for every server with a URL, and so does ``mcptrio auth``. Credentials that
+the user gives in a URL, a header or a server file take precedence. Without a terminal, a command that needs a login
+fails and says how to log in.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SCHEMES: Final = {"ws": "http", "wss": "https"}
 
 
 def store_path(machine: Machine) -> Path:
-    """The file that is used where none is named. Its folder is its own, so that nobody has reason to open it up."""
+    """Return the default file. It has its own folder, so that no other use makes the folder readable for others."""
     return machine.application_data / "mcptrio" / "credentials" / "tokens.json"
 
 
@@ -67,13 +67,13 @@ def http_url(endpoint: Endpoint) -> str:
 
 
 async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoint:
-    """The same, with what was granted for it; or with an offer to log in, where the server asks for that.
+    """Return the endpoint with the stored credentials, or with an offer to log in if the server requires it.
 
     Args:
-        redirects: how the person is sent to the authorization server; ``None`` where nobody is there.
+        redirects: sends the user to the authorization server; ``None`` without a terminal.
 
     Raises:
-        ConfigError, StoreFailed: the store cannot be used.
+        ConfigError, StoreFailed: The store cannot be used.
     """
     has_header = any(name.lower() == "authorization" for name in endpoint.headers)
     if endpoint.auth is not None or has_header or _has_user(endpoint):
@@ -82,7 +82,7 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
     binding = await Credentials(store).binding(url)
     if binding is None and redirects is None:
         return evolve(endpoint, auth=_Nowhere(url))
-    # Who was logged in to before was named by the person, who saw its address.
+    # The user has seen and confirmed the address of the earlier authorization server.
     named = () if binding is None else (binding.issuer,)
     return evolve(endpoint, auth=OAuth(redirects=redirects or _Nobody(url), store=store, private_servers=named))
 
@@ -108,7 +108,7 @@ def _has_user(endpoint: Endpoint) -> bool:
 
 @frozen
 class _Nowhere:
-    """Nothing was granted, and nobody can be asked: all there is to say is how to log in."""
+    """For a server without stored credentials and without a terminal: the error says how to log in."""
 
     _url: str
 
@@ -133,7 +133,7 @@ class _Nowhere:
 
 @frozen
 class _Nobody:
-    """No person: what would need one fails, before an authorization server is told of anything."""
+    """Without a user: a grant that needs one fails before any request to an authorization server."""
 
     _url: str
 

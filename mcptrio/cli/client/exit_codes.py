@@ -1,7 +1,7 @@
-"""How a command that talks to a server ends: the exit code, and the line that says why.
+"""The exit codes of client commands, and their error lines.
 
-Used by :mod:`mcptrio.cli.client.running` and by the shell.
-The one rule: whoever reads the code alone can tell whose fault it was: the tool's, the user's, the server's, the way's.
+:mod:`mcptrio.cli.client.running` and the shell use it. The code alone shows the cause: the tool, the user, the server
+or the connection.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAX_STDERR_LINES = 10
 class ExitCode(IntEnum):
     DONE = 0
     FAILED = 1
-    """The tool reported an error, or what was checked did not pass."""
+    """The tool reported an error, or a check failed."""
     USAGE = 2
     PROTOCOL = 3
     CONNECTION = 4

@@ -1,7 +1,7 @@
-"""A command that talks to one server, run: connected, interrupted, ended with a code that says how.
+"""Runs a command that uses one server: connects, handles interrupts and returns the exit code.
 
-Called by :class:`mcptrio.cli.client.client_command.ClientCommand`.
-The one rule: whatever happens, there is one line on standard error that says what, and an exit code that says whose.
+:class:`mcptrio.cli.client.client_command.ClientCommand` calls it. Every failure is one line on standard error and an
+exit code.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def run_action(action: Action, options: ClientOptions) -> int:
 
 
 def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: bool = False, url: str = "") -> int:
-    """Run something that talks to a person or a server; the exit code.
+    """Run an async function that uses a terminal or a server, and return the exit code.
 
     Args:
         start: makes it, before Trio runs.
-        url: of the server, for hints; empty if it has none.
-        moved: keep standard output for us: what else is printed in this process goes to standard error.
-        verbose: show what our logs say.
+        url: the URL of the server, for hints; empty if it has none.
+        moved: whether other output of this process, such as that of plugins, goes to standard error.
+        verbose: whether to show mcptrio's log.
     """
     with _streams(moved=moved) as (out, err):
         console = Console(out, err)
@@ -89,7 +89,7 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
         try:
             return _run(start, console, url)
         except BrokenPipeError:
-            # Who reads our output has seen enough. What is buffered goes nowhere, or the interpreter would complain.
+            # The reader has closed the pipe. Discard buffered output, or the interpreter would complain at exit.
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, out.fileno())
             os.close(null)
@@ -223,10 +223,10 @@ def _log_to(console: Console, *, verbose: bool) -> None:
 
 @contextmanager
 def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
-    """Standard output and standard error, for text of any kind: what cannot be encoded is written out.
+    """Open standard output and standard error for any text; characters that cannot be encoded are escaped.
 
     Args:
-        moved: keep standard output for us: what else is printed in this process, by plugins, goes to standard error.
+        moved: whether other output of this process, such as that of plugins, goes to standard error.
     """
     with ExitStack() as stack:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

@@ -1,7 +1,7 @@
-"""Files for what a server sends as bytes: images, sounds, blobs.
+"""Saves bytes from a server to files: images, audio, blobs.
 
-The one rule: a file that is there is never written over, unless somebody has said so; and a name is ours, however much
-of it comes from the server: no folders, no leading dot, no odd characters.
+An existing file is overwritten only with the user's consent. File names contain no folders, no leading dot and only
+safe characters, whatever the server sends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A schema in a few words, for a person who has to fill it in: ``a|b``, ``an integer (1 to 10)``.
+"""Describes a schema in a few words: ``a|b``, ``an integer (1 to 10)``.
 
-Used for listing, for typing arguments, for suggestions and for complaints.
-The one rule: whatever the schema is, the words are short and come soon: references are followed a few times, of many
-alternatives the first few count.
+Used for lists, arguments, completions and errors. The work and the words are limited for every schema: references are
+followed a few times, and only the first few alternatives count.
 
 Source: JSON Schema 2020-12, core and validation.
 """
@@ -39,7 +38,7 @@ _MAX_LEVELS = 3
 _MAX_SUBSCHEMAS = 300
 """Subschemas that are looked at for one value."""
 _MAX_ARGUMENTS = 40
-"""Of a tool, that its signature names."""
+"""Arguments of a tool that its signature shows."""
 _MAX_NAMED_CHOICES = 8
 """Choices that are named."""
 _MAX_CHOICE_CHARS = 40
@@ -49,7 +48,7 @@ JSONSchema = Mapping[str, Any]
 
 
 def alternatives(schema: Any, root: JSONSchema) -> list[JSONSchema]:
-    """What a value may be, as schemas that are neither references nor choices between others."""
+    """Return the alternatives of a value as schemas without references and choices."""
     return _Search(root).alternatives(schema)
 
 
@@ -72,7 +71,7 @@ def kinds(schema: Any, root: JSONSchema) -> set[str]:
 
 
 def choices(schema: Any, root: JSONSchema) -> list[Any] | None:
-    """The values to choose from; ``None`` where there is more than that."""
+    """Return the values to choose from; ``None`` if other values are allowed."""
     found: list[Any] = []
     for each in alternatives(schema, root):
         values = _constants(each)
@@ -106,7 +105,7 @@ def items_of(schema: Any, root: JSONSchema) -> Any:
 
 
 def required(schema: JSONSchema, root: JSONSchema) -> list[str]:
-    """The members that have to be there, where there is only one alternative."""
+    """Return the required members, if there is only one alternative."""
     found = alternatives(schema, root)
     names = found[0].get("required") if len(found) == 1 else None
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
@@ -126,7 +125,7 @@ def word(schema: Any, root: JSONSchema) -> str:
 
 
 def describe(schema: Any, root: JSONSchema) -> str:
-    """What is expected: ``an integer (1 to 10)``, ``one of "a", "b"``."""
+    """Return the expected value: ``an integer (1 to 10)``, ``one of "a", "b"``."""
     values = choices(schema, root)
     if values is not None and not _is_plain(values):
         shown = ", ".join(
@@ -158,7 +157,7 @@ def signature(name: str, schema: JSONSchema) -> str:
 
 
 def words_of(values: Sequence[Any]) -> list[str]:
-    """Values as they are typed: texts as they are, the rest as JSON."""
+    """Return values as a user types them: strings unchanged, others as JSON."""
     return [value if isinstance(value, str) else json.dumps(value) for value in values]
 
 
@@ -187,7 +186,7 @@ class _Search:
                 target = _target(each["$ref"], self._root)
                 queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
             elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
-                # What stands beside a choice holds for each: a description, a default.
+                # Members next to a choice apply to each alternative: a description, a default.
                 queue[:0] = [{**rest, **option} for option in options[:_MAX_ALTERNATIVES]]
             elif isinstance(together, list) and together and levels:
                 parts = [self.alternatives(part, levels - 1)[0] for part in together[:_MAX_ALTERNATIVES]]

@@ -1,7 +1,7 @@
-"""A person at the terminal who is sent to an authorization server, and comes back.
+"""Sends the user at the terminal to an authorization server, and waits for the return.
 
-Made by :mod:`mcptrio.cli.client.running` and by ``mcptrio auth login``.
-The one rule: the address is shown before anything opens it, and nothing opens it without a yes.
+:mod:`mcptrio.cli.client.running` and ``mcptrio auth login`` use it. The URL is shown first, and a browser opens it only
+after the user's consent.
 
 Source: MCP 2026-07-28, basic/authorization/security-considerations, "Open Redirection"; RFC 8252 section 8.
 """
@@ -29,13 +29,13 @@ _YES: Final = frozenset({"", "y", "yes"})
 def sign_in(
     console: Console, terminal: Terminal | None, *, server: str, port: int = 0, browser: bool = True
 ) -> LoopbackRedirects:
-    """How the person is sent away.
+    """Return the redirects for a terminal.
 
     Args:
-        terminal: asks whether a browser may be opened; ``None``: the address is only shown.
-        server: what wants the login, for the person.
-        port: that the browser comes back to; 0 for any.
-        browser: whether one may be offered.
+        terminal: asks for consent to open a browser; ``None`` only shows the URL.
+        server: the server that requires the login, for the user.
+        port: the local port for the browser's return; 0 for any.
+        browser: whether to offer a browser.
     """
     asks = _Asker(console, terminal) if terminal is not None and browser else None
     return LoopbackRedirects(

@@ -1,9 +1,9 @@
-"""TARGET of the command line, and the options for reaching it, made into what ``mcptrio.connect`` takes.
+"""Converts TARGET and the options for connecting to a target of ``mcptrio.connect``.
 
-Used by :mod:`mcptrio.cli.client.running`.
-The one rule: what a target is, is told by how it is written: a URL or a socket by its scheme, an entry of a file by
-``#``, plugins by ``--plugin``, a command by ``--``. Only a single word may be the name of an entry of a file that lies
-here, and then it is said which one is used, since such a file may come with somebody else's folder.
+:mod:`mcptrio.cli.client.running` uses it. The form of TARGET decides its kind: the scheme of a URL or a socket, ``#``
+for an entry of a file, ``--plugin`` for plugins, ``--`` for a command. Only a single word can be the name of an entry
+of a file in this folder. The command then prints which one it uses, because such a file may belong to another person's
+project.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _MAX_SECRET_BYTES = 64 * 1024
 
 @frozen(kw_only=True)
 class TargetOptions:
-    """What the command line says of the server. See the options of the same names."""
+    """The server options of the command line. See the options of the same names."""
 
     target: str | None = None
     command: tuple[str, ...] = ()
-    """What stands behind ``--``."""
+    """The words after ``--``."""
     plugins: tuple[str, ...] = ()
     headers: tuple[str, ...] = field(default=(), repr=False)
     env: tuple[str, ...] = field(default=(), repr=False)
@@ -61,13 +61,14 @@ class FoundTarget:
     name: str
     """For the user."""
     note: str | None = None
-    """What the user should know of how it was found."""
+    """A note for the user about the found server."""
 
 
 def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> FoundTarget:
-    """
+    """Return the server for these options.
+
     Args:
-        ask: asks the person for what a file of servers leaves open; ``None``: nobody is there.
+        ask: asks the user for the inputs of a server file; ``None`` without a terminal.
     """
     if options.plugins:
         _refuse(options, "plugins are served in this process", "headers", "env")
@@ -117,7 +118,7 @@ def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
 
 
 def _is_reference(text: str) -> bool:
-    """Whether it is FILE.json#NAME, and not a command whose last argument looks so."""
+    """Return whether the text is FILE.json#NAME, and not a command whose last argument looks like it."""
     file = Path(text.rpartition("#")[0] or text)
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
@@ -137,7 +138,7 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTar
 def _adapted(
     options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
 ) -> FoundTarget:
-    """A server of a file, with what the options and the environment add to it."""
+    """Return a server of a file with the additions of the options and the environment."""
     settings = options.settings
     if isinstance(entry, Socket):
         _refuse(options, f"{name} has a socket and no process", "env")
@@ -192,7 +193,7 @@ def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
 
 
 def read_value(option: str, value: str) -> str:
-    """What is meant by a value: that in a file (``@FILE``) or a variable (``$NAME``), else itself."""
+    """Return the value: that of a file (``@FILE``) or a variable (``$NAME``), or the text itself."""
     if value.startswith(("@@", "$$")):
         return value[1:]
     if value.startswith("@"):
