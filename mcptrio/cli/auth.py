@@ -1,6 +1,6 @@
-"""``mcptrio auth``: log in to servers, see where one is logged in, log out.
+"""``mcptrio auth``: logs in to servers, shows the logins, and logs out.
 
-The one rule: nothing of a credential is ever shown; who looks on sees where, by whom, for what and until when.
+Credentials are never shown, only the server, the issuer, the scopes and the expiry.
 """
 
 from __future__ import annotations
@@ -168,11 +168,11 @@ async def _log_in(
 
 
 async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
-    """What the server says to somebody without credentials, which may name the place of its metadata and scopes.
+    """Return the server's challenge for a request without credentials, which may name its metadata and scopes.
 
     Raises:
-        AuthorizationError: it asks for none, and says nowhere that it might.
-        RequestFailed: it cannot be reached.
+        AuthorizationError: The server requires no credentials and has no metadata.
+        RequestFailed: The server cannot be reached.
     """
     try:
         response = await fetcher(FetchRequest(url=url, method="POST", headers=_HEADERS, body=_PING))

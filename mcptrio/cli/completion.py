@@ -1,6 +1,6 @@
-"""``mcptrio completion``: the script with which a shell completes commands, options, and names of plugins.
+"""``mcptrio completion``: prints the script with which a shell completes commands, options and plugin names.
 
-The one rule: the script is click's own; it asks mcptrio itself, so it need not be made again after an upgrade.
+The script is click's. It asks mcptrio itself, so it stays valid after an upgrade.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The command line: ``mcptrio``, the list of its commands, and how it ends.
+"""The command line ``mcptrio``: its list of commands, and how errors end it.
 
-The one rule: a command is imported when it is run. A server that an agent starts pays for no client, and the help of
-all commands is shown without any of them.
+A command is imported when it is run, so a server starts without the client, and the list of commands is shown without
+importing any.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``mcptrio list``: what a server has, and how it is asked for."""
+"""``mcptrio list``: lists the entries of a server with their arguments."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _prompt_words(prompt: Prompt) -> Iterator[str]:
 
 
 def _summary(item: Any) -> str:
-    """The first line of the description, or the title, or what a resource is called."""
+    """Return the first line of the description, the title, or the name of a resource."""
     text = item.description or item.title or (item.name if isinstance(item, Resource | ResourceTemplate) else "")
     lines = text.strip().splitlines()
     return printable(" ".join(lines[0].split())) if lines else ""

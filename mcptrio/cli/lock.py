@@ -1,7 +1,8 @@
-"""``mcptrio lock``: what the plugins offer, written down as fingerprints; or compared with what was.
+"""``mcptrio lock``: writes fingerprints of the plugins' entries, or compares them.
 
-The one rule: what is locked is what was looked at; so nothing is locked while a plugin is broken.
-Exit codes: 0 done, or as locked; 1 failed, or something has changed; 2 wrong use or configuration.
+Nothing is locked while a plugin is broken, so that the lock contains all entries.
+
+Exit codes: 0 done, or no changes; 1 failed, or changes; 2 wrong use or configuration.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``mcptrio read``: what a resource holds."""
+"""``mcptrio read``: prints or saves the contents of a resource."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""``mcptrio serve``: the plugins, over stdio, HTTP, sockets, or a transport of a plugin.
+"""``mcptrio serve``: serves plugins over stdio, HTTP, sockets, or a transport of a plugin.
 
-The one rule: standard output belongs to the protocol; everything else goes to standard error.
+Standard output belongs to the protocol; all other output goes to standard error.
+
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 
@@ -115,7 +116,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         from mcptrio.serve.worker import adopt
 
         worker = adopt()
-    # What is made from here until the server stands, stays: to look for garbage in it is a tenth of the start.
+    # Objects made until the server is open stay in memory; garbage collection would take a tenth of the start.
     gc.disable()
     read = chosen.read()
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
@@ -151,7 +152,7 @@ def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], wor
     if os.environ.pop(RELOADED, None):
         from mcptrio.cli.dev.worker import FILES
 
-        # The client stays when the first resource is written, and was told long before what there is.
+        # The client stays connected over reloads, so all lists are declared before the first entry of a kind exists.
         server.announce_lists()
         server.add_method(_imported, FILES)
     gc.freeze()

@@ -1,7 +1,8 @@
-"""``mcptrio token``: the access tokens of a team that has no identity provider yet, in a file, hashed.
+"""``mcptrio token``: manages the access tokens of a team without an identity provider, in a file of hashes.
 
-The one rule: a token is shown once, when it is made, alone on standard output; what is kept of it opens nothing.
-Exit codes: 0 done; 1 there is no such token, or there is one already; 2 wrong use or configuration.
+A token is printed once, when it is made, alone on standard output.
+
+Exit codes: 0 done; 1 the token does not exist, or exists already; 2 wrong use or configuration.
 """
 
 from __future__ import annotations
@@ -136,8 +137,11 @@ def _file(path: Path | None) -> Path:
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:
-    """The file as it is now, and its tokens. Written back only where it has not changed since: else a token that was
-    revoked meanwhile would be good again."""
+    """Return the current file and its tokens.
+
+    It is written back only if it has not changed since; otherwise a token that was revoked in the meantime would be
+    valid again.
+    """
     original = read_file(path)
     return original, [] if original.data is None else parse_tokens(path, original.data)
 

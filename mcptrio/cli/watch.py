@@ -31,10 +31,10 @@ _Listed: TypeAlias = dict[str, dict[str, Any]]
 
 @frozen
 class Watched:
-    """What is watched.
+    """The watched lists and resources.
 
     Args:
-        uris: resources whose contents are.
+        uris: resources.
         lists: some of tools, prompts and resources.
     """
 

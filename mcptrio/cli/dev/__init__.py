@@ -1,9 +1,9 @@
-"""``mcptrio dev``: the server for whoever writes a plugin; what is changed is served as soon as it is saved.
+"""``mcptrio dev``: a server for plugin authors, which loads changes when a file is saved.
 
-The process that the client knows serves nothing itself. It starts ``mcptrio serve`` with the same options, and starts
-it anew when a file changes. Over HTTP it is the same with one process more: what the client knows is a server in which
-``mcptrio dev --stdio`` is mounted, so sessions, streams and connections outlive every reload.
-The one rule: nothing of what somebody is working on is imported here, so nothing of it can end this process.
+The process of the client's connection serves nothing itself. It starts ``mcptrio serve`` with the same options, and
+again when a file changes. Over HTTP there is one process more: the client's server mounts ``mcptrio dev --stdio``, so
+sessions, streams and connections survive every reload. This process imports no plugin, so a plugin cannot end it.
+
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 
@@ -67,7 +67,7 @@ def _over_stdio(read: ServeConfig, watch: SourceWatch, launch: WorkerLaunch) -> 
 
 
 class _Sources:
-    """Finds what is to be watched; as before, where the configuration is wrong at the moment."""
+    """Finds the files to watch; the previous ones while the configuration is invalid."""
 
     def __init__(self, chosen: ChosenPlugins, read: ServeConfig) -> None:
         self._chosen = chosen
@@ -104,7 +104,7 @@ def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
     # A module that is changed twice within a second would otherwise be taken from its compiled form.
     yield "PYTHONDONTWRITEBYTECODE", "1"
     if not os.environ.get("MCPTRIO_KEYS") and not read.server.key_files:
-        # What is sealed by one worker is opened by the next.
+        # The next worker must open state that this one has sealed.
         yield "MCPTRIO_KEYS", secrets.token_urlsafe(32)
 
 

@@ -1,7 +1,6 @@
-"""``mcptrio dev --http``: a server in which the one that is reloaded is mounted.
+"""``mcptrio dev --http``: a server that mounts the reloaded one.
 
-Called by :mod:`mcptrio.cli.dev` instead of relaying itself.
-The one rule: it has no plugin but the mount, so it never has to be reloaded.
+:mod:`mcptrio.cli.dev` runs it instead of the relay. Its only plugin is the mount, so it need not be reloaded.
 """
 
 from __future__ import annotations

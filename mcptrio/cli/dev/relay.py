@@ -1,10 +1,10 @@
-"""Between a client that stays and workers that are replaced: ``mcptrio dev --stdio``.
+"""``mcptrio dev --stdio``: relays messages between a client and workers that are replaced.
 
-Run by the command line. It imports no plugin. A file changes, a new worker is started beside the old one, and when it
-is ready everything goes there: the client is told that its lists have changed, and notices nothing else.
-The one rule: every request is answered, by a worker or by an error that says why it is not.
+The command line runs it. It imports no plugin. When a file changes, it starts a new worker. When that one is ready, it
+gets all messages, and the client is notified that its lists have changed. Every request gets a response, of a worker or
+an error.
 
-Requests of a server to the client get new ids on the way: two workers would use the same ones.
+Requests from a server to the client get new ids, because two workers would use the same ones.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ DRAIN_TIMEOUT: Final = 2.0
 _READY_TIMEOUT: Final = 60.0
 """Seconds for a worker to get ready."""
 _MIN_WORKER_SECONDS: Final = 5.0
-"""Seconds a worker has to have served for another one to be started when it ends by itself. One that has not, would
-only end again: it is tried when something has changed."""
+"""Seconds that a worker must have served to be restarted when it exits. One that has not would only exit again: it is
+restarted after the next change."""
 _CANCEL_TIMEOUT: Final = 1.0
 """Seconds for telling a worker that is replaced what is not wanted any more."""
 _CLOSE_TIMEOUT: Final = 2.0
@@ -84,7 +84,7 @@ class DevRelay:
         self._giving = trio.CancelScope()
         """Of the one who holds it until a worker takes a message."""
         self._switching = False
-        """Somebody waits for it who replaces the worker: no other waits for that one then."""
+        """Set while a task replaces the worker and waits for it; no other task waits for that worker then."""
         self._answered = trio.Event()
         self._died = trio.Event()
         self._gone = trio.Event()
@@ -262,7 +262,7 @@ class DevRelay:
                 pass
 
     async def _routed(self, message: Message) -> bool:
-        """Whether whom it is for has it, or there is nobody."""
+        """Return whether the message was delivered or has no receiver."""
         async with self._routing:
             if isinstance(message, Request):
                 return await self._ask(message)
@@ -298,7 +298,7 @@ class DevRelay:
                 self._tell_answered()
         else:
             for worker in tuple(self._live):
-                # One that is not ready has met no client yet, and is told later what it has to know.
+                # A worker that is not ready knows no client yet, and gets this in the replay.
                 if worker is self._current or worker in {owner for owner, _ in self._asked.values()}:
                     await self._pass(worker, notification)
 
@@ -325,7 +325,7 @@ class DevRelay:
                 await self._say(message)
 
     def _passed(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
-        """What the client gets of this."""
+        """Return the message for the client, if any."""
         if isinstance(message, Malformed):
             if message.answers is None:
                 _log.debug("ignored what is no message: %s", message.reply.message)

@@ -1,8 +1,7 @@
-"""What a client and its server have agreed on, kept so that another worker can go on with it.
+"""The state of a client's session, with which another worker can continue it.
 
-Kept by the relay of ``mcptrio dev``; no tasks, no clock, no I/O.
-The one rule: whatever the client has been told stays true. It has introduced itself once, asked for a log level and for
-news once, and every worker to come is told all of that as if it had been there.
+The relay of ``mcptrio dev`` keeps it; no tasks, no clock, no I/O. The client has sent its handshake, its log level and
+its subscriptions once, and each new worker receives them again.
 
 Source: MCP 2025-11-25, basic/lifecycle, server/resources "Subscriptions", server/utilities/logging; MCP 2026-07-28,
 basic/patterns/subscriptions.
@@ -42,7 +41,7 @@ class SessionState(Generic[_W]):
 
     def __init__(self) -> None:
         self.waiting: dict[RequestId, tuple[Request, _W]] = {}
-        """What the client waits for, and who is to answer."""
+        """The client's requests without a response, with their worker."""
         self.batches = False
         """Whether the revision agreed on has batches."""
         self._introduction: Request | None = None
@@ -53,14 +52,14 @@ class SessionState(Generic[_W]):
         self._acknowledged: set[RequestId] = set()
         self._numbers = count(1)
 
-    # What the client says
+    # Messages of the client
 
     def asked(self, request: Request, worker: _W) -> None:
         """The client asks, and this worker is to answer."""
         self.waiting[request.id] = (request, worker)
 
     def cancelled(self, id: object) -> _W | None:
-        """The client wants no answer any more. Returns who is to hear of it, if anybody is."""
+        """Forget a request that the client has cancelled. Return its worker, if any."""
         if not isinstance(id, str | int) or id not in self.waiting:
             return None
         self._acknowledged.discard(id)
@@ -70,7 +69,7 @@ class SessionState(Generic[_W]):
         if notification.method == _INITIALIZED:
             self._initialized = True
 
-    # What the workers say
+    # Messages of the workers
 
     def answered(self, answer: Response | ErrorResponse, worker: _W) -> bool:
         """Whether the client waits for this, from this worker. If so, it does no longer."""
@@ -87,7 +86,7 @@ class SessionState(Generic[_W]):
         self.waiting.pop(request.id, None)
 
     def is_repeated(self, notification: Notification) -> bool:
-        """Whether the client has heard this before: that somebody listens for it."""
+        """Return whether the client has received this acknowledgement before."""
         if notification.method != _ACKNOWLEDGED:
             return False
         id = _meta(notification.params).get(SUBSCRIPTION_ID)
@@ -99,7 +98,7 @@ class SessionState(Generic[_W]):
     # Another worker
 
     def replay(self, worker: _W) -> list[Message]:
-        """What a new worker has to hear first, in order. What stands without end, it answers from now on."""
+        """Return the first messages for a new worker, in order. It takes over the open subscriptions."""
         said: list[Message] = []
         if self._introduction is not None:
             said.append(self._again(self._introduction))
@@ -127,7 +126,7 @@ class SessionState(Generic[_W]):
         return notifications
 
     def unanswered(self, worker: _W | None = None) -> list[RequestId]:
-        """Of what an end is to be expected: ids of requests that this worker, or any, has not answered."""
+        """Return the ids of requests without a response, of one worker or of all. Subscriptions do not count."""
         return [
             id
             for id, (request, owner) in self.waiting.items()
@@ -135,7 +134,7 @@ class SessionState(Generic[_W]):
         ]
 
     def abandon(self, worker: _W) -> list[RequestId]:
-        """What this worker will not answer any more. Who listens is left: another worker goes on with that."""
+        """Forget the requests of a worker, and return their ids. Subscriptions stay, for another worker."""
         lost = self.unanswered(worker)
         for id in lost:
             del self.waiting[id]

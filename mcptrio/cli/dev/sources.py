@@ -1,10 +1,9 @@
-"""The files a server is made of, and whether they have changed.
+"""The files of a server, and whether they have changed.
 
-Asked by the task that watches them, for ``mcptrio dev``.
-The one rule: nothing is imported to find a file. A plugin that cannot be imported is the one somebody works on.
-A worker that could import it says which other files it has imported.
+The watching task of ``mcptrio dev`` uses it. Nothing is imported to find a file, because a plugin in work may fail to
+import. A worker that has imported it reports the other imported files.
 
-Source: importlib.util.find_spec, which for a name without a dot imports nothing.
+Source: importlib.util.find_spec, which imports nothing for a name without a dot.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _MAX_DEPTH: Final = 20
 _SUFFIXES: Final = frozenset(
     (".py", ".json", ".toml", ".yaml", ".yml", ".txt", ".md", ".html", ".sql", ".csv", ".jinja", ".j2")
 )
-"""What is source. Anything else in a package may well be written by the plugin while it runs."""
+"""Endings of source files. A running plugin may write other files into its package."""
 _MAX_NAMED_FILES: Final = 3
 """Files that are named in a log line."""
 
@@ -72,7 +71,7 @@ class Sources:
         invalidate_caches()
         found: list[Path] = []
         left_out = frozenset(without)
-        # Where only files are served, nobody asks what is installed.
+        # If only files are served, installed plugins are not looked up.
         for name, points in offered().items() if plugins is None or plugins else ():
             if name not in left_out and (plugins is None or name in plugins):
                 for point in points:
@@ -168,7 +167,7 @@ def shown(paths: Sequence[Path]) -> str:
 
 
 def _places(module: str) -> list[Path]:
-    """The folders of a package, or the file of a module; nothing where there is none."""
+    """Return the folders of a package, or the file of a module; empty if there is none."""
     try:
         spec = find_spec(module)
     except (ImportError, ValueError):

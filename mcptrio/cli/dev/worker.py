@@ -1,8 +1,7 @@
 """One worker of ``mcptrio dev``: a child process that serves its standard input and output.
 
-Started by the relay, which owns its task.
-The one rule: it is ready when it has answered, not when it runs. By then its plugins are imported and registered and
-their lifespans are open; whatever was wrong with them has ended it instead.
+The relay starts it and owns its task. A worker is ready when it has answered: then its plugins are registered and their
+lifespans are open. An error in one of them ends it before.
 
 Source: MCP 2026-07-28, server/discover.
 """
@@ -28,7 +27,7 @@ from mcptrio.transports.child import ChildChannel, ChildTimeouts, open_child
 __all__ = ["FILES", "DevWorker", "WorkerLaunch"]
 
 FILES: Final = "mcptrio/dev/files"
-"""The method by which a worker says which files it has imported; nobody but the relay needs it."""
+"""The method with which the relay asks a worker for its imported files."""
 
 _MAX_QUEUED_MESSAGES: Final = 1000
 """Messages that wait for the worker to read; the client waits with the next one."""
@@ -37,7 +36,7 @@ _ASKED: Final = f"{OWN}files"
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds for what is queued at its end."""
 _MAX_FAULT_LINES: Final = 5
-"""Of a fault that are told."""
+"""Maximum lines of an error that are shown."""
 _MAX_FAULT_CHARS: Final = 600
 """Characters of it."""
 
@@ -72,7 +71,7 @@ class DevWorker:
         self.ended = trio.Event()
         self.ready_since: float | None = None
         self.files: tuple[Path, ...] = ()
-        """What it has imported, once it is ready."""
+        """The files that it has imported, when it is ready."""
         self._awaited = {_PROBE, _ASKED}
         self.fault = ""
         """Why it has ended, in a few lines."""
@@ -108,7 +107,7 @@ class DevWorker:
             self.ended.set()
 
     async def finish(self) -> None:
-        """End it when it has been told what is queued, or does not listen."""
+        """End it after it has received the queued messages, or does not read them."""
         self.outbox.close()
         with trio.move_on_after(_CLOSE_TIMEOUT):
             await self._leaving.wait()
@@ -118,7 +117,7 @@ class DevWorker:
         self._leaving.set()
 
     def hears(self, answer: Response | ErrorResponse) -> bool:
-        """Whether this is the answer to a question of ours, which is nobody else's business."""
+        """Return whether this is the response to a request of the relay itself."""
         if not isinstance(answer.id, str) or not answer.id.startswith(OWN):
             return False
         if answer.id == _ASKED and isinstance(answer, Response):

@@ -1,7 +1,8 @@
-"""``mcptrio host``: into the configuration of hosts, out of it again, and how things stand there.
+"""``mcptrio host``: adds mcptrio to host applications, removes it, and shows its state.
 
-The one rule: each host is a matter of its own; where one is refused that is said, and the others go on.
-Exit codes: 0 done, 1 status has found something wrong, 2 wrong use or configuration.
+Host applications are independent: if one is refused, the error is printed, and the others continue.
+
+Exit codes: 0 done, 1 status has found a problem, 2 wrong use or configuration.
 """
 
 from __future__ import annotations

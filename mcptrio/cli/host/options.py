@@ -1,7 +1,6 @@
-"""The options of ``mcptrio host``, and what they are made into.
+"""The options of ``mcptrio host``, and their conversion.
 
-The one rule: a value for the server is written as it stands; variables in it (``${env:TOKEN}``) are the host's to
-replace.
+A value for the server is written unchanged; the host application replaces variables in it (``${env:TOKEN}``).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["InstallCommand", "hosts_and_scope", "pairs"]
 
 
 class InstallCommand(CLICommand):
-    """Takes off what stands behind ``--``, and leaves it in click's context as ``obj``."""
+    """Removes the words after ``--``, and stores them in click's context as ``obj``."""
 
     sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})
 

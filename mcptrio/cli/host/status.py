@@ -1,8 +1,7 @@
-"""What ``mcptrio host status`` tells: the hosts' files, the entries in them, and what answers behind these.
+"""The output of ``mcptrio host status``: the host applications' files, their entries, and the servers' responses.
 
-The one rule: only what is mcptrio's is started, and of a project only if that is asked for, since its file may have
-come with somebody else's folder. No value is shown that may be a secret: no variables, no headers, no arguments of
-others, no query of a URL.
+Only entries of mcptrio are started, and those of a project only on request, since its file may belong to another
+person. Values that may be secret are not shown: variables, headers, arguments of other servers, queries of URLs.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ def _shown(entry: Installed) -> str:
 
 
 def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
-    """What a server says of itself, or ``!`` and why it says nothing."""
+    """Return the server's description, or ``!`` and the reason why it does not answer."""
     target = entry.target
     if target is None or entry.problems or (isinstance(target, Command) and not is_ours(target)):
         return ""

@@ -1,6 +1,6 @@
-"""``mcptrio inspect``: who a server is, what it offers, what that costs, and what is odd about it.
+"""``mcptrio inspect``: shows a server, its entries and their cost, and lists findings.
 
-The one rule: it only asks for lists; no tool is called.
+It only requests lists; it calls no tool.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ __all__ = ["command", "tokens"]
 
 _MAX_PAGES = 200
 _PER_TOKEN = 4
-"""Characters of JSON; what the tokenizers of today make of English and JSON, give or take a third."""
+"""Characters of JSON per token: the average of today's tokenizers for English and JSON, within a third."""
 _MANY_TOKENS = 20_000
-"""Of all tools together, above which some hosts load tools only on demand."""
+"""Tokens of all tools above which some host applications load tools only on demand."""
 _STYLES: dict[str, Style] = {"error": "red", "warning": "yellow", "note": "dim"}
 _METHODS = {
     "tools": ("tools/list", "tools"),
@@ -52,7 +52,7 @@ _METHODS = {
 
 @define
 class _Lists:
-    """What a server lists, as far as it can be read, and what was odd about listing it."""
+    """The readable part of a server's lists, and the findings about them."""
 
     tools: list[Tool] = Factory(list)
     resources: list[Resource] = Factory(list)
@@ -87,7 +87,7 @@ def tokens(tool: Tool) -> int:
 
 
 async def _list_all(cmd: CommandContext) -> _Lists:
-    """Ask for every list by hand: with what the client would leave out, and where nothing is declared."""
+    """Request each list with raw requests: the client would leave entries out, and check capabilities."""
     lists = _Lists()
     capabilities = cmd.client.capabilities
     for kind, (method, member) in _METHODS.items():

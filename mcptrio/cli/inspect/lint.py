@@ -1,6 +1,6 @@
-"""What is odd about what a server lists: rules broken, things left unsaid, texts that look like a trap.
+"""Findings about a server's lists: violated rules, missing information, and suspicious texts.
 
-Used by ``inspect``. The one rule: it only looks: at lists, names and schemas; nothing is called, read or fetched.
+``inspect`` uses it. It only reads lists, names and schemas; it calls and fetches nothing.
 
 Source: MCP 2026-07-28, server/tools ("Tool Names", "Output Schema", "x-mcp-header"), basic/index ("JSON Schema Usage"),
 server/resources, server/prompts.
@@ -37,7 +37,7 @@ __all__ = [
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""A rule that is broken; what may do harm; what could be better."""
+"""A violated rule; possible harm; a possible improvement."""
 
 MAX_NAME_CHARS = 128
 MAX_DESCRIPTION_CHARS = 2_000

@@ -1,7 +1,6 @@
-"""Text of a server that looks as if it were meant to deceive: what does not show, and orders to the model.
+"""Finds texts of a server that seem to deceive: invisible characters, and instructions to the model.
 
-Used by ``inspect``. The one rule: a hint for a person, who reads the text then; what is found may be harmless, and what
-is not found may be harmful.
+``inspect`` uses it. A finding is a hint for the user: it may be harmless, and harmful texts may be missed.
 
 Source: Unicode Technical Report 36, section 3.6; OWASP, "MCP Tool Poisoning"; MCP 2026-07-28, basic/index, "Security
 and Trust & Safety".
@@ -70,7 +69,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def suspicious_parts(text: str) -> Iterator[str]:
-    """What is odd about a text: ``has hidden characters: U+200B ZERO WIDTH SPACE``. Fit for a terminal."""
+    """Iterate over the findings in a text, printable: ``has hidden characters: U+200B ZERO WIDTH SPACE``."""
     text = text[:_MAX_TEXT_CHARS]
     if hidden := _hidden(text):
         names = ", ".join(_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])
@@ -96,7 +95,7 @@ def _is_hidden(text: str, at: int, character: str) -> bool:
     category = unicodedata.category(character)
     before = unicodedata.category(text[at - 1]) if at else ""
     if _SELECTORS.match(character) or character == _JOINER:
-        # Emoji are put together with these; one of them behind a picture, and not a row of them.
+        # Emoji contain these characters: a single one after a picture, not several in a row.
         return not (before in ("So", "Sk") or (character == _JOINER and text[at - 1 : at] == _EMOJI_STYLE))
     return category in _HIDDEN or category == "Cc"
 

@@ -1,7 +1,8 @@
-"""``mcptrio new``: a plugin package of one's own, which works as it is.
+"""``mcptrio new``: writes a new plugin package that works at once.
 
-The one rule: a name that is somebody's is not given away a second time. Two plugins of one name would end in
-quarantine, and one with the name of a command would share its variables of the environment.
+A name in use is refused: two plugins with one name would end in quarantine, and a plugin with the name of a command
+would share its environment variables.
+
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 

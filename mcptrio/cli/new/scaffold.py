@@ -1,12 +1,11 @@
-"""A new plugin package, written from templates that come with mcptrio.
+"""Writes a new plugin package from templates of mcptrio.
 
-Called by ``mcptrio new``.
-The one rule: all of it or nothing. The package is written beside its place and moved there in one step, so that
-whatever goes wrong, nothing half-written is found; and nothing that was there before is touched.
+``mcptrio new`` calls it. The package is written to a temporary folder next to its place and moved there in one step, so
+no half-written package is left after an error, and existing files are not touched.
 
-The templates are plain files below ``cli/new/templates/plugin``, whose names end in ``.in``, so that no tool takes
-them for modules or tests of ours. In a name ``MODULE`` stands for the module and ``dot-`` at its beginning for a dot;
-in a text ``@WORD@`` stands for a value, and a line that holds nothing but a word without a value is left out.
+The templates are plain files below ``cli/new/templates/plugin``. Their names end in ``.in``, so that tools do not take
+them for modules or tests of mcptrio. In a name, ``MODULE`` stands for the module, and ``dot-`` at its beginning for a
+dot. In a text, ``@WORD@`` stands for a value, and a line with only a word without a value is left out.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ SHIPPED: Final = (
     "thinking",
     "time",
 )
-"""The plugins that come with mcptrio, installed here or not."""
+"""The plugins that ship with mcptrio, installed here or not."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,19}")
 _AUTHOR: Final = re.compile(r"(?P<name>[^<>]*[^<>\s])\s*(?:<(?P<email>[^<>\s@]+@[^<>\s@]+)>)?")
@@ -83,15 +82,15 @@ def _is_author(_plugin: object, _field: object, text: str | None) -> None:
 
 @frozen(kw_only=True)
 class NewPlugin:
-    """What is to be written.
+    """The data of the new package.
 
     Args:
         name: ``notes`` for the distribution mcptrio-notes.
-        author: ``NAME`` or ``NAME <EMAIL>``; with one the package is under the MIT license, without one under none.
+        author: ``NAME`` or ``NAME <EMAIL>``; with one the package has the MIT license, without one it has none.
         description: one line.
 
     Raises:
-        ConfigError: one of them is not as it has to be.
+        ConfigError: A value is invalid.
     """
 
     name: str = field(validator=_is_name)
@@ -100,7 +99,7 @@ class NewPlugin:
 
     @property
     def distribution(self) -> str:
-        """What it is called where it is installed from; also its folder."""
+        """The name of the distribution, and of the folder."""
         return f"mcptrio-{self.name}"
 
     @property
@@ -128,7 +127,7 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
         raise ConfigError(f"{target} is there already, and not an empty folder")
     beside = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
     try:
-        # Inside of the temporary folder, which is closed to others, since this one is to be like any other.
+        # In a folder inside the temporary one, which is private, so that the package gets normal permissions.
         written = Path(beside) / new.distribution
         paths = []
         for path, text in _rendered(new):

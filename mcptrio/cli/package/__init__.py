@@ -1,6 +1,7 @@
-"""``mcptrio package``: plugins as those who install servers want them: ``server.json`` of the registry, MCPB bundles.
+"""``mcptrio package``: makes files for publishing plugins: ``server.json`` for the registry, and MCPB bundles.
 
-The one rule: nothing is sent anywhere. A file is written, and how to publish it is said on standard error.
+Nothing is uploaded. The file is written, and standard error says how to publish it.
+
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 

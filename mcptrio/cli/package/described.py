@@ -1,7 +1,6 @@
-"""Plugins as a publisher needs them: the distribution each is from, its tools, its settings.
+"""Plugins as a publisher needs them: their distributions, tools and settings.
 
-Made of a server that has loaded them.
-The one rule: nothing is told that would not be the same on another machine.
+Made from a server that has loaded them. The result is the same on every machine.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class Described:
     """A plugin.
 
     Args:
-        name: of the plugin.
-        distribution: what is installed to have it; ``None`` for a file.
+        name: the name of the plugin.
+        distribution: the distribution to install; ``None`` for a file.
         file: the file, if it is one.
         tools: name -> description.
     """

@@ -1,6 +1,6 @@
-"""MCPB bundles: a zip with a manifest that a host installs, and whose dependencies uv installs there.
+"""MCPB bundles: a zip with a manifest that a host application installs; uv installs the dependencies there.
 
-The one rule: the same plugins give the same bytes: files in a fixed order, with a fixed time and fixed permissions.
+The same plugins give the same bytes: files in a fixed order, with a fixed time and fixed permissions.
 
 Source: MCPB, MANIFEST.md, "UV Runtime" and "User Configuration"; its schema for manifest version 0.4.
 """
@@ -43,12 +43,12 @@ _IGNORED = ".venv/\n__pycache__/\nuv.lock\n"
 
 @frozen(kw_only=True)
 class Bundle:
-    """What the publisher says.
+    """The publisher's data.
 
     Args:
-        name: of the extension: small letters, digits, '.', '_' and '-'.
-        display_name: for people.
-        mcptrio: the version of mcptrio it is made with.
+        name: the name of the extension: lower-case letters, digits, '.', '_' and '-'.
+        display_name: for users.
+        mcptrio: the version of mcptrio.
     """
 
     name: str
@@ -75,7 +75,7 @@ def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
 
 
 def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
-    """What is in it, by name."""
+    """Return the contents, by name."""
     found = {
         "manifest.json": _json(manifest(plugins, about)),
         "pyproject.toml": _project(plugins, about).encode(),

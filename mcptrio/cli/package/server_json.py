@@ -1,6 +1,6 @@
-"""``server.json``: what the MCP registry is told of a server that PyPI has.
+"""``server.json``: the description of a server on PyPI for the MCP registry.
 
-The one rule: what the registry would refuse is refused here, with the reason.
+Data that the registry would refuse is refused here, with the reason.
 
 Source: the registry's schema for server.json, of the date in its URL; its documentation, "PyPI packages" (the README
 names the server) and "Versioning" (no ranges).
@@ -30,13 +30,13 @@ _SOURCES = {"github.com": "github", "gitlab.com": "gitlab"}
 
 @frozen(kw_only=True)
 class RegistryListing:
-    """What the publisher says. What is ``None`` is taken from the distribution.
+    """The publisher's data. ``None`` takes the value from the distribution.
 
     Args:
-        name: ``io.github.user/server``; by default what the README says behind ``mcp-name:``.
-        package: the distribution that is the server; by default that of the plugin, where there is one.
+        name: ``io.github.user/server``; by default the text after ``mcp-name:`` in the README.
+        package: the distribution of the server; by default that of the plugin, if there is one.
         repository: its URL.
-        url: where the server can be reached as well.
+        url: the URL of a running server, in addition.
     """
 
     name: str | None = None
@@ -76,7 +76,7 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
 
 
 def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[str]:
-    """What the publisher has to see to: without it the registry, or uvx, would refuse."""
+    """Iterate over the requirements of the registry and of uvx that are not met."""
     main = _main(plugins, listing.package)
     assert main.distribution is not None
     package = main.distribution.name

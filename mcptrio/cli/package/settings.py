@@ -1,8 +1,7 @@
-"""The settings of a plugin, as a form asks for them: one for each field of its configuration class that fits on a line.
+"""The settings of a plugin for a form: one for each simple field of its settings class.
 
-Used for the ``user_config`` of a bundle and the environment variables of ``server.json``.
-The one rule: every setting travels as the environment variable the plugin's settings are read from anyway, and one that
-is not given is the class's default.
+Used for the ``user_config`` of a bundle and the environment variables of ``server.json``. Each setting is passed as its
+environment variable; a missing one has the class's default.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Setting:
 
 
 def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
-    """Those of a class; what is a table of its own is left out: it has its place in a file."""
+    """Iterate over the settings of a class. Tables are left out, since they belong in a file."""
     hints = typing.get_type_hints(cls)
     descriptions = {**parse_docstring(cls.__doc__).parameters, **_attribute_docstrings(cls)}
     for each in attrs.fields(cls):
@@ -93,7 +92,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
 
 
 def _bare(hint: Any) -> Any:
-    """A type without ``None``; of a list, or one of some words, the list."""
+    """Return a type without ``None``; for a list, or one of several strings, the list."""
     if get_origin(hint) in (typing.Union, types.UnionType):
         inner = [each for each in get_args(hint) if each is not type(None)]
         lists = [each for each in inner if get_origin(each) is tuple]

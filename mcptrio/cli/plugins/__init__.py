@@ -1,6 +1,7 @@
-"""``mcptrio plugins``: what is installed, what each plugin contributes, and what is wrong with it; and more of them.
+"""``mcptrio plugins``: lists, checks and installs plugins.
 
-The one rule: without a subcommand it lists, with the options of ``list``.
+Without a subcommand it lists, with the options of ``list``.
+
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 
@@ -26,7 +27,7 @@ class _Group(CLIGroup):
     """Lists where no subcommand is named."""
 
     unnamed = list_command
-    """What is meant then."""
+    """The command without a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # The completion of a shell wants to know of the others.

@@ -1,7 +1,6 @@
-"""A name put into a list of a configuration file, or taken out of it, in the text as it stands.
+"""Adds a name to a list of a configuration file, or removes it, in the file's text.
 
-Used by ``mcptrio plugins enable`` and ``disable``.
-The one rule: what is not that name, or the comma and the line it had to itself, stays as it is, to the character.
+``mcptrio plugins enable`` and ``disable`` use it. Only the name changes, with its comma and a line that it had alone.
 
 Source: TOML 1.0.0.
 """
@@ -22,14 +21,14 @@ _TABLE = "server"
 
 
 class Inline(ValueError):
-    """The list stands where it cannot be edited without touching more."""
+    """The list cannot be edited without changing more of the text."""
 
 
 def with_name(text: str, key: str, name: str) -> str:
-    """The text with a name in the list ``server.KEY``, which is made where there is none.
+    """Return the text with a name in the list ``server.KEY``, which is created if it is missing.
 
     Raises:
-        Inline: the table is written on one line, or in a way that is not understood.
+        Inline: The table is on one line, or in a form that is not supported.
     """
     value = json.dumps(name, ensure_ascii=False)
     found = _List.find(text, key)
@@ -69,7 +68,7 @@ def without_name(text: str, key: str, name: str) -> str:
 
 
 class _List:
-    """Where a list stands, and each of its items: from, to."""
+    """The places of a list and of each item: start and end."""
 
     def __init__(self, start: int, items: list[tuple[int, int]]) -> None:
         self.start = start
@@ -77,9 +76,10 @@ class _List:
 
     @classmethod
     def find(cls, text: str, key: str) -> _List | None:
-        """
+        """Find a list.
+
         Raises:
-            Inline: it is there, and not where it can be edited.
+            Inline: It exists in a form that cannot be edited.
         """
         for each in statements(text):
             if each.keys == (_TABLE, key) and each.value is not None:
@@ -92,7 +92,7 @@ class _List:
 
 
 def _with_list(text: str, line: str) -> str:
-    """A new key, behind the last one of its table; with a table of its own where there is none."""
+    """Add a key after the last one of its table, or with a new table."""
     newline = newline_of(text)
     place: int | None = None
     dotted = False

@@ -1,7 +1,8 @@
-"""``mcptrio plugins doctor``: what is wrong with the plugins, and what may become so.
+"""``mcptrio plugins doctor``: finds errors and risks of plugins.
 
-The one rule: no plugin is imported in this process. Each is looked at in one of its own, under a time limit, so one
-that hangs, ends its process or crashes is a finding like any other.
+No plugin is imported in this process. Each is checked in its own process with a time limit, so hanging, exiting and
+crashing are findings too.
+
 Exit codes: 0 nothing is broken, 1 something is, 2 wrong use or configuration.
 """
 
@@ -44,10 +45,11 @@ _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transport
 
 @define(eq=False)
 class _Examined:
-    """
+    """The check of one plugin.
+
     Attributes:
-        stage: what was being done when the process ended.
-        ended: its exit code; ``None`` where it was stopped.
+        stage: the stage at which the process ended.
+        ended: its exit code; ``None`` if it was stopped.
     """
 
     name: str
@@ -77,7 +79,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: 
     read = chosen.read()
     wanted = chosen.wanted(read)
     examined = trio.run(_examine_all, _names(wanted), chosen, timeout)
-    # What comes with mcptrio is in each of the processes.
+    # Each process contains the plugins of mcptrio itself.
     plugins = list({report["name"]: report for each in examined for report in _reports(each, timeout)}.values())
     found = _overall(plugins, read)
     broken = sum(len(each["problems"]) for each in [*plugins, found])
@@ -124,7 +126,7 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
                 nursery.start_soon(said.listen)
                 with trio.move_on_after(timeout):
                     await _read_to_end(reader, examined)
-                    # It has closed its output, or somebody did for it; whether it ends is another matter.
+                    # The output was closed, perhaps by a child; the process itself may still run.
                     examined.ended = await process.wait()
                 examined.seconds = trio.current_time() - started
                 with trio.CancelScope(shield=True):
@@ -162,7 +164,7 @@ def _understand(examined: _Examined) -> None:
 
 
 def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
-    """What the process has told of its plugin; where it could not, what became of it."""
+    """Return the process's report of its plugin, or a report of how the process ended."""
     if examined.reports is not None:
         return examined.reports
     if examined.problem is not None:

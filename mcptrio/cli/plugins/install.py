@@ -1,6 +1,6 @@
-"""``mcptrio plugins install`` and ``uninstall``: pip of this interpreter, and what became of it.
+"""``mcptrio plugins install`` and ``uninstall``: runs pip of this interpreter, and reports the result.
 
-The one rule: nothing is guessed about what pip does; which plugins there are is looked up before and after.
+The installed plugins are looked up before and after, so the report does not depend on pip's output.
 
 Source: PyPA, "Names and normalization" and "Dependency specifiers".
 """

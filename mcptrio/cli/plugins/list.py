@@ -1,6 +1,6 @@
-"""``mcptrio plugins list``: the plugins in a table, with what their tools cost.
+"""``mcptrio plugins list``: a table of plugins with the cost of their tools.
 
-The one rule: nothing is opened; what fails only when a plugin is opened is not seen here.
+No lifespan is opened, so errors in lifespans are not found.
 """
 
 from __future__ import annotations

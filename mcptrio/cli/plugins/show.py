@@ -1,6 +1,6 @@
-"""``mcptrio plugins show``: everything there is to know of one plugin.
+"""``mcptrio plugins show``: details of one plugin.
 
-The one rule: no secret is shown; see :mod:`mcptrio.plugins.shown_settings`.
+Secrets are hidden; see :mod:`mcptrio.plugins.shown_settings`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: bool) -> None:
     """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
     if not chosen.plugins:
-        # Only this one is imported, and also if it is disabled: somebody wants to know.
+        # Import only this plugin, even if it is disabled.
         chosen = evolve(chosen, plugins=(name,))
     read = chosen.read()
     log_to_stderr("critical", "text")

@@ -1,6 +1,6 @@
-"""``mcptrio plugins enable`` and ``disable``: the lists of ``[server]`` in the configuration file, edited in place.
+"""``mcptrio plugins enable`` and ``disable``: edits the lists of ``[server]`` in the configuration file.
 
-The one rule: nothing else in the file changes, and it is written in one step.
+Nothing else in the file changes, and it is replaced in one step.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def disable(name: str, config: Path | None) -> None:
 
 @frozen
 class _Written:
-    """The lists of ``[server]`` as they are written, with files as they are named there."""
+    """The lists of ``[server]`` as written, with the names of files as written."""
 
     key: Literal["enable", "only"]
     named: Sequence[str] | None

@@ -1,7 +1,6 @@
-"""``[auth]`` for ``mcptrio serve``: who may come in over HTTP, and who uses standard input and output.
+"""Makes the authorization of ``mcptrio serve`` from ``[auth]``: for HTTP and for stdio.
 
-Called by the commands that serve.
-The one rule: where there is an ``[auth]``, nothing is served that it cannot guard.
+The commands that serve use it. With ``[auth]``, a transport that it cannot protect is refused.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _TOKEN = "MCPTRIO_TOKEN"
 
 
 def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
-    """The guard of the endpoint; ``None`` where nobody asked for one.
+    """Return the guard of the endpoint; ``None`` without ``[auth]``.
 
     Args:
-        key: that the workers of this service share, where it has some and no key is configured.
+        key: the key that the workers of this service share, if they have one and no key is configured.
     """
     if not read.asks_for_auth(os.environ):
         return None
@@ -40,7 +39,7 @@ def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
 
 
 def settings_of(read: ServeConfig) -> AuthSettings | None:
-    """What ``[auth]`` says; ``None`` where nobody asked for that."""
+    """Return the settings of ``[auth]``; ``None`` without it."""
     if not read.asks_for_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import read_settings
@@ -49,7 +48,7 @@ def settings_of(read: ServeConfig) -> AuthSettings | None:
 
 
 def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] | None:
-    """What finds out who uses standard input and output; ``None`` where nobody asked for that."""
+    """Return a function that identifies the user of stdio; ``None`` without ``[auth]``."""
     if not read.asks_for_auth(os.environ) and _TOKEN not in os.environ:
         return None
     from mcptrio.serve.auth_config import principal_of_environment

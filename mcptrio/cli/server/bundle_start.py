@@ -1,7 +1,7 @@
-"""The beginning of a bundle: what its host has asked the user for becomes the settings of its plugins.
+"""Starts a bundle: the user's input becomes the settings of its plugins.
 
-Called by ``src/server.py`` of a bundle.
-The one rule: what the user has left open is not there; a host leaves such a variable as ``${user_config.…}``, or empty.
+``src/server.py`` of a bundle calls it. An empty input is left out; the host application passes it as empty text, or as
+``${user_config.…}``.
 
 Source: MCPB, ``src/shared/config.ts``.
 """
@@ -21,11 +21,11 @@ _LISTS = ("--paths", "--list")
 
 
 def start(args: Sequence[str], environ: MutableMapping[str, str], file: str) -> None:
-    """Serve over standard input and output, to the end.
+    """Serve stdio until the end.
 
     Args:
         args: plugins, and lists: ``--plugin NAME``, ``--paths VARIABLE ITEM...``, ``--list VARIABLE ITEM...``.
-        file: the bundle's own, beside which the files of plugins lie.
+        file: the bundle's file, in whose folder the plugins' files are.
     """
     cli(started(args, environ, Path(file).parent), prog_name="mcptrio")
 

@@ -54,7 +54,7 @@ log_level_option = click.option(
 
 
 def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
-    """The configuration: of this file, else of ./mcptrio.toml, with the environment, which wins over it."""
+    """Return the configuration of this file or of ./mcptrio.toml, overridden by the environment."""
     if path is None:
         here = Path(CONFIG)
         path = here if here.is_file() else None

@@ -39,7 +39,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     if worker is not None:
         if worker.beginning.folder is not None:
             http = evolve(http, store=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
-        # What a client posts has to reach the process that has its stream, and nothing sees to that.
+        # A client's POST would have to reach the process with its stream, which is not arranged.
         http = evolve(http, legacy_sse=False)
     certificates = certificates_of(read, http2=http.http2)
     server = settings.make()

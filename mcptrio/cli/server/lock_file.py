@@ -1,7 +1,6 @@
-"""The lock file ``mcptrio.lock``: written sorted, a table for each thing, so that a diff of it can be read.
+"""The lock file ``mcptrio.lock``: sorted, with a table for each entry, so that its diff is readable.
 
-Used by ``mcptrio lock``, and where a server is made beside such a file.
-The one rule: a file that is not understood is an error, and never no lock.
+``mcptrio lock`` uses it, and so does a server with such a file next to its configuration. An invalid file is an error.
 
 Source: TOML 1.0.0.
 """

@@ -1,7 +1,7 @@
-"""Whether ``[auth]`` fits an authorization server that a plugin of the same process is.
+"""Compares ``[auth]`` with an authorization server that a plugin of the same process provides.
 
-Asked by ``mcptrio serve`` at the start, and by ``mcptrio plugins doctor``.
-The one rule: only what both tables say is compared. An issuer of another host or port is for its own operator to judge.
+``mcptrio serve`` calls it at the start, and so does ``mcptrio plugins doctor``. Only settings in both tables are
+compared. Issuers on other hosts or ports are not checked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_own_issuers(read: ServeConfig, server: Server) -> None:
 
 
 def mismatches(read: ServeConfig, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
-    """Why nobody could log in at the authorization server that a plugin is."""
+    """Iterate over the settings that prevent a login at a plugin's authorization server."""
     if plugin.state in ("disabled", "quarantined") or not read.asks_for_auth(os.environ):
         return
     if plugin.issuer is None:

@@ -1,8 +1,7 @@
-"""One plugin, looked at in a process of its own: ``python -m mcptrio.cli.server.plugin_check QUESTION``.
+"""Checks one plugin in its own process: ``python -m mcptrio.cli.server.plugin_check QUESTION``.
 
-Started by :mod:`mcptrio.cli.plugins.doctor`, which survives whatever happens here. QUESTION is a JSON object; lines of
-JSON are the answer: what is being done (``stage``), then the report.
-The one rule: the stage is told before it begins, so that whoever waits knows in which of them a process died.
+:mod:`mcptrio.cli.plugins.doctor` starts it, and survives its crash. QUESTION is a JSON object. The output is lines of
+JSON: the stages (``stage``), each before it begins, and then the report.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ _MAX_SENTENCE_CHARS = 1000
 
 
 def question(name: str, chosen: ChosenPlugins) -> str:
-    """What to ask of a plugin, of this name or this file.
+    """Return the QUESTION for a plugin with this name or file.
 
     Args:
-        chosen: what the command line says otherwise.
+        chosen: the other options of the command line.
     """
     return json.dumps(
         {
@@ -154,7 +153,7 @@ def _missing_modules(plugin: Plugin) -> Iterator[str]:
     package = plugin.object
     if plugin.state == "disabled" or not ismodule(package) or not hasattr(package, "__path__"):
         return
-    # What cannot be imported is told below; walk_packages would raise some of it.
+    # Import errors are reported below; walk_packages would raise some of them.
     for found in walk_packages(package.__path__, f"{package.__name__}.", onerror=lambda _: None):
         if not _NEVER_IMPORTED & set(found.name.split(".")):
             outcome = run_guarded_sync(import_module, found.name)
@@ -176,7 +175,7 @@ def _missing_programs(plugin: Plugin) -> Iterator[str]:
 
 
 def _main() -> None:
-    # What the plugin prints, and its children, is not the answer.
+    # Output of the plugin and its children must not be part of the report.
     kept = os.dup(1)
     os.dup2(2, 1)
     log_to_stderr("critical", "text")

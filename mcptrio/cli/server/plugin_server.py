@@ -1,7 +1,7 @@
-"""A server of plugins, as the command line and the configuration file name them.
+"""Makes a server from the plugins of the command line and the configuration file.
 
-Used by ``serve``, by ``plugins``, and by the commands of the client for plugins that are served in this process.
-The one rule: the command line wins over the file.
+``serve``, ``plugins`` and the client commands with ``--plugin`` use it. The command line takes precedence over the
+file.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ __all__ = [
 ]
 
 LOCK = "mcptrio.lock"
-"""Beside the configuration."""
+"""The name of the lock file, next to the configuration."""
 
 _log = logging.getLogger("mcptrio.cli")
 
 _MAX_KEY_BYTES = 64 * 1024
 _MIN_KEY_BYTES = 16
 _MIDDLEWARE = {"rate_limit": "RateLimit", "audit_log": "AuditLog"}
-"""Plugins that come with mcptrio: loaded where they have a table."""
+"""Plugins of mcptrio that are loaded if they have a table."""
 MOUNT = "mount"
-"""Another one: loaded if a server is to be mounted."""
+"""A plugin of mcptrio that is loaded if a server is mounted."""
 
 
 def plugin_options(command: Any) -> Any:
@@ -113,7 +113,7 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 @frozen(kw_only=True)
 class ChosenPlugins:
-    """What the options say of plugins. See the options of the same names."""
+    """The plugin options. See the options of the same names."""
 
     plugins: Sequence[str] = ()
     place: str = "--plugin"
@@ -165,7 +165,7 @@ class WantedPlugins:
     """Whether the servers of ``[mount.NAME]`` are mounted."""
 
     def includes(self, plugin: Plugin) -> bool:
-        """Whether it is to run. Objects and files always are: nobody else would have put them in."""
+        """Return whether to run the plugin. Objects and files are always run, since they were named."""
         if plugin.distribution is None:
             return plugin.name != MOUNT or self.mounts
         return plugin.name not in self.without and (self.names is None or plugin.name in self.names)
@@ -248,7 +248,7 @@ def make_server(
         manager.register(each, Path(sys.argv[0]).stem if is_program else None)
     if wanted.mounts and not options.get("isolated"):
         add_mounts(manager)
-    # A process for one plugin has none of the others, and what is around its calls is around them where they begin.
+    # The process of an isolated plugin has no other plugins; middleware runs in the parent.
     for name in read.plugins if not options.get("isolated") else ():
         if name in _MIDDLEWARE and name not in manager.plugins and name not in wanted.without:
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
@@ -293,7 +293,7 @@ def refuse_empty(server: Server) -> None:
 
 
 def report_opened(server: Server) -> None:
-    """Log which plugins an open server goes on without."""
+    """Log the plugins without which an open server continues."""
     refuse_empty(server)
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.fault is not None]
     if failed:
@@ -318,7 +318,7 @@ def _instead(
         if not tables.policy(name).isolate:
             return None
     except ConfigError:
-        # What is wrong is told when the plugin is configured.
+        # The error is reported when the plugin is configured.
         return None
     from mcptrio.mounting.isolation import Isolation
 

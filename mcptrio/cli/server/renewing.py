@@ -30,7 +30,7 @@ def renewal(server: Server, settings: ServeSettings) -> Callable[[], Awaitable[N
 
 
 async def _renew(server: Server, settings: ServeSettings) -> None:
-    """Take the configuration of plugins anew; what is wrong with it changes nothing."""
+    """Reload the configuration of plugins; an invalid one changes nothing."""
     try:
         read, wanted = settings.read_again()
         server.plugins.instead = isolation(read, settings.options, strict=server.plugins.strict)

@@ -1,7 +1,7 @@
-"""What the command line and the configuration ask of a server that is to be served, together.
+"""The settings of a server to serve, from the command line and the configuration.
 
-Made by ``mcptrio serve``, read by whatever serves.
-The one rule: an option wins over the environment, the environment over the file, and the file over the default.
+``mcptrio serve`` makes it, and the transports read it. An option takes precedence over the environment, the environment
+over the file, and the file over the default.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _log = logging.getLogger("mcptrio.cli")
 
 @frozen(kw_only=True)
 class ServeSettings:
-    """
+    """The settings of one ``mcptrio serve``.
+
     Args:
         make: makes the server.
-        read_again: the configuration as it is now, and the plugins that are wanted by it.
-        options: of the command line, by name; ``None`` where one was not given.
-        addresses: as :func:`mcptrio.transports.sockets.listen` has them.
+        read_again: reads the current configuration, and the plugins that it wants.
+        options: the options of the command line by name; ``None`` for one that was not given.
+        addresses: for :func:`mcptrio.transports.sockets.listen`.
     """
 
     make: Callable[[], Server]

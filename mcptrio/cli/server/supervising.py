@@ -1,7 +1,7 @@
-"""``mcptrio serve --http`` with more than one worker: the parent's part of the command.
+"""The parent process of ``mcptrio serve --http`` with several workers.
 
-Called by :mod:`mcptrio.cli.serve` instead of serving itself.
-The one rule: it reads of the configuration what concerns itself; the workers read all of it, anew at each reload.
+:mod:`mcptrio.cli.serve` calls it instead of serving. It reads only its own part of the configuration; the workers read
+all of it at each start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The keys of ``[http]`` for TLS, made into certificates.
+"""Makes the TLS settings from the keys of ``[http]``.
 
-Called by :mod:`mcptrio.cli.serve` where HTTP is served.
-The one rule: a passphrase comes from a file or the environment, never from the command line, which ``ps`` shows to all.
+:mod:`mcptrio.cli.serve` uses it for HTTP. A passphrase comes from a file or the environment; a command line is visible
+in ``ps``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""``mcptrio shell``: a conversation with one server, line by line; of a person, or of a file.
+"""``mcptrio shell``: commands for one server, line by line, from a user or a file.
 
-At a terminal with suggestions, a history, and what the server tells meanwhile above the line that is typed. Otherwise
-one command a line, up to the first that fails.
-The one rule: a line does what the command of the same name does.
+At a terminal with completion, a history, and messages of the server above the current line. Otherwise it reads one
+command per line, up to the first that fails. A line does the same as the command of that name.
 """
 
 from __future__ import annotations

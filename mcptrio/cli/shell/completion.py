@@ -1,6 +1,6 @@
-"""Suggestions while a line of the shell is typed: names of the server, values of schemas, its own completion.
+"""Completions for a line of the shell: names of the server, values of schemas, and the server's own completions.
 
-The one rule: a suggestion is never worth an error: what the server does not answer, or not in time, is none.
+If the server responds with an error, or too late, there are no completions.
 
 Source: MCP 2026-07-28, server/utilities/completion.
 """
@@ -35,9 +35,10 @@ _VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
 class Completer:
-    """
+    """Completes the lines of one shell.
+
     Args:
-        commands: of the shell, by name.
+        commands: the commands of the shell, by name.
     """
 
     def __init__(self, cmd: CommandContext, commands: Sequence[str]) -> None:
@@ -60,7 +61,7 @@ class Completer:
         return LineCompletions(typed.start, tuple(map(quoted, fitting)), tuple(map(printable, fitting)))
 
     def hint(self, text: str) -> str | None:
-        """What is still to be said of a call, or what is wrong with it; from what is known already."""
+        """Return the missing or invalid arguments of a call, from the data already known."""
         typed = typed_words(text)
         if len(typed.words) < 2 or typed.words[0] != "call":
             return None
@@ -148,7 +149,7 @@ class Completer:
         return ()
 
     async def _of_templates(self, current: str) -> Sequence[str]:
-        """URIs of the templates that begin like what was typed, as far as they are settled."""
+        """Return the URIs of templates that start with the typed text, up to their first open variable."""
         found: list[str] = []
         for template in await self._list("templates"):
             begun = _begun(template.uri_template, current)
@@ -199,9 +200,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _begun(template: str, current: str) -> tuple[str, str | None, str, dict[str, str]] | None:
-    """How far a text has come in a template: what is settled, the variable that is typed, its value, the ones before.
+    """Match a text with the beginning of a template: the settled part, the variable, its value, the earlier ones.
 
-    ``None`` where the text does not begin so.
+    ``None`` if the text does not match.
     """
     parts = _VARIABLE.split(template)
     settled = ""

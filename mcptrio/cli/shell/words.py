@@ -1,6 +1,6 @@
-"""A line of the shell as words, also while it is typed.
+"""Splits a line of the shell into words, also an unfinished one.
 
-The one rule: quotes and backslashes mean what they mean in sh, and nothing else means anything.
+Quotes and backslashes have their meaning in sh; no other character is special.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Typed:
     """A line up to the cursor."""
 
     words: tuple[str, ...]
-    """Those that are complete: something stands behind them."""
+    """The complete words, which are followed by another one."""
     current: str
     """The word at the cursor, without its quotes; empty behind a space."""
     start: int
@@ -53,7 +53,7 @@ def typed_words(text: str) -> Typed:
 
 
 def quoted(word: str) -> str:
-    """A word as it is to be typed: ``key='a b'`` rather than ``'key=a b'``."""
+    """Quote a word for typing: ``key='a b'`` rather than ``'key=a b'``."""
     if _PLAIN.match(word):
         return word
     key, equals, value = word.partition("=")
