@@ -1,9 +1,8 @@
-"""mcptrio's client in an asyncio application: Trio runs in a thread, and calls go there and back.
+"""mcptrio's client in an asyncio application: Trio runs in a thread, and the bridge passes calls to it.
 
 Run it: python examples/asyncio_host.py
 
-The one rule of the bridge: a call that is cancelled in asyncio is cancelled in Trio, and so on the server; and the
-thread has ended when the bridge has.
+A call that is cancelled in asyncio is cancelled in Trio and on the server. The thread ends with the bridge.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Bridge:
         await self._join()
 
     async def ask(self, work: Callable[[mcptrio.Client], Awaitable[T]]) -> T:
-        """Have something done with the client, in Trio; its result or exception comes back."""
+        """Run a function with the client in Trio, and return its result or raise its exception."""
         answer: asyncio.Future[T] = self._loop.create_future()
         scope = trio.CancelScope()
         self._token.run_sync_soon(self._nursery.start_soon, self._do, work, answer, scope)

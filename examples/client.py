@@ -1,8 +1,8 @@
-"""A client that starts two servers, follows a call, leaves it early, and answers what a server asks.
+"""A client that starts two servers, follows a call, cancels it, and answers questions of a server.
 
 Run it: python examples/client.py
 
-The servers are two of the examples beside this file, in processes of their own.
+The servers are two of the examples in this folder, each in its own process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def server(example: str) -> mcptrio.Command:
 
 
 async def fill_in(form: Form) -> dict[str, Any]:
-    """Answer a question; what has a default is filled in anyway."""
+    """Answer a form; fields with a default are filled in."""
     print(f"{form.server} asks: {form.message}")
     return {"guests": 4} if form.fields[0].name == "guests" else {"value": "Ada"}
 

@@ -21,7 +21,7 @@ __all__ = ["Restaurant", "Table"]
 
 @dataclass
 class Table:
-    """What the user fills in."""
+    """The form for the user."""
 
     guests: Annotated[int, msgspec.Meta(ge=1, le=20)]
     area: Literal["inside", "terrace"] = "inside"

@@ -2,7 +2,7 @@
 
 Run it: python examples/embed.py
 
-The application counts; a client can look at the count, change the pace, and is told of every tenth.
+The application counts. A client can read the count, change the pace, and is notified of every tenth.
 Ctrl-C cancels the application, and with it the server.
 """
 
@@ -36,7 +36,7 @@ class Counter:
         return f"one step every {self.pause} s"
 
     async def read(self) -> str:
-        """What the counter shows."""
+        """Return the count."""
         return str(self.value)
 
 

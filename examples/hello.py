@@ -12,10 +12,10 @@ __all__ = ["greet", "greeting", "readme"]
 
 @tool(read_only=True)
 async def greet(name: str = "world") -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        name: whom.
+        name: Whom to greet.
     """
     return f"Hello, {name}!"
 
@@ -28,5 +28,5 @@ async def readme() -> str:
 
 @prompt
 async def greeting(name: str, formal: bool = False) -> str:
-    """Ask the model to greet somebody."""
+    """Ask the model to greet a person."""
     return f"Greet {name} {'formally' if formal else 'as a friend'}, in one sentence."

@@ -32,7 +32,7 @@ def server(example: str) -> mcptrio.Command:
 
 
 async def read_line(prompt: str) -> str:
-    """A line of standard input; empty at its end. Whoever no longer waits leaves the thread to itself."""
+    """Read a line of standard input; empty at its end. A cancelled caller abandons the thread."""
     print(prompt, end="", flush=True)
     return await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True)
 

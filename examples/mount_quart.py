@@ -1,9 +1,9 @@
-"""The endpoint beside the routes of a Quart-Trio application, on one port.
+"""The MCP endpoint and the routes of a Quart-Trio application on one port.
 
 Run it: python examples/mount_quart.py
 It needs the extra: pip install ".[quart]"
 
-Who calls the tool and who fills in the web page see the same guest book.
+The tool and the web page share one guest book.
 """
 
 from __future__ import annotations

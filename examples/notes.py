@@ -1,7 +1,7 @@
-"""A plugin with state: an object whose methods are tools, resources and a prompt; configured, saved, watched.
+"""A plugin with state: an object whose methods are tools, resources and a prompt, with settings and subscriptions.
 
 Run it: mcptrio serve --stdio --plugin examples/notes.py
-In mcptrio.toml, if the notes are to be kept:
+To save the notes, add this to mcptrio.toml:
 
     [plugins.notes]
     file = "notes.json"
@@ -45,7 +45,7 @@ class Notes:
         if name not in self._texts and len(self._texts) >= MOST_NOTES:
             raise ToolError(f"there are {MOST_NOTES} notes already: delete one first")
         self._texts[name] = text
-        # Whoever subscribes to it hears of it, in every revision.
+        # Notify the subscribers, in every revision.
         ctx.notify_resource_updated(f"notes:///{name}")
         return f"{len(self._texts)} notes"
 

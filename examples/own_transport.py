@@ -1,8 +1,8 @@
-"""A transport of one's own: messages over TCP, each behind its length, as the Language Server Protocol has them.
+"""A custom transport: messages over TCP, each with its length, as in the Language Server Protocol.
 
 Run it: mcptrio serve --transport lsp --plugin examples/own_transport.py
 
-Here are its three parts: a Trio channel of bytes, the serving side as a hook, and the client's side.
+It has three parts: a Trio channel of bytes, the server side as a hook, and the client side.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ async def serve(
     async def connected(stream: trio.SocketStream) -> None:
         async with stream:
             channel = adapt_channel(LSPChannel(stream), form="bytes", name="lsp")
-            # What goes wrong in one connection is logged, and the others go on.
+            # An error of one connection is logged, and the others continue.
             await engine.contained(partial(engine.serve, channel), "a connection")
 
     async with trio.open_nursery() as connections, trio.open_nursery() as accepting:
         accept = partial(trio.serve_tcp, connected, port, host="127.0.0.1", handler_nursery=connections)
         listeners: list[trio.SocketListener] = await accepting.start(accept)
         task_status.started([f"lsp://127.0.0.1:{listeners[0].socket.getsockname()[1]}"])
-        # At the end nobody new is let in; those that are here are served until the server ends them.
+        # Accept no new connections. The server ends the open ones.
         await stopping.wait()
         accepting.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""Work that takes its time: progress, cancellation, child tasks, a deadline of one's own.
+"""A tool that takes time: progress, cancellation, child tasks, a deadline.
 
 Run it: mcptrio serve --stdio --plugin examples/progress.py
 """
