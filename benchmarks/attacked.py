@@ -26,7 +26,7 @@ COLUMNS: Final = ("attack", "p50 rest", "attacked", "ratio", "p99 rest", "attack
 _WARM_UP: Final = 100
 _HEALTHY_ENDS_WITHIN: Final = 300.0
 _SECONDS: Final = 2.0
-"""Of an attack, before latency is measured."""
+"""Duration of an attack before latency is measured."""
 
 
 def main() -> int:

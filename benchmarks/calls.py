@@ -1,7 +1,7 @@
-"""What load generators send: requests of both eras, encoded beforehand but for the number.
+"""The requests of load generators, in both kinds of revision, encoded beforehand except for the number.
 
-The one rule: encoding costs the generator nothing while it measures. A call has a hole for its id, and all ids have the
-same length, so that a call is three pieces of bytes put together.
+Encoding must not cost the generator time during a measurement. A call has a hole for its id, and all ids have the same
+length, so a call is three concatenated pieces of bytes.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Peer:
-    """A client of an HTTP endpoint: one session, or in 2026-07-28 anybody.
+    """A client of an HTTP endpoint: a session, or an anonymous client in 2026-07-28.
 
     Args:
-        session: its id, once there is one.
+        session: the id of the session, if there is one.
     """
 
     port: int

@@ -1,7 +1,6 @@
-"""Connections to an HTTP endpoint: plain sockets, on which a response is measured off and not decoded.
+"""Connections to an HTTP endpoint: plain sockets. Responses are counted by their length and not decoded.
 
-Used by every load generator for HTTP.
-The one rule: what is counted is an answer. An error in a response, whatever it looks like, ends the measurement.
+Every load generator for HTTP uses it. An error in a response ends the measurement.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Connection:
         return answer
 
     def read_until(self, mark: bytes) -> bytes:
-        """What comes up to and with a mark, of a response that goes on."""
+        """Read an unfinished response up to a mark, and return that part."""
         data = b""
         while mark not in data:
             data += self._read()
@@ -102,7 +101,7 @@ class Connection:
 
 @contextmanager
 def connected(port: int, era: str, count: int, calls: Sequence[Call] = ()) -> Iterator[list[Connection]]:
-    """So many clients, in the handshake era with a session each; they call the echo, or what is given."""
+    """Open so many clients, in handshake revisions with a session each; they call the echo, or the given calls."""
     with ExitStack() as stack:
         connections = []
         for position in range(count):

@@ -1,6 +1,6 @@
-"""Many clients at once: handshake sessions that stay, and streams that are listened to.
+"""Many clients at once: idle handshake sessions, and open event streams.
 
-The one rule: a crowd costs its process next to nothing while it waits, so that thousands can be held beside the server.
+A waiting client costs this process almost nothing, so thousands can be open on the server's machine.
 """
 
 from __future__ import annotations

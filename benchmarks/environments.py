@@ -1,8 +1,7 @@
-"""Where a server lives: a Python or a Node with it and what it needs, kept in ``.cache/benchmarks``.
+"""The environment of a server: a Python or a Node with its packages, in ``.cache/benchmarks``.
 
-Made the first time, and again when what is asked for changes.
-The one rule: an environment holds one server and nothing else, so none pays for what another has installed; and
-everything in it is compiled beforehand, so none pays for having been the first to start.
+Created at first use, and again when its packages change. It contains one server only, compiled beforehand, so that no
+server pays for packages of others or for its first start.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Environment(Protocol):
 
 @dataclass(frozen=True)
 class ThisPython:
-    """The Python that measures, with what it has installed."""
+    """The Python that runs the benchmark, with its packages."""
 
     isolated: bool = False
 
@@ -87,7 +86,7 @@ class NodeEnvironment:
 
     name: str
     folder: Path
-    """Its files are copied there, so that the server's script finds its packages beside it."""
+    """Its files are copied there, so that the server's script finds its packages in the same folder."""
     isolated: bool = True
 
     @property

@@ -1,7 +1,6 @@
-"""What mcptrio is expected to reach, row by row, and whether it does.
+"""The targets of mcptrio, row by row, and whether they are met.
 
-Read by the report, which shows every one of them, met or not.
-The one rule: a ratio compares medians that were measured in the same run. A row that was not measured meets nothing.
+The report shows all of them. A ratio compares medians of the same run. A row that was not measured meets no target.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ FLAT = 1.15
 
 @dataclass(frozen=True)
 class Verdict:
-    """
-    Args:
-        met: ``None`` where it was not measured.
-        figure: ours, and what it was compared with.
+    """Whether a target is met.
+
+    Attributes:
+        met: ``None`` if it was not measured.
+        figure: our figure, and the one that it was compared with.
     """
 
     met: bool | None
@@ -42,15 +42,16 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Expectation:
-    """
-    Args:
-        group: in which the row is measured.
-        row: its whole name.
-        against: whose figure the times are of.
-        times_at_least: times the other's figure; for what is better when it is more.
-        times_at_most: times the other's figure; for what is better when it is less.
-        at_least: in the row's own unit.
-        at_most: in the row's own unit.
+    """A target.
+
+    Attributes:
+        group: the group of the row.
+        row: the name of the row.
+        against: the server of the other figure.
+        times_at_least: times the other's figure, for rates.
+        times_at_most: times the other's figure, for times and sizes.
+        at_least: in the unit of the row.
+        at_most: in the unit of the row.
     """
 
     group: str
@@ -83,7 +84,7 @@ class Expectation:
             return Verdict(met, figure)
         name, theirs = self._other(results)
         if theirs is None:
-            # What is missed by itself is missed whatever the others do.
+            # A missed absolute target is missed whatever the others measure.
             return Verdict(None if met else False, f"{figure}; {self.against} was not measured")
         times = ours / theirs
         met = met and (self.times_at_least is None or times >= self.times_at_least)

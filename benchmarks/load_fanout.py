@@ -38,10 +38,10 @@ def measure_fanout(server: Server, scale: Scale) -> Figures:
 
 
 def fan_out(port: int, streams: Sequence[Connection], changes: int) -> list[float]:
-    """Seconds for each change, from before the call that makes it until the last stream has it.
+    """Return the seconds for each change, from the call that makes it until the last stream has received it.
 
     Raises:
-        RuntimeError: one of them has not been told.
+        RuntimeError: A stream has not received it.
     """
     control = Connection(port)
     touch = Peer(port, MODERN).call("touch", {})

@@ -1,7 +1,7 @@
-"""Whether a call costs more where there is more: tools that are not called, sessions that wait.
+"""Measures whether a call costs more with more tools or more idle sessions.
 
-The same calls are made to servers that differ in nothing else, which take turns in short slices, so that what else the
-machine does falls on all alike; what counts is the ratio of two neighbours.
+The same calls are made to servers that differ in nothing else. They take turns in short slices, so that other work of
+the machine affects all of them; the result is the ratio of neighbouring slices.
 """
 
 from __future__ import annotations

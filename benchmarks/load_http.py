@@ -46,11 +46,11 @@ def measure_http(server: Server, scale: Scale) -> Figures:
 
 @dataclass(frozen=True)
 class Load:
-    """What came of it.
+    """The result of a load.
 
-    Args:
-        rate: answers a second.
-        latencies: seconds from before a call was sent until its answer was complete, in rising order.
+    Attributes:
+        rate: responses a second.
+        latencies: seconds from a call to its complete response, in rising order.
     """
 
     rate: float

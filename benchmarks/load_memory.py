@@ -50,7 +50,7 @@ class _Growth:
             self._seen[count] = memory_of(self._process)
 
     def figures(self, one: str, many: str) -> Figures:
-        """What one of them takes, from the first number to the last; and all of it."""
+        """Return the bytes of one, from the first number to the last, and the total at each number."""
         first, last = self._counts[0], self._counts[-1]
         each = (self._seen[last] - self._seen[first]) / (last - first) / KIB
         return {one: [each], **{memory_row(count, many): [size / MIB] for count, size in self._seen.items()}}

@@ -109,7 +109,7 @@ class _Conversation:
         self._rest = b""
 
     def numbers(self, kind: str | None) -> list[int]:
-        """Of its calls of a kind, or of all."""
+        """Return the numbers of the calls of a kind, or of all."""
         return [number for number, call in enumerate(self.calls) if kind in (None, call.kind)]
 
     def check(self, listed: bytes) -> None:

@@ -57,7 +57,7 @@ def read_burst(connection: Connection, peer: Peer, count: int) -> float:
             raise unexpected(f"{count} events", head)
         head = head or chunk
         seen += (kept + chunk).count(_EVENT)
-        # What may be the beginning of an event that is not counted yet, and the end of the stream.
+        # Keep the possible beginning of an event, and the end of the stream.
         kept = (kept + chunk)[1 - len(_EVENT) :]
     elapsed = time.perf_counter() - began
     if seen != count:

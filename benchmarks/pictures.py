@@ -1,7 +1,7 @@
-"""The pictures of a report, as SVG: start-up, latency over load, memory over sessions.
+"""Draws the pictures of a report as SVG: start-up, latency over load, memory over sessions.
 
-The one rule: text stays text, and nobody needs to tell colours apart: each server has a mark and a line of its own too.
-matplotlib is needed for this and nothing else; without it there are tables only.
+Text stays text, and each server has its own mark and line style, so that colours are not needed to tell them apart.
+Only this module needs matplotlib; without it there are only tables.
 """
 
 from __future__ import annotations

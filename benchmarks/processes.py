@@ -1,6 +1,6 @@
-"""A server's process: started, measured, ended.
+"""Starts, measures and ends the process of a server.
 
-The one rule: whatever happens to the measurement, no process is left behind.
+No process is left behind, whatever happens to the measurement.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 def started(
     interpreter: Path, arguments: Sequence[str], *, pipes: bool, variables: Mapping[str, str] | None = None
 ) -> Iterator[Process]:
-    """The process, with unbuffered pipes to its standard input and output or with none; killed at the end.
+    """Start a process, with unbuffered pipes to its standard input and output or without, and kill it at the end.
 
     Raises:
-        RuntimeError: the block failed, and the process had ended by itself; with the last that it said.
+        RuntimeError: The block failed, and the process had exited; with its last output.
     """
     pipe = subprocess.PIPE if pipes else subprocess.DEVNULL
     with tempfile.TemporaryFile() as errors:
@@ -65,7 +65,7 @@ def started(
 
 
 def memory_of(process: Process) -> int:
-    """Resident memory (RSS), in bytes: what the process has in memory, shared libraries included."""
+    """Return the resident memory (RSS) in bytes, with shared libraries."""
     return int(Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1]) * _PAGE
 
 
@@ -87,7 +87,7 @@ def descriptors_of(process: Process) -> int:
 
 
 def free_port() -> int:
-    """One that nobody listened on a moment ago."""
+    """Return a port that was free a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port: int = taken.getsockname()[1]
     return port
@@ -103,7 +103,7 @@ def wait_for(port: int, process: Process) -> None:
     deadline = time.perf_counter() + _START
     while process.poll() is None:
         with socket.socket() as connection:
-            # Where nobody listens, a connection may come about with itself.
+            # On a free port, a TCP connection can connect to itself.
             if connection.connect_ex(("127.0.0.1", port)) == 0 and connection.getsockname()[1] != port:
                 return
         if time.perf_counter() > deadline:

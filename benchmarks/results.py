@@ -1,6 +1,6 @@
-"""What was measured: by group, server and row, one figure or more for each round.
+"""The measured figures by group, server and row, one or more for each round.
 
-The one rule: what could not be measured is kept too, with the reason, and never fills a place in a table.
+Failed measurements are kept with their reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much of everything: what a run measures with, and what a quick one does."""
+"""The sizes of a full run and of a quick one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 __all__ = ["FULL", "GROUPS", "QUICK", "Scale"]
 
 GROUPS = ("stdio", "http", "sse", "memory", "fanout", "flat", "client", "set")
-"""What can be measured by itself, in the order in which it is."""
+"""The groups that can be measured alone, in order."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Scale:
     """At which numbers of sessions and of streams memory is looked at; the first is where growth is counted from."""
     sessions_of_ours: tuple[int, ...]
     fanout: int
-    """Streams that a change is told to."""
+    """Streams that receive a change."""
     changes: int
     """How often."""
     tools: tuple[int, ...]

@@ -1,7 +1,6 @@
-"""What is measured: four SDKs with the same tools, and what shows how far from the limit they are.
+"""The measured servers: four SDKs with the same tools, and the limits to compare them with.
 
-The one rule: every one is served as its documentation tells, with its defaults, but for limits that would end a
-measurement.
+Each is served as its documentation says, with default settings, except for limits that would end a measurement.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ class Server:
     """One server.
 
     Args:
-        name: in the tables' heads.
-        home: where it is installed.
-        distribution: of which the version is told.
-        stdio: the arguments of its interpreter.
-        http: likewise; the port is appended.
-        groups: what it can be measured in.
-        listens: whether it has streams of ``subscriptions/listen``.
+        name: the name in the tables.
+        home: its environment.
+        distribution: the distribution whose version is shown.
+        stdio: the arguments of its interpreter for stdio.
+        http: the same for HTTP; the port is appended.
+        groups: the groups that it takes part in.
+        listens: whether it has ``subscriptions/listen``.
     """
 
     name: str
@@ -49,10 +48,10 @@ class Server:
 
     @contextmanager
     def serving(self, *, tools: int = 0) -> Iterator[tuple[Process, int]]:
-        """Its process while it serves HTTP, and the port.
+        """Serve HTTP during the block, and yield the process and the port.
 
         Args:
-            tools: how many it has beside its own.
+            tools: additional tools.
         """
         port = free_port()
         arguments = (*self.http[:-1], f"{self.http[-1]}{port}")
@@ -126,7 +125,7 @@ NULL = Server(
     (str(_ECHO / "echo_null.py"), "http", ""),
     ("stdio", "http", "sse", "fanout"),
 )
-"""Answers without reading: what the load generators reach alone."""
+"""Responds without reading: the limit of the load generators."""
 
 REFERENCES = Server("references", NODE_PACKAGES, "@modelcontextprotocol/server-filesystem", (), (), ("set",))
 """The six official reference servers; which they are is in ``sets.py``."""

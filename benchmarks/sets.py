@@ -1,7 +1,7 @@
-"""A set of servers as people have it in a host: files, git, the web, a memory, thinking, the time.
+"""A set of servers that many users have: files, Git, web pages, a memory, thinking, the time.
 
-Ours is one process with six plugins, the reference servers are six processes: three of Python, three of Node.
-The one rule: both have the same folder, repository and page before them, and are asked the same.
+mcptrio is one process with six plugins; the reference servers are six processes, three in Python and three in Node.
+Both have the same folder, repository and page, and get the same calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OURS: Environment = PythonEnvironment(
 )
 
 KINDS = ("files", "git", "fetch", "memory", "thinking", "time")
-"""What a set can do; one cheap call of each is measured."""
+"""The kinds of servers; one cheap call of each is measured."""
 
 _PAGE = (
     b"<html><head><title>Peas</title></head><body><article><h1>Peas</h1>"
@@ -46,7 +46,7 @@ _PAGE = (
 
 @dataclass(frozen=True)
 class World:
-    """What the servers of a set work on; all of it is gone afterwards."""
+    """The files of the servers of a set, which are deleted afterwards."""
 
     folder: Path
     page: str
@@ -77,7 +77,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Member:
-    """One process of a set, and what it is asked."""
+    """One process of a set, and its calls."""
 
     interpreter: Path
     arguments: Sequence[str]
@@ -137,8 +137,8 @@ def reference_set(made: World) -> Sequence[Member]:
         return home.interpreter(), ("-m", f"mcp_server_{name}", *arguments)
 
     fetch = of_python("fetch", "--allow-private-ips")
-    # It looks for a node on PATH, and where there is one has npm install packages, in the middle of a call; every page
-    # then starts that node, which takes far longer than the Python it has for when there is none.
+    # It looks for node on PATH and, if it finds one, runs npm install during a call. Every page then starts that
+    # node, which takes far longer than its own Python code.
     without_node = {"PATH": str(fetch[0].parent)}
     return [
         Member(*of_node("server-filesystem", str(made.files)), calls["files"]),

@@ -1,9 +1,8 @@
-"""Hours of load on our server, and a look at what is left of it: memory and descriptors before and after.
+"""Hours of load on mcptrio's server, with a check of memory and descriptors before and after.
 
-Everything that a server meets comes in turn: calls in both eras, sessions that begin and end, bursts of events, streams
-that are told of changes, clients that hang up in the middle, and requests that are none.
-The one rule: before and after are both looked at with nothing under way, and the first fifth of the time, in which
-caches fill, is not counted.
+The load contains calls in both kinds of revision, sessions that begin and end, bursts of events, change notifications,
+clients that disconnect during a call, and invalid requests. Both checks are made without load, and the first fifth of
+the time, in which caches fill, is not counted.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ __all__ = ["GROWTH", "GROWTH_MIB", "soak"]
 
 GROWTH = 0.05
 GROWTH_MIB = 2.0
-"""Memory may grow by this share and this much: what the allocator keeps differs from one look to the next."""
+"""Memory may grow by this share plus this size, because the allocator keeps different amounts."""
 
 _SETTLE = 15.0
 """Seconds in which descriptors of connections that were closed have to be gone."""
 _SECONDS = 0.5
-"""Of each kind of calls in a cycle; less where there are less than ten of these in all."""
+"""Seconds for each kind of calls in a cycle; less if there are fewer than ten of these in all."""
 _CROWD = 32
 """Sessions and streams in a cycle."""
 

@@ -1,7 +1,6 @@
 """The figures as tables, for a terminal and for a page.
 
-The one rule: a cell is a median with its spread, and beside it how many times ours is that; an empty cell was not
-measured.
+A cell is a median with its spread, and how many times ours it is; an empty cell was not measured.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ _MET = {True: "met", False: "MISSED", None: "not measured"}
 
 
 def group_table(results: Results, group: str, *, spread: bool = True) -> Table:
-    """One group's figures: a row each, a column for each server that has any.
+    """Return the figures of one group: one row each, and one column per server.
 
     Args:
-        spread: whether the lowest and highest figures are told, for others than us.
+        spread: whether to show the lowest and highest figures of other servers.
     """
     measured = results.groups.get(group, {})
     names = [server.name for server in SERVERS if server.name in measured]

@@ -1,7 +1,7 @@
-"""What a client cannot be faster than in Python: ``python client_limit.py SECONDS IN_FLIGHT REVISION URL|COMMAND...``.
+"""The limit of a client in Python: ``python client_limit.py SECONDS IN_FLIGHT REVISION URL|COMMAND...``.
 
-Blocking pipes and sockets; a call is encoded, its answer decoded, and nothing else is done. Over HTTP each call in
-flight has a connection.
+Blocking pipes and sockets; it only encodes a call and decodes the response. Over HTTP each call in flight has its own
+connection.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def measure_http(seconds: float, in_flight: int, era: str, url: str) -> float:
         connection.sendall(b"%b%d\r\n\r\n%b" % (head, len(body), body))
 
     def load(seconds: float) -> float:
-        # The server answers in one piece, and what is in flight on a connection is one call.
+        # The server responds in one piece, and a connection has one call in flight.
         began = time.perf_counter()
         answered, busy = 0, len(sockets)
         for connection in sockets.values():

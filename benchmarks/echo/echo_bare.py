@@ -1,7 +1,7 @@
-"""The echo tool on nothing but pipes and sockets: ``python echo_bare.py stdio``, or ``http PORT``.
+"""The echo tool with only pipes and sockets: ``python echo_bare.py stdio``, or ``http PORT``.
 
-What a server cannot be faster than in Python: a blocking loop that reads a message, parses it, answers it. It is what
-the clients are measured on, so that it is never what they wait for.
+The limit of a server in Python: a blocking loop that reads a message, parses it and responds. The clients are measured
+with it, so that they never wait for the server.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def serve_http(port: int) -> None:
 
 
 def _respond(data: bytes) -> tuple[bytes, bytes]:
-    """What is answered to whole requests, and what is left."""
+    """Return the responses to complete requests, and the remaining bytes."""
     answers = b""
     while True:
         head, found, rest = data.partition(b"\r\n\r\n")

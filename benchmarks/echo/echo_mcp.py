@@ -40,7 +40,7 @@ async def touch(ctx: Context) -> str:
 
 
 async def memo() -> str:
-    """What can be listened to."""
+    """The watched resource."""
     return "memo"
 
 

@@ -1,7 +1,7 @@
-"""No server at all: whatever is asked gets the same answer at once. ``python echo_null.py stdio``, or ``http PORT``.
+"""Sends the same response to every request: ``python echo_null.py stdio``, or ``http PORT``.
 
-What a load generator reaches against it is the load generator's own ceiling. So it knows the few things that
-generators ask for: an answer, a burst of events, a stream that stays open, and an event to all of those.
+The rate with it is the limit of the load generator. It has the responses that generators need: an answer, a burst of
+events, a stream that stays open, and an event for all of those.
 """
 
 from __future__ import annotations

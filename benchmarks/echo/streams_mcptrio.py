@@ -29,5 +29,5 @@ async def touch(ctx: Context) -> str:
 
 @resource("memo://today")
 async def memo() -> str:
-    """What can be listened to."""
+    """The watched resource."""
     return "memo"
