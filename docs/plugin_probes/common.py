@@ -70,7 +70,7 @@ def _fit(reference: Sequence[Tool], ours: Sequence[Tool], prefix: str) -> str:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str = "") -> list[str]:
-    """What a call that fits their schema may run into with ours."""
+    """Return the reasons for which a call that fits their schema may fail with ours."""
     found = []
     properties: Mapping[str, Any] = ours.get("properties", {})
     for name, schema in theirs.get("properties", {}).items():
@@ -111,7 +111,7 @@ def _whole(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _types(schema: Mapping[str, Any]) -> set[str]:
-    """An integer is a number as well; null is left out, for whoever gives nothing leaves the argument out."""
+    """Return the types of a schema. An integer is a number as well. Null is left out, like a missing argument."""
     if "type" not in schema:
         values = _values(schema)
         return {"string"} if values and all(isinstance(value, str) for value in values) else set()

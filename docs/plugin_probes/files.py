@@ -86,7 +86,7 @@ async def other_root(trial: Trial) -> str:
     async with trial.talk(serve(trial, folder), handlers=Handlers(roots=[str(secret.parent)])) as talk:
         answer = Answer("no answer")
         with trio.move_on_after(3):
-            # The reference asks after the handshake, and takes a moment; nobody tells when it has asked.
+            # The reference sends a request after the handshake, and does not report when it has done so.
             while _SECRET not in (answer := await talk.call("read_text_file", path=str(secret))).text:  # noqa: ASYNC110
                 await trio.sleep(0.1)
         return "replaces the folder of the command line: " + _gave(answer) if _SECRET in answer.text else _gave(answer)

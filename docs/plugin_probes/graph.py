@@ -1,4 +1,4 @@
-"""Probes of the memory: what is kept, what is found, how much comes back."""
+"""Probes of the memory: storage, search, and the size of responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes of fetch: where it goes, what it takes, what it makes of a page."""
+"""Probes of fetch: allowed addresses, arguments, and the conversion of pages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def serve(trial: Trial, settings: Mapping[str, Any], *arguments: str) -> tuple[s
     """
     if trial.references is None:
         return trial.ours(settings)
-    # It looks for a node on PATH, and where there is one has npm install packages, in the middle of a call.
+    # It looks for node on PATH and, if it finds one, runs npm install during a call.
     path = f"PATH={trial.references.python.parent}"
     return ("/usr/bin/env", path, *trial.references.of_python("mcp_server_fetch", *arguments))
 

@@ -1,6 +1,6 @@
-"""What a server's process takes: time to its first answer, memory, the size of an answer.
+"""Measures a server's process: time to its first response, memory, size of a response.
 
-The one rule: spoken with by hand. Our client would not take an answer of 50 MB, and the size is what is to be seen.
+It writes JSON by hand, because our client would refuse a response of 50 MB, whose size is the result.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ _MOST = 400 << 20
 
 @frozen
 class Measured:
-    """
+    """A measured response.
+
     Args:
-        milliseconds: until it was there.
+        milliseconds: the time until it arrived.
         answer: its first bytes.
-        size: of the answer, in bytes.
-        memory: resident, in MiB; the most that there was.
+        size: its size in bytes.
+        memory: the maximum resident memory in MiB.
     """
 
     milliseconds: float

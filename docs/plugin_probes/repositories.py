@@ -1,4 +1,4 @@
-"""Probes of git: what may be reached, what is run, what is large."""
+"""Probes of git: reachable paths, executed programs, large repositories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes of sequential thinking: whose thoughts they are, how many are kept, what the hints say."""
+"""Probes of sequential thinking: separation of users, limits, hints."""
 
 from __future__ import annotations
 

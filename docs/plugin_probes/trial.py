@@ -1,8 +1,7 @@
-"""One server in front of a probe, ours or the reference, and how it is asked.
+"""One server for a probe, ours or the reference, and its calls.
 
-Used by every module of probes and by the script.
-The one rule: a probe is the same code for both sides. It learns which one it has before it only where it has to write a
-configuration, and never to decide what it reports.
+All probes and the script use it. A probe is the same code for both sides. It knows the side only to write a
+configuration, never to decide about its result.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class References:
 
 @frozen
 class Answer:
-    """What a call gave."""
+    """The result of a call."""
 
     text: str
     is_error: bool = False
@@ -174,7 +173,7 @@ class Probe:
     title: str
     """In Markdown."""
     attempt: Attempt
-    """What was seen, in Markdown."""
+    """The observation, in Markdown."""
     is_measured: bool
     """Whether it holds figures that differ from run to run."""
 
@@ -187,8 +186,8 @@ class Probes:
         plugin: the name of ours.
         reference: the name of the other.
         command: the usual command of either.
-        env: what it needs in its environment.
-        more: what the reference has that ours has not, and what was not tried, as sentences.
+        env: its environment variables.
+        more: features that only the reference has, and features that were not compared, as sentences.
     """
 
     plugin: str
