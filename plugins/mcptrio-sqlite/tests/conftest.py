@@ -67,7 +67,7 @@ def sqlite_client(shop: Path) -> Connect:
 
 @pytest.fixture
 def rows_in(shop: Path) -> Callable[[str], list[Any]]:
-    """What is in the file, seen from outside."""
+    """Return the content of the file, read from outside."""
 
     def ask(sql: str) -> list[Any]:
         with closing(sqlite3.connect(shop)) as connection:
@@ -78,7 +78,7 @@ def rows_in(shop: Path) -> Callable[[str], list[Any]]:
 
 @pytest.fixture
 def call() -> Call:
-    """Call a tool that does not fail; what it answers, structured."""
+    """Call a tool, and return its structured result."""
 
     async def call_tool(client: Client, tool: str, /, **arguments: Any) -> Any:
         result = await client.call_tool(tool, arguments)
@@ -90,7 +90,7 @@ def call() -> Call:
 
 @pytest.fixture
 def refusal() -> Call:
-    """Call a tool that fails; what the model reads."""
+    """Call a tool that fails, and return its error for the model."""
 
     async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
         result: CallToolResult = await client.call_tool(tool, arguments)

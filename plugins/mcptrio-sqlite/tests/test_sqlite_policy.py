@@ -1,4 +1,4 @@
-"""What may not be done, and that it is not done."""
+"""Forbidden statements are refused and have no effect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED_TO_READERS = [
 
 
 def contents(shop: Path) -> tuple[bytes, list[str]]:
-    """What the file holds, and what there is beside it."""
+    """Return the content of the file, and the names of files next to it."""
     return hashlib.sha256(shop.read_bytes()).digest(), sorted(path.name for path in shop.parent.iterdir())
 
 
@@ -172,6 +172,6 @@ async def test_a_denied_column_does_not_get_another_name(sqlite_client: Any, ref
     async with sqlite_client(writable=("shop",), schema_changes=True, deny=("customers.password",)) as client:
         assert "not allowed" in await refusal(client, "write_query", query=query)
         assert "not allowed" in await refusal(client, "read_query", query="SELECT password FROM customers")
-        # What has nothing to do with it may be changed.
+        # Other objects may be changed.
         result = await client.call_tool("write_query", {"query": "ALTER TABLE orders RENAME COLUMN sum TO total"})
         assert not result.is_error
