@@ -35,7 +35,7 @@ version = release = version_of("mcptrio")
 
 # The root of the repository is the source, so a link between two files is the same here and on a forge.
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "docs/api/*.rst", "plugins/*/README.md", "[CS]*.md"]
+include_patterns = ["docs/*.md", "docs/api/*.rst", "plugins/*/README.md", "benchmarks/RESULTS.md", "[CS]*.md"]
 
 PAGES = re.findall(r"automodule:: (\S+)", "".join(page.read_text() for page in sorted(API.glob("*.rst"))))
 """The public modules."""
