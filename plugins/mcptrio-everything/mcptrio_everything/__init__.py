@@ -1,4 +1,4 @@
-"""Every feature of the protocol in one plugin: what the conformance suite asks of a server, then a demo.
+"""Every feature of the protocol in one plugin: the conformance suite's requirements for a server, then a demo.
 
 The module is the plugin: the runtime registers the marked functions among its names, in the order of these imports.
 """

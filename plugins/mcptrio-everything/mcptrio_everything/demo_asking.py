@@ -23,7 +23,7 @@ __all__ = [
 
 @frozen(kw_only=True)
 class Profile:
-    """What the user is asked for."""
+    """The form for the user."""
 
     name: str
     subscribed: bool = False
@@ -35,11 +35,11 @@ class Profile:
 async def trigger_sampling_request(
     ctx: Context, prompt: str, maxTokens: Annotated[int, Meta(ge=1, le=100_000)] = 100
 ) -> str:
-    """Have the client's model say something.
+    """Ask the client's model.
 
     Args:
-        prompt: what it is asked.
-        maxTokens: the most it may say.
+        prompt: the text for the model.
+        maxTokens: maximum tokens of the answer.
     """
     answer = await ctx.sample(prompt, max_tokens=maxTokens)
     said = answer.text

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MAX_DATA_BYTES = 10 * 1024 * 1024
-"""Before compression. What the reference server allows."""
+"""Before compression; the reference server's limit."""
 
 _DATA_URL = re.compile(r"data:(?P<type>[^,;]*)(?:;(?!base64,)[^,;]*)*(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
 
@@ -162,11 +162,11 @@ async def get_resource_reference(
 async def gzip_file_as_resource(data: str, name: str = "data.gz") -> EmbeddedResource:
     """Compress the contents of a data: URL with gzip.
 
-    Only data: URLs: a server that fetches whatever it is told reaches places its caller may not.
+    Only data: URLs: a server that fetches any URL reaches places that its caller may not.
 
     Args:
         data: a URL like data:text/plain;base64,aGVsbG8=
-        name: names the result.
+        name: the name of the result.
     """
     packed = await trio.to_thread.run_sync(_compress, data)
     return EmbeddedResource(

@@ -91,10 +91,10 @@ CHOICES: dict[str, Any] = {
 
 @tool(read_only=True)
 async def test_sampling(ctx: Context, prompt: str) -> str:
-    """Have the client's model answer.
+    """Ask the client's model.
 
     Args:
-        prompt: what it is asked.
+        prompt: the text for the model.
     """
     answer = await ctx.sample(prompt, max_tokens=100)
     said = answer.text
@@ -106,7 +106,7 @@ async def test_elicitation(ctx: Context, message: str) -> str:
     """Ask the user for a name and an e-mail address.
 
     Args:
-        message: what the user reads above the form.
+        message: the text above the form.
     """
     answer = await ctx.elicit(message, USER)
     return f"User response: action={answer.action}, content={json.dumps(answer.content)}"

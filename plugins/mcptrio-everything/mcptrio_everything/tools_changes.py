@@ -1,6 +1,6 @@
-"""Tools that change what the server offers, so that clients are told.
+"""Tools that change the server's lists, so that clients are notified.
 
-The one rule: each leaves the lists as it found them, under a name of its own, so that calls at once do no harm.
+Each uses its own name and restores the lists, so that concurrent calls do not interfere.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["test_trigger_prompt_change", "test_trigger_tool_change"]
 
 @tool(read_only=True)
 async def test_trigger_tool_change(ctx: Context) -> str:
-    """Add a tool and take it away again; whoever listens is told that the list changed."""
+    """Add a tool and remove it again; subscribers are notified of the changed list."""
     name = f"passing_tool_{secrets.token_hex(4)}"
     ctx.server.add_tool(_passing_tool, name=name)
     ctx.server.remove_tool(name)
@@ -23,7 +23,7 @@ async def test_trigger_tool_change(ctx: Context) -> str:
 
 @tool(read_only=True)
 async def test_trigger_prompt_change(ctx: Context) -> str:
-    """Add a prompt and take it away again; whoever listens is told that the list changed."""
+    """Add a prompt and remove it again; subscribers are notified of the changed list."""
     name = f"passing_prompt_{secrets.token_hex(4)}"
     ctx.server.add_prompt(_passing_prompt, name=name)
     ctx.server.remove_prompt(name)

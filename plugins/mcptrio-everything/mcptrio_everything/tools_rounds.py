@@ -1,7 +1,7 @@
-"""Tools whose questions travel in rounds in 2026-07-28 (InputRequiredResult), and are plain awaits here.
+"""Tools that ask in rounds in 2026-07-28 (InputRequiredResult), with plain awaits in the code.
 
-What the suite checks with them is the runtime's: missing answers are asked for again, a tampered state is refused,
-and a client is asked only for what it declared.
+The suite checks the runtime with them: missing answers are requested again, a tampered state is refused, and a client
+is asked only for its declared capabilities.
 
 Source: SEP-2322; MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -51,7 +51,7 @@ async def test_input_required_result_list_roots(ctx: Context) -> str:
 
 @tool(read_only=True)
 async def test_input_required_result_request_state(ctx: Context) -> str:
-    """Ask for a confirmation, with a state that comes back."""
+    """Ask for a confirmation, with a state that the client returns."""
     answer = await ctx.ask("Please confirm", _OK, key="confirm")
     return f"state-ok: {'confirmed' if answer['ok'] else 'not confirmed'}"
 

@@ -34,7 +34,7 @@ _ADDRESS_BOOK: dict[str, Any] = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
-"""Written by hand, and listed as it stands."""
+"""Written by hand, and listed unchanged."""
 
 
 @tool(read_only=True, input_schema=_ADDRESS_BOOK)

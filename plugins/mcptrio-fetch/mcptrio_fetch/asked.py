@@ -1,7 +1,7 @@
-"""What is asked for, and on whose behalf.
+"""The key of a page: its URL, and on whose behalf it was requested.
 
-Made by the tools; the pages that are kept are found by it.
-The one rule: who gets a page of the shelf was allowed to download it, so whether robots.txt was asked is part of it.
+The tools make it, and cached pages are found by it. Whether robots.txt was checked is part of the key, so that a cached
+page is given only to a caller who could have downloaded it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""From bytes to text.
+"""Decodes bytes to text, for everything except images, sounds and PDF files.
 
-Called for everything that is no picture.
-The one rule: what the page says wins only where it names an encoding of the web; a page cannot pick any codec that
-Python happens to have (``zip``, ``unicode_escape``). What does not decode becomes U+FFFD.
+A page may name only encodings of the web, and not any codec of Python (``zip``, ``unicode_escape``). Undecodable bytes
+become U+FFFD.
 
-Source: WHATWG Encoding Standard, 4.2 (names and labels; the supersets that browsers take) and HTML, 13.2.3 (order).
+Source: WHATWG Encoding Standard, 4.2 (names, labels and the supersets of browsers) and HTML, 13.2.3 (order).
 """
 
 from __future__ import annotations
@@ -76,11 +75,11 @@ _LABELS = {"x-sjis": "shift_jis", "windows-31j": "cp932", "x-gbk": "gbk", "x-euc
 
 
 def decode_text(body: bytes, charset: str | None, *, is_whole: bool = True) -> str:
-    """Decode a body: by its byte order mark, then ``charset``, then what it says itself, then by trying UTF-8.
+    """Decode a body by its byte order mark, ``charset``, the page's own declaration, or else as UTF-8.
 
     Args:
-        charset: what the Content-Type says.
-        is_whole: the body was not cut, perhaps inside a character.
+        charset: the charset of Content-Type.
+        is_whole: whether the body is complete and not cut, perhaps within a character.
     """
     for mark, codec in _MARKS:
         if body.startswith(mark):
@@ -101,7 +100,7 @@ def _declared(body: bytes) -> str | None:
     if found is None:
         return None
     label = found[1].decode("ascii", "ignore").lower()
-    # Whoever can be read as ASCII this far is not UTF-16, whatever it says.
+    # A page whose declaration could be read as ASCII is not UTF-16.
     return "utf-8" if label.startswith("utf-16") else label
 
 

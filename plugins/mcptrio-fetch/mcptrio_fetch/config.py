@@ -1,7 +1,6 @@
-"""What the operator may set: ``[plugins.fetch]`` in mcptrio.toml, and the environment.
+"""The settings of the operator: ``[plugins.fetch]`` in mcptrio.toml, and the environment.
 
-Built once by the server, when the plugin is registered.
-The one rule: a value that does not fit is refused here, with a sentence; nothing further in asks again.
+The server makes it when the plugin is registered. Invalid values are refused here, so other modules need no checks.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Config:
     """Ask the robots.txt of each site before the tools and resources fetch from it. The prompt never does."""
 
     user_agent: str | None = field(default=None, validator=_header)
-    """What sites are told that asks; by default the name of this plugin, and whether a user or a model asked."""
+    """The User-Agent; by default the name of this plugin, and whether a user or a model has asked."""
 
     proxy: Secret | None = field(default=None, validator=_proxy)
     """URL of a proxy for every request: ``http``, ``https`` or ``socks5``, with a password if need be."""

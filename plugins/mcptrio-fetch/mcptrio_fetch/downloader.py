@@ -1,8 +1,7 @@
-"""From a URL to a page: redirects, limits, and the deadline.
+"""Downloads a page with redirects, limits and a deadline.
 
-Called for pages, for robots.txt and for the headers of a page alone.
-The one rule: each hop is a new request. It is judged by the gate, by whoever else was given, and waits in its host's
-lane; nothing about the hop before it counts.
+Used for pages, for robots.txt and for the headers of a page. Each hop is a new request: the gate and the given checks
+judge it, and it waits in its host's lane.
 
 Source: RFC 9110, 15.4 (redirects), 13.1 (conditional requests); RFC 9111, 5.2 (Cache-Control).
 """
@@ -42,15 +41,15 @@ _MAX_AGE = re.compile(r"max-age\s*=\s*\"?(\d{1,9})")
 
 @frozen(kw_only=True)
 class Download:
-    """What is to be downloaded, and how."""
+    """The parameters of a download."""
 
     url: str
     user_agent: str
     method: Literal["GET", "HEAD"] = "GET"
     limit: Callable[[FetchedPage], int]
-    """Told what the headers say, the most bytes of the body, unpacked. What it raises ends the download."""
+    """Called after the headers; returns the maximum bytes of the unpacked body. An exception ends the download."""
     known: FetchedPage | None = None
-    """What was there before: where the site says it has not changed, it is the answer."""
+    """The cached page, which is the result if the site answers that it has not changed."""
     permit: Permit | None = None
     report: Report | None = None
 
@@ -108,7 +107,7 @@ class Downloader:
                 page = evolve(_page_without_body(url, response), redirects=passed)
                 return page if asked.method == "HEAD" else await self._read(asked, response, page)
             finally:
-                # What was not read is not waited for: the connection is closed with it.
+                # The connection is closed with the unread rest.
                 await response.aclose()
         except FAILURES as error:
             raise explain(error, str(url)) from error
@@ -134,10 +133,10 @@ class Downloader:
 
 
 def parse_url(text: str) -> httpx2.URL:
-    """A URL as it is requested: without a fragment, and its host in ASCII.
+    """Return a URL as it is requested: without a fragment, with the host in ASCII.
 
     Raises:
-        Refused: it is none.
+        Refused: the text is no URL.
     """
     if len(text) > _MAX_URL_CHARS:
         raise FetchRefused(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(text)}")

@@ -1,7 +1,6 @@
-"""What a model is told when a page cannot be had.
+"""The errors for a page that cannot be fetched, with texts for a model.
 
-Raised wherever a request is refused or fails.
-The one rule: one line that names the URL or host; a text that comes from the network is shown short and printable.
+A message is one line with the URL or host. Text from the network is shortened and printable.
 """
 
 from __future__ import annotations

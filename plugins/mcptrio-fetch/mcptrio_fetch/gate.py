@@ -1,8 +1,7 @@
-"""What may be reached: URLs, hosts and addresses.
+"""Decides which URLs, hosts and addresses may be reached.
 
-Asked before each request, redirects included, and again by whoever connects.
-The one rule: ``addresses`` resolves once, and what it returns is what is connected to; nobody resolves the name again,
-so a name server that changes its answer (DNS rebinding) gains nothing.
+It is asked before each request, including redirects, and before each connection. ``addresses`` resolves a name once,
+and the connection goes to its result, so a name server that changes its answer (DNS rebinding) has no effect.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["AddressGate"]
 
 _SCHEMES = ("http", "https")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
-"""A name or an address. A zone (``%eth0``) belongs to a machine, and not to a URL."""
+"""A name or an address. Without a zone (``%eth0``), which has a meaning on one machine only."""
 
 
 class AddressGate:
@@ -56,12 +55,13 @@ class AddressGate:
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Resolve a host, and return where to connect.
+        """Resolve a host, and return the addresses to connect to.
 
         Raises:
-            Refused: one of its addresses may not be connected to. Then none is: who mixes public addresses with
-                private ones hopes for a retry.
-            Unreachable: the host has no address, or nobody said in time.
+            Refused: at least one of its addresses is not allowed. An attacker mixes public and private addresses and
+            hopes for
+                a retry.
+            Unreachable: the host has no address, or the resolver did not answer in time.
         """
         found = await self._resolve(host, port)
         if not found:
@@ -71,12 +71,12 @@ class AddressGate:
         return [str(address) for address in found]
 
     async def check_addresses(self, host: str, port: int) -> None:
-        """Judge the addresses of a host that a proxy will connect to, as far as they are known here.
+        """Check the addresses of a host that a proxy will connect to.
 
-        Behind a proxy names often do not resolve; what they mean is then the proxy's to say.
+        Behind a proxy, names often do not resolve; then the proxy decides.
 
         Raises:
-            Refused: as :meth:`addresses`.
+            Refused: as for :meth:`addresses`.
         """
         try:
             found = await self._resolve(host, port)

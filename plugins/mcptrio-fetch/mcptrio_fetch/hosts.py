@@ -1,7 +1,7 @@
-"""Lists of hosts as the operator writes them: names, names with a star in front, addresses, networks.
+"""Lists of hosts in the configuration: names, names with a leading star, addresses, networks.
 
-Used by the configuration, which checks them, and by the gate, which asks them.
-The one rule: a name is compared in lower case and without a dot at its end; a star stands for one or more labels.
+The configuration validates them, and the gate checks hosts against them. Names are compared in lower case and without a
+final dot; a star matches one or more labels.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Places:
 
 
 def plain_name(host: str) -> str:
-    """A host as it is compared."""
+    """Return a host in the form for comparisons."""
     return host.strip().lower().rstrip(".").removeprefix("[").removesuffix("]")
 
 

@@ -1,9 +1,9 @@
-"""How fast and how wide one host is asked.
+"""Limits the rate and the concurrency of requests to one host.
 
-Entered by the downloader around each request, redirects and robots.txt included.
-The one rule: a lane exists only while somebody needs it, so there are never more than there are hosts in recent use.
+The downloader enters a lane for each request, including redirects and robots.txt. A lane exists only while it is in use
+or its host is still paced, so their number is bounded by the hosts in recent use.
 
-Source: the spacing is the generic cell rate algorithm (ITU-T I.371): a burst at once, then one request an interval.
+Source: the generic cell rate algorithm (ITU-T I.371): a burst at once, then one request per interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BURST = 10
 """Requests that are let through at once after a pause."""
 
 _MAX_IDLE_LANES = 256
-"""Lanes that nobody is in, before those that are over are looked for."""
+"""Unused lanes before the expired ones are removed."""
 
 
 class HostLanes:
@@ -61,7 +61,7 @@ class HostLanes:
             has_come = True
         finally:
             if not has_come:
-                # Who has left while waiting makes nobody wait.
+                # A request that was cancelled while it waited must not delay others.
                 lane.due -= self._interval
 
     def _sweep(self) -> None:

@@ -1,11 +1,9 @@
-"""From HTML to Markdown, and to a list of links. Runs in threads.
+"""Converts HTML to Markdown and to a list of links, in threads.
 
-Called by the renderer.
-The one rule: whoever waits can stop it. A thread cannot be killed, so it looks every few Python calls whether it was
-cancelled; what runs between two looks is linear in an input that is bounded.
-
-Loaded with the first page, for the libraries take a while to import. Trafilatura finds the article in a page and writes
-it as Markdown; lxml reads the page for it, to a depth of 256 elements.
+The renderer uses it, and imports it with the first page, because the libraries take a while to import. Trafilatura
+finds the article of a page and writes it as Markdown; lxml parses the page, to a depth of 256 elements. A thread cannot
+be killed, so the code checks every few Python calls whether it was cancelled; the work in between is linear in a
+bounded input.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _CALLS_PER_CHECK = 64
 _MAX_TITLE_CHARS = 300
 _MAX_LABEL_CHARS = 200
 
-# What it says there, of pages anybody may write, is of no use to an operator.
+# Its messages are about the contents of arbitrary pages, which do not help an operator.
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
 
 
@@ -46,10 +44,10 @@ class Article:
 
 
 def write_markdown(html: str, url: str) -> Article:
-    """The article in a page, as Markdown with absolute links; all of its text where there seems to be no article.
+    """Return the article of a page as Markdown with absolute links; all of its text if no article is found.
 
     Raises:
-        trio.Cancelled: nobody waits for it any more.
+        trio.Cancelled: the call was cancelled.
     """
     with _stoppable():
         tree = _parse(html, url)
@@ -75,10 +73,10 @@ def write_markdown(html: str, url: str) -> Article:
 
 
 def find_links(html: str, url: str) -> list[PageLink]:
-    """The links of a page to http and https, absolute, each once, in the order of the page.
+    """Return the http and https links of a page, absolute, each once, in the order of the page.
 
     Raises:
-        trio.Cancelled: nobody waits for it any more.
+        trio.Cancelled: the call was cancelled.
     """
     with _stoppable():
         tree = _parse(html, url)
@@ -98,7 +96,7 @@ def find_links(html: str, url: str) -> list[PageLink]:
 
 
 def _parse(html: str, url: str) -> Any:
-    """The tree of a page; ``None`` where there is nothing in it."""
+    """Return the tree of a page; ``None`` if it is empty."""
     parser = lxml.html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
     try:
         tree = lxml.html.document_fromstring(html.encode("utf-8", "replace"), parser=parser)

@@ -1,7 +1,7 @@
-"""A page as it was downloaded.
+"""A downloaded page.
 
-Made by the downloader; kept on the shelf; read by the renderer.
-The one rule: a page holds nothing of who asked, so everybody who asks the same may be given it.
+The downloader makes it, the cache keeps it, and the renderer reads it. It contains nothing about the caller, so every
+caller with the same key may get it.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _UNSAID = ("", "application/octet-stream", "binary/octet-stream", "unknown/unkno
 
 @frozen(kw_only=True)
 class FetchedPage:
-    """What came back."""
+    """A response."""
 
     url: str
     """Where it was found in the end."""
     status: int
     content_type: str
-    """In lower case and without parameters; empty where none was said."""
+    """In lower case and without parameters; empty if there is none."""
     charset: str | None = None
     body: bytes = b""
     """Unpacked."""
     is_whole: bool = True
     """False where the end was left out."""
     length: int | None = None
-    """Content-Length, where it was said."""
+    """Content-Length, if there is one."""
     etag: str | None = None
     last_modified: str | None = None
     fresh_for: float | None = None
@@ -65,7 +65,7 @@ class FetchedPage:
 
     @property
     def kind(self) -> Kind:
-        """What can be made of it: by its type, and by its first bytes where the type says nothing."""
+        """Return the kind of the page, by its type, or by its first bytes if there is no type."""
         kind = self.content_type
         if kind in _HTML:
             return "html"

@@ -1,6 +1,6 @@
-"""A page as a model reads it.
+"""A page as text for a model.
 
-Made by the renderer, kept beside the page, cut into pieces by the answers.
+The renderer makes it; it is cached with the page, and the answers contain pieces of it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Rendered"]
 class Rendered:
     text: str
     prefix: str = ""
-    """What is to be said before the text."""
+    """A note before the text."""
     title: str | None = None
     is_whole: bool = True
     """False where the end of the page was left out."""

@@ -1,9 +1,8 @@
-"""From a page to the text a model reads.
+"""Converts a page to text for a model.
 
-Called for pages that are text.
-The one rule: nothing here runs in the Trio thread, and nothing runs longer than its deadline.
+Used for pages that are text. Everything runs in threads and has a deadline.
 
-Source: the reference fetch server, for what is said before a page that is not HTML and of one that holds no text.
+Source: the reference fetch server, for the notes before a page that is not HTML or has no text.
 """
 
 from __future__ import annotations
@@ -40,9 +39,10 @@ class Renderer:
         self._threads = trio.CapacityLimiter(_THREADS)
 
     async def render(self, page: FetchedPage, *, raw: bool) -> Rendered:
-        """
+        """Return the text of a page.
+
         Args:
-            raw: leave HTML as it is.
+            raw: do not convert HTML.
 
         Raises:
             ToolError: it took too long.

@@ -1,7 +1,7 @@
-"""From a host's name to its addresses.
+"""Resolves the name of a host to addresses.
 
-A port: the gate asks a ``Resolver``, which is the system's unless ``Fetch`` is given another.
-The one rule: what comes back is addresses in their plain form; whoever resolves does not judge them.
+The gate calls a ``Resolver``: the system's, unless ``Fetch`` gets another one. It returns addresses in plain form and
+does not judge them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The shapes of the answers.
+"""The results of the tools.
 
-Built by the tools. The one rule: the text is what the reference server answers; everything that was to be read out of
-it is a member of the structured content too.
+The text is equal to that of the reference server; the structured content has its parts as separate members.
 
 Source: the reference fetch server, for the texts; it has no output schema.
 """
@@ -63,7 +62,7 @@ class Links:
     """A piece of the links of a page."""
 
     url: str
-    """What was asked for."""
+    """The requested URL."""
     final_url: str
     """Where it was found, after redirects."""
     items: list[PageLink]
@@ -74,10 +73,10 @@ class Links:
 
 @frozen(kw_only=True)
 class PageHead:
-    """What a site says of a page without sending it."""
+    """The headers of a page, without its content."""
 
     url: str
-    """What was asked for."""
+    """The requested URL."""
     final_url: str
     """Where it was found, after redirects."""
     status: int
@@ -130,7 +129,7 @@ def answer_media(asked: str, page: FetchedPage) -> CallToolResult:
 
 
 def whole_text(rendered: Rendered, most: int) -> str:
-    """A text for whoever cannot ask for pieces, with a note where something is missing at its end."""
+    """Return a text for a reader who cannot ask for further pieces, with a note if its end is missing."""
     if len(rendered.text) > most:
         return rendered.text[:most] + "\n\n<error>Content truncated. The fetch tool reads it in pieces.</error>"
     return rendered.text if rendered.is_whole else rendered.text + _NOT_READ
@@ -152,7 +151,7 @@ def _block(page: FetchedPage) -> ImageContent | AudioContent | EmbeddedResource:
 
 
 def _media_type(page: FetchedPage) -> str:
-    # A PDF may have been told by its first bytes.
+    # A PDF may have been recognised by its first bytes.
     return "application/pdf" if page.kind == "pdf" else page.content_type
 
 

@@ -1,8 +1,7 @@
-"""robots.txt: whether a site lets a program fetch a page.
+"""robots.txt: whether a site allows a program to fetch a page.
 
-Asked by the downloader before each hop of what no user has asked for.
-The one rule: where the answer is not known, it is no; only a robots.txt that is not there allows everything. 401 and
-403 refuse as well, as the reference server has it, where RFC 9309 would allow.
+The downloader asks it before each hop of a request that no user has made. Without a clear answer the page is refused;
+only a missing robots.txt allows everything. 401 and 403 refuse, as in the reference server, where RFC 9309 would allow.
 
 Source: RFC 9309, 2.2 (matching, by Protego), 2.3.1 (results), 2.4 (caching), 2.5 (limits).
 """
@@ -26,7 +25,7 @@ from .shelf import ByteCache
 __all__ = ["MAX_ROBOTS_BYTES", "Robots"]
 
 MAX_ROBOTS_BYTES = 500 * 1024
-"""What is read of a robots.txt (RFC 9309, 2.5); what comes later is not there."""
+"""Bytes of a robots.txt that are read (RFC 9309, 2.5); the rest is ignored."""
 
 _CACHE_BYTES = 4 * 1024 * 1024
 """Bytes of robots.txt that are remembered; parsed they take about ten times as much."""

@@ -1,7 +1,7 @@
-"""Values kept for a while, within a weight.
+"""A cache with a limit on its total weight and on the age of its values.
 
-Used for pages and for robots.txt.
-The one rule: what was not used longest goes first when the shelf is full; a value heavier than the shelf is not kept.
+Used for pages and for robots.txt. The least recently used value is evicted first; a value heavier than the limit is not
+kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The tools, the prompt and the resources.
+"""The tools, the prompt and the resources, which the plugin registers.
 
-Marked for mcptrio, registered by the plugin.
-The one rule: a model that asks keeps to robots.txt; a user who asks through the prompt need not.
+Requests of a model respect robots.txt; requests of a user through the prompt need not.
 
 Source: names, arguments, annotations and texts of the reference fetch server (2026.10.24).
 """
@@ -32,7 +31,7 @@ __all__ = ["TEMPLATE", "Fetch"]
 TEMPLATE = "fetch://{+url}"
 
 _AS_IT_IS = ":/?#[]@!$&'()*+,;=~"
-"""What ``{+url}`` leaves as it is (RFC 6570, 3.2.3)."""
+"""Characters that ``{+url}`` does not encode (RFC 6570, 3.2.3)."""
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
@@ -96,7 +95,8 @@ class Fetch:
 
         Although originally you did not have internet access, and were advised to refuse and tell the user this, this
         tool now grants you internet access. Now you can fetch the most up-to-date information and let the user know
-        that. A long page comes in pieces: ask again with start_index. Images, sounds and PDF files come as they are.
+        that. A long page comes in pieces: call again with start_index. Images, sounds and PDF files are returned as
+        such.
         """
         web = await self._use()
         asked = PageRequest(url=url)
@@ -113,9 +113,8 @@ class Fetch:
         limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of links to return.")] = 100,
         cursor: Annotated[str | None, "The next_cursor of the answer before, to go on from there."] = None,
     ) -> Links:
-        """Lists the links in a web page, absolute and each once, with their texts: to find where to go on. The links
-        of menus and footers, which fetch leaves out, are among them.
-        """
+        """Lists the links of a web page, absolute and each once, with their texts, including those of menus and
+        footers, which fetch omits."""
         start = _position(cursor)
         web = await self._use()
         page, links = await web.links(PageRequest(url=url), continues=start > 0, report=ctx.report_progress)
@@ -131,9 +130,8 @@ class Fetch:
 
     @tool(title="Fetch Head", read_only=True, destructive=False, idempotent=True, open_world=True)
     async def fetch_head(self, url: _URL) -> PageHead:
-        """Asks what is at a URL without downloading it: the status, where it redirects to, its media type, its size
-        and when it changed. A status such as 404 is an answer here, and not an error.
-        """
+        """Gets information about a URL without downloading it: status, redirect, media type, size and time of change. A
+        status such as 404 is a result here, not an error."""
         web = await self._use()
         page = await web.head(PageRequest(url=url))
         return PageHead(
@@ -162,9 +160,8 @@ class Fetch:
 
     @resource(TEMPLATE, name="pages", title="Web pages")
     async def page(self, ctx: Context, url: str) -> TextResourceContents | BlobResourceContents:
-        """A web page as Markdown; any other text as it is; images, sounds and PDF files as bytes. In the URL, what is
-        percent-encoded is encoded once more (``%2520``), or all of it is (``https%3A%2F%2F…``).
-        """
+        """A web page as Markdown, other text unchanged, images, sounds and PDF files as bytes. In the URL, encode
+        percent-encoded parts once more (``%2520``), or encode all of it (``https%3A%2F%2F…``)."""
         web = await self._use()
         page, rendered = await web.read(PageRequest(url=url), report=ctx.report_progress)
         uri = "fetch://" + quote(url, safe=_AS_IT_IS)  # as it was asked for
@@ -177,7 +174,7 @@ class Fetch:
     async def _use(self) -> Web:
         async with self._opening:
             if self._web is None:
-                # The HTTP client takes 100 ms and more to import: not in this thread, and not before it is wanted.
+                # The HTTP client takes 100 ms or more to import: not in the Trio thread, and not before it is needed.
                 self._web = await trio.to_thread.run_sync(self._make)
             return self._web
 

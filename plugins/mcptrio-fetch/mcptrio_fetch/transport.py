@@ -1,10 +1,9 @@
-"""One request and its response, over connections that the gate has let through.
+"""One request and its response, over connections to addresses of the gate.
 
-Called by the downloader; it is the only module that opens connections.
-The one rule: TCP goes to an address the gate returned, while TLS and the Host header keep the name. Nothing is kept
-between requests but idle connections: no cookies, no credentials, and nothing is read from the environment.
+The downloader calls it; no other module opens connections. TCP connects to an address from the gate, while TLS and Host
+use the name. Only idle connections are kept between requests: no cookies, no credentials, and no settings from the
+environment. It is imported with the first request, because httpx2 takes a while to import.
 
-Loaded with the first request, for httpx2 takes a while to import.
 Source: httpcore2, ``AsyncNetworkBackend``; RFC 9110.
 """
 
@@ -35,7 +34,7 @@ FAILURES = (
     httpcore2.UnsupportedProtocol,
     httpx2.DecodingError,
 )
-"""What a request or a response may raise beside the gate's refusals."""
+"""Exceptions of a request or a response, apart from the gate's refusals."""
 
 _MAX_ADDRESSES = 4
 """Addresses of one name that are tried."""
@@ -76,10 +75,10 @@ class FetchTransport:
             )
 
     async def send(self, method: str, url: httpx2.URL, headers: Mapping[str, str]) -> httpx2.Response:
-        """Send a request and return the response with its body unread. Whoever gets it closes it.
+        """Send a request and return the response, with its body unread. The caller closes it.
 
         Raises:
-            Refused, Unreachable: the gate does not let it through.
+            Refused, Unreachable: the gate does not allow it.
             One of FAILURES: it could not be sent, or was not answered.
         """
         request = httpx2.Request(method, url, headers=headers)
@@ -148,7 +147,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     def __init__(self, gate: AddressGate, timeout: float) -> None:
         self._gate = gate
         self._timeout = timeout
-        # It has a second definition, for where there is no Trio; pyright takes that one.
+        # pyright takes the class's second definition, which is for programs without Trio.
         self._inner: httpcore2.AsyncNetworkBackend = httpcore2.TrioBackend()  # pyright: ignore[reportAttributeAccessIssue]
 
     async def connect_tcp(

@@ -1,10 +1,8 @@
-"""The web as the tools see it: pages, read and kept.
+"""Fetches, renders and caches pages for the tools.
 
-Made by ``Fetch`` with the first call; closed with the server.
-The one rule: a page is downloaded once for however many pieces it is read in. Going on in a page uses what is kept
-whatever its age; a new reading uses it only while it is fresh, and asks the site otherwise.
-
-Loaded with the first call, for it brings the HTTP client along.
+``Fetch`` makes it with the first call, and the server closes it. It is imported then, because it imports the HTTP
+client. A page is downloaded once for all its pieces: later pieces use the cached page whatever its age, while a new
+reading uses it only if it is fresh, and asks the site otherwise.
 """
 
 from __future__ import annotations
@@ -80,14 +78,14 @@ class Web:
     async def read(
         self, asked: PageRequest, *, raw: bool = False, continues: bool = False, report: Report | None = None
     ) -> tuple[FetchedPage, Rendered | None]:
-        """Get a page and its text; ``None`` for the text of an image, a sound or a PDF.
+        """Return a page and its text; no text for an image, a sound or a PDF.
 
         Args:
-            raw: leave HTML as it is.
-            continues: an earlier piece of it has been read.
+            raw: do not convert HTML.
+            continues: whether an earlier piece has been read.
 
         Raises:
-            ToolError: it cannot be had, or not be read.
+            ToolError: the page cannot be fetched or read.
         """
         asked = evolve(asked, url=str(parse_url(asked.url)))
         kept = await self._keep(asked, continues=continues, report=report)

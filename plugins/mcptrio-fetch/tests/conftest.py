@@ -31,7 +31,7 @@ Handler = Callable[[Seen], Awaitable[None]]
 
 @define(eq=False)
 class Site:
-    """An HTTP/1.1 server, as small as it can be; what is not routed is 404."""
+    """A minimal HTTP/1.1 server; paths without a route are 404."""
 
     port: int
     scheme: str = "http"
@@ -157,7 +157,7 @@ class Reader:
         return result.content[0].text
 
     async def failure(self, url: str, tool: str = "fetch", **arguments: Any) -> str:
-        """What a tool says that fails."""
+        """Return the error of a tool call."""
         result = await self.call(tool, url=url, **arguments)
         assert result.is_error, result
         [block] = result.content

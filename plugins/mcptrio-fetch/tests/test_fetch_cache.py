@@ -1,4 +1,4 @@
-"""What is kept between calls, and for how long."""
+"""The cache between calls, and its lifetimes."""
 
 from __future__ import annotations
 

@@ -402,7 +402,7 @@ async def test_no_cookies_are_kept(reading: Any, site: Any) -> None:
 
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, Path]:
-    """A server's TLS, and the file of what is to be trusted."""
+    """Return a server's TLS context, and the file with the authority to trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

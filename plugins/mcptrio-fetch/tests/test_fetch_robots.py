@@ -32,7 +32,7 @@ async def test_a_site_says_what_may_be_fetched(reading: Any, site: Any) -> None:
     [(200, True), (404, True), (410, True), (401, False), (403, False), (500, False), (503, False)],
 )
 async def test_no_rules_are_a_yes_or_a_no(reading: Any, site: Any, status: int, allowed: bool) -> None:
-    # What comes with a 5xx is no robots.txt, whatever it looks like.
+    # The body of a 5xx is no robots.txt, even if it looks like one.
     site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT, status=status)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:

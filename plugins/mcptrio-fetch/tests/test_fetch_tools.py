@@ -1,4 +1,4 @@
-"""What a model and a user get of pages that are there."""
+"""The results for a model and a user, of pages that exist."""
 
 from __future__ import annotations
 

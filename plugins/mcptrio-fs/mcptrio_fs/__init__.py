@@ -1,8 +1,7 @@
-"""The files of allowed folders as MCP tools and resources: the plugin ``fs`` of mcptrio.
+"""The plugin ``fs`` of mcptrio: the files of allowed folders as MCP tools and resources.
 
-Loaded by mcptrio through the entry point ``fs``. The one rule: the hooks are here and nothing else. mcptrio makes a
-``Config`` of the settings, the objects that carry the tools and resources are registered, and nothing is kept in this
-module.
+mcptrio loads it through the entry point ``fs``. This module contains only the hooks, which register the objects with
+the tools and resources, made with a ``Config``.
 """
 
 from __future__ import annotations

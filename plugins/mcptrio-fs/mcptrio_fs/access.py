@@ -1,8 +1,8 @@
-"""The way from a call to the file system: which folders it may touch, and a thread to touch them in.
+"""Runs the work of a call in a thread, within the folders that it may use.
 
-Called by the tools and resources. The one rule: the event loop never touches the file system, and a thread that hangs
-holds up nobody but calls for the same folder: each folder has its own limiter, a call that is cancelled or too slow
-leaves its thread behind, and the thread ends itself as soon as the operating system answers.
+The tools and resources call it. The event loop never touches the file system. Each folder has its own limiter, so a
+hanging thread delays only calls for the same folder. A call that is cancelled or too slow abandons its thread, which
+ends as soon as the operating system answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .sandbox import Folder, Sandbox
 __all__ = ["SLICE", "FileAccess", "path_of", "uri_of"]
 
 SLICE = 0.03
-"""Seconds that a long walk works before it comes back to report progress."""
+"""Seconds for which a long walk works before it returns to report progress."""
 
 _ELSEWHERE = ""
 _MAX_LIMITERS = 256
@@ -38,7 +38,7 @@ _ROOTS_CACHE_SECONDS = 30.0
 _T = TypeVar("_T")
 
 _UNRESERVED = "/-._~!$&'()*+,;=:@"
-"""What RFC 3986 lets stand in a path as it is."""
+"""Characters of a path that RFC 3986 allows unencoded."""
 
 
 class FileAccess:
@@ -83,10 +83,10 @@ class FileAccess:
         self._known_roots.clear()
 
     async def run(self, sandbox: Sandbox, path: str, work: Callable[[], _T]) -> _T:
-        """Run something that blocks in a thread.
+        """Run blocking work in a thread.
 
         Args:
-            path: what it is about, as typed; the folder it seems to lie in decides whose limiter counts.
+            path: the path as typed; the folder that it seems to be in determines the limiter.
             work: must call ``trio.from_thread.check_cancelled`` every few milliseconds.
 
         Raises:
@@ -116,7 +116,7 @@ class FileAccess:
                 self._editing[path] = lock, waiting - 1
 
     async def _roots(self, ctx: Context) -> tuple[str, ...]:
-        """The client's roots as paths; remembered for a while where there is a session to remember them for."""
+        """Return the client's roots as paths; cached for a while if there is a session."""
         session, now = ctx.session_id, trio.current_time()
         if session is not None and session in self._known_roots:
             until, roots = self._known_roots[session]

@@ -1,10 +1,9 @@
-"""The tools that change something.
+"""The tools that change files, which the plugin registers unless it is configured read-only.
 
-Marked for mcptrio, registered by the plugin unless it is configured read-only. The one rule: a call that fails or is
-cancelled before its last step has changed nothing.
+A call that fails or is cancelled before its last step has changed nothing.
 
 Source: names, arguments, annotations, titles and results of the reference filesystem server (2026.8.31); createOnly is
-added.
+an addition.
 """
 
 from __future__ import annotations
@@ -51,9 +50,8 @@ class FileChanges:
         content: Annotated[str, "The whole new content; written as UTF-8."],
         createOnly: Annotated[bool, "Fail if something exists at this path."] = False,
     ) -> CallToolResult:
-        """Create a file, or overwrite all of an existing one without warning; in one step, so nobody sees half of it.
-        Only works within allowed directories.
-        """
+        """Create a file, or overwrite all of an existing one without warning, atomically. Only works within allowed
+        directories."""
         sandbox = await self.access.sandbox(ctx)
         data = self._encode(content)
         await self.access.run(

@@ -1,8 +1,8 @@
-"""Paths that go on from what has been typed.
+"""Completes paths.
 
-Called for the completion of ``file:///{+path}``, in a worker thread. The one rule: only what may be opened is proposed.
+Called for ``file:///{+path}``, in a worker thread. Only paths that may be opened are suggested.
 
-Source: MCP 2026-07-28, server/utilities/completion; mcptrio ranks what is proposed and cuts it to 100.
+Source: MCP 2026-07-28, server/utilities/completion; mcptrio ranks the suggestions and cuts them to 100.
 """
 
 from __future__ import annotations

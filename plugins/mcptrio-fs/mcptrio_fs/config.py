@@ -1,7 +1,7 @@
-"""What the operator may set: ``[plugins.fs]`` in mcptrio.toml, or ``MCPTRIO_FS_<KEY>`` in the environment.
+"""The settings of the operator: ``[plugins.fs]`` in mcptrio.toml, or ``MCPTRIO_FS_<KEY>`` in the environment.
 
-Made by mcptrio before the plugin is registered. The one rule: what is not allowed here is not reachable; without
-``folders``, and with no roots of a client's that may stand in for them, nothing is.
+mcptrio makes it before the plugin is registered. Without ``folders`` nothing can be reached, unless the client's roots
+may replace them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Config:
     """The settings of the plugin. Sizes are bytes, times seconds."""
 
     folders: tuple[Path, ...] = field(default=(), converter=_folders)
-    """Allowed folders; made absolute and normalised, symbolic links as they are."""
+    """Allowed folders, made absolute and normalised; symbolic links are not resolved."""
 
     roots: bool | None = None
     """Ask the client for its roots. Unset: they narrow ``folders``. True: where no folder is set, they are the folders
@@ -59,8 +59,8 @@ class Config:
     that a page holds a character."""
 
     max_answer_bytes: int = field(default=8 * _MIB, validator=[ge(128 * 1024), le(_MAX_JSON_INTEGER)])
-    """The most that one answer weighs as JSON, at least 128 KiB; a text is in it twice. What does not fit is got by
-    asking again, and a file that is read as Base64 has to fit as a whole: almost 3 MiB do by default."""
+    """Maximum bytes of one answer as JSON, at least 128 KiB; a text is in it twice. Further calls return the rest. A
+    file that is read as Base64 must fit as a whole: almost 3 MiB by default."""
 
     max_write_bytes: int = field(default=10 * _MIB, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """The largest file that is written; at least 1."""
@@ -79,7 +79,7 @@ class Config:
     """Calls at work in one folder at a time, at least 1. Threads on a mount that hangs count until it answers."""
 
     watch_interval: float = field(default=1.0, validator=[ge(0.01), le(_MAX_JSON_INTEGER)])
-    """How often a file is looked at while somebody is subscribed to it; at least 0.01."""
+    """Seconds between checks of a subscribed file; at least 0.01."""
 
     max_watched: int = field(default=1000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """Subscribed files that are looked at, at least 1; those beyond are not, and the log says so."""

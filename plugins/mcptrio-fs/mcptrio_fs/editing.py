@@ -1,10 +1,8 @@
-"""Edits of a text, and the diff that shows them. Nothing here touches a file.
+"""Edits a text, and makes the diff, without touching a file.
 
-Called by the edit tool, in a worker thread. The one rule: a line that no edit touched stays as it is, byte for byte,
-with its own line end; new lines get the line end most lines have.
-
-The text is a list of lines, each of which remembers where it came from. That gives the diff without comparing the two
-texts, so its cost grows with the edits and not with the square of the file.
+The edit tool calls it in a worker thread. A line without an edit keeps its bytes and its line end; new lines get the
+most frequent line end. The text is a list of lines that remember their origin. That gives the diff without comparing
+the two texts, so the cost grows with the edits and not with the square of the file.
 
 Source: the order of attempts (exact, then line by line without surrounding white space) and the form of the diff are
 those of the reference filesystem server.
@@ -46,14 +44,14 @@ class Edit(Struct, frozen=True):
 
 
 class Edited(Struct, kw_only=True, frozen=True):
-    """What came out."""
+    """The result of an edit."""
 
     text: str
     diff: str
     """A unified diff, without a fence; empty lines of context and all."""
 
     notes: tuple[str, ...]
-    """What the reader should know about the edits, such as a second place that matched too."""
+    """Notes on the edits for the reader, such as a second match."""
 
 
 class _Line(Struct):
@@ -156,14 +154,14 @@ def _replace_loosely(lines: list[_Line], old: str, new: str, separator: str) -> 
 
 
 def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Give new lines the indentation of the file: whatever stands there for the indentation in the old text."""
+    """Return new lines with the file's indentation in place of the old text's."""
     real: dict[str, str] = {}
     for asked, found in zip(wanted, here, strict=True):
         if asked.strip():
             real.setdefault(_indent(asked), _indent(found))
     first = _indent(here[0])
     if new[0].strip():
-        real[_indent(new[0])] = first  # the first line stands where the first line stood, however it was indented
+        real[_indent(new[0])] = first  # the first line gets the first line's indentation
     result = []
     for line in new:
         if not line.strip():

@@ -1,7 +1,7 @@
-"""What a model is told when a path does not work.
+"""The errors for paths, with texts for a model.
 
-Called wherever a file system call fails. The one rule: a message is one line that names the path as it was given, and a
-name that comes from disk cannot begin a new line in it.
+Used after each failed file system call. A message is one line with the given path; a name from the disk cannot begin a
+new line in it.
 """
 
 from __future__ import annotations

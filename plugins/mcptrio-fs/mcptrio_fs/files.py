@@ -1,7 +1,6 @@
-"""The tools that read.
+"""The tools that read, which the plugin registers.
 
-Marked for mcptrio, registered by the plugin. The one rule: a tool asks which folders it may touch, then works in
-threads; it holds nothing between calls.
+A tool determines the folders that it may use, then works in threads. It keeps nothing between calls.
 
 Source: names, arguments, annotations, titles and results of the reference filesystem server (2026.8.31). Arguments that
 it does not have are optional: offset, limit, cursor, maxDepth.
@@ -43,7 +42,7 @@ MAX_PATHS = 200
 
 _MAX_ERROR_CHARS = 2000
 _MAX_LINE_CHARS = 100
-"""Characters of what is said of a file that is not read, beside its path."""
+"""Characters of the error for one unreadable file, in addition to its path."""
 _MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
@@ -51,7 +50,7 @@ _Path = Annotated[str, "A path in an allowed directory; a relative one is taken 
 _Head = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the first N lines."]
 _Tail = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the last N lines."]
 _ByteOffset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Begin at this byte of the file.")]
-# Four is the longest character of UTF-8; with less, a page could stand still.
+# The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
 _ByteLimit = Annotated[Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many bytes."]
 _Offset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Leave out this many entries at the beginning.")]
 _Limit = Annotated[Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many entries."]
@@ -73,7 +72,7 @@ class Files:
         tail: _Tail = None,
         offset: _ByteOffset = 0,
         limit:
-        # Four is the longest character of UTF-8; with less, a page could stand still.
+        # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
         _ByteLimit = None,
     ) -> CallToolResult:
         """Read the contents of a file as text. DEPRECATED: use read_text_file instead."""
@@ -88,13 +87,12 @@ class Files:
         tail: _Tail = None,
         offset: _ByteOffset = 0,
         limit:
-        # Four is the longest character of UTF-8; with less, a page could stand still.
+        # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
         _ByteLimit = None,
     ) -> CallToolResult:
         """Read a file as UTF-8 text, whatever its name: all of it, its first lines (head), its last lines (tail), or a
-        piece of it (offset and limit, in bytes). A long file is cut, and the answer says how to go on. Only works
-        within allowed directories.
-        """
+        part (offset and limit, in bytes). A long file is cut, and the answer says how to continue. Only works within
+        allowed directories."""
         return await self._read(ctx, path, head, tail, offset, limit)
 
     @tool(title="Read Media File", read_only=True, open_world=False, output_schema=MEDIA)
@@ -139,7 +137,7 @@ class Files:
         cut: list[str] = []
         for number, path in enumerate(paths, 1):
             try:
-                # One after the other: what one file may still have depends on those before it.
+                # One after the other: the room for a file depends on the files before it.
                 text = await self._piece(sandbox, path, offset=0, limit=left, most=room) if left and room > 0 else None
             except ToolError as error:
                 parts.append(f"{printable(path)}: Error - {str(error)[:_MAX_ERROR_CHARS]}")
@@ -163,9 +161,8 @@ class Files:
     async def list_directory(
         self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = None
     ) -> CallToolResult:
-        """List what is in a directory in order of name, each entry after [FILE] or [DIR]. A long listing is cut, and
-        the answer says how to go on. Only works within allowed directories.
-        """
+        """List a directory in order of name, each entry after [FILE] or [DIR]. A long listing is cut, and the answer
+        says how to continue. Only works within allowed directories."""
         listing = await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
         lines = [f"{_kind(entry)} {printable(entry.name)}" for entry in listing.entries]
         return self._answer_listing(lines, listing)
@@ -179,9 +176,8 @@ class Files:
         offset: _Offset = 0,
         limit: _Limit = None,
     ) -> CallToolResult:
-        """List what is in a directory with the size of each file, and the totals of the whole directory. A long listing
-        is cut, and the answer says how to go on. Only works within allowed directories.
-        """
+        """List a directory with the size of each file, and the totals of the whole directory. A long listing is cut,
+        and the answer says how to continue. Only works within allowed directories."""
         listing = await self._list(ctx, path, offset, limit, sizes=True, largest_first=sortBy == "size")
         lines = []
         for entry in listing.entries:
@@ -228,7 +224,7 @@ class Files:
             size = wire_size(shown)
             if size <= most or tree.count <= 1:
                 break
-            # Cut as a whole, a tree is none; it grows anew, to what fits, which is less each time.
+            # A cut tree would be no tree, so build it again for a smaller size.
             visited += tree.visited
             bound = max(1, tree.count * most // size * 9 // 10)
         notes = []
@@ -248,10 +244,9 @@ class Files:
         limit: _Limit = None,
         cursor: Annotated[str | None, "Go on from here: the nextCursor of the answer before."] = None,
     ) -> CallToolResult:
-        """Search a directory and those below it for files and directories whose relative path matches a glob pattern,
-        and return their full paths. A long answer is cut, and says how to go on. Only searches within allowed
-        directories.
-        """
+        """Search a directory recursively for files and directories whose relative path matches a glob pattern, and
+        return their full paths. A long answer is cut, and says how to continue. Only searches within allowed
+        directories."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         search = Search(

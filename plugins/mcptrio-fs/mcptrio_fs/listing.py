@@ -1,7 +1,7 @@
-"""What is in a directory, in order of name.
+"""Lists a directory in order of name.
 
-Called by the listing tools, and by walks for every directory they come to, in a worker thread. The one rule: a symbolic
-link is an entry and never a way; nothing here looks at where it leads.
+The listing tools call it, and walks for every directory, in a worker thread. A symbolic link is only an entry; its
+target is never read.
 
 Source: the form of the output is that of the reference filesystem server.
 """
@@ -36,7 +36,7 @@ MAX_DIRECTORY_ENTRIES = 500_000
 """Entries of one directory that are held in memory, about 100 bytes each; a larger one is refused."""
 
 ENTRIES_PER_CHECK = 256
-"""Entries between two looks at whether somebody still waits."""
+"""Entries between two checks for a cancellation."""
 
 
 class DirectoryEntry(Struct, frozen=True):
@@ -58,7 +58,7 @@ class DirectoryPage(Struct, kw_only=True, frozen=True):
     files: int
     directories: int
     size: int
-    """Of all files in the directory, not only of those on the page; 0 unless sizes were asked for."""
+    """Bytes of all files in the directory, not only of the page; 0 unless sizes were requested."""
 
 
 def list_entries(

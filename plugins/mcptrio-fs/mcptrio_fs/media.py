@@ -1,7 +1,7 @@
-"""The media type of a file: by its name, else by how it begins.
+"""The media type of a file, by its name or its first bytes.
 
-Called by reading and by the resources. The one rule: the tables are here and in the standard library, never the
-machine's mime.types, so the same file has the same type everywhere.
+Reading and the resources use it. Its tables and those of the standard library are used, never the machine's mime.types,
+so a file has the same type everywhere.
 
 Source: the first table is the reference filesystem server's; signatures from the WHATWG MIME Sniffing Standard.
 """

@@ -1,8 +1,8 @@
-"""Opening what a resolved path names, without ever following a symbolic link.
+"""Opens a resolved path without ever following a symbolic link.
 
-Called by the sandbox with a path it has resolved and checked, and by walks for what lies below one. The one rule: every
-step is an open with ``O_NOFOLLOW`` relative to the directory opened before. A component that has become a symbolic link
-since it was resolved makes the step fail with ``Swapped``.
+The sandbox calls it with a resolved and checked path, and walks for entries below one. Every step is an open with
+``O_NOFOLLOW`` relative to the directory before. If a component has become a symbolic link in the meantime, the step
+fails with ``Swapped``.
 
 Source: openat2(2), ``RESOLVE_NO_SYMLINKS``, which the standard library does not offer.
 """
@@ -31,10 +31,10 @@ class Swapped(OSError):
 
 
 def resolve(path: str) -> str:
-    """The absolute path with every symbolic link resolved; what does not exist is taken as it is.
+    """Return the absolute path with every symbolic link resolved; missing components are kept.
 
     Raises:
-        Swapped: a link was there when it was looked at and was none when it was read.
+        Swapped: a symbolic link was replaced between its check and its reading.
     """
     try:
         return os.path.realpath(path)

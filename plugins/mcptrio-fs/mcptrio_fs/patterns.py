@@ -65,7 +65,7 @@ class GlobPattern(Struct, frozen=True):
 
 
 def _match(segments: tuple[re.Pattern[str] | None, ...], names: list[str]) -> bool:
-    """Match with one point to come back to: a later ``**`` makes every earlier choice irrelevant."""
+    """Match with a single backtracking point: a later ``**`` makes every earlier choice irrelevant."""
     at = position = 0
     resume_at = resume_position = -1
     while position < len(names):
@@ -117,7 +117,7 @@ def _compile(segment: str, ignore_case: bool) -> re.Pattern[str] | None:
 
 
 def _character_class(segment: str, index: int) -> tuple[str, int]:
-    """Translate ``[…]`` whose bracket stands before ``index``; without an end it is a literal bracket."""
+    """Translate ``[…]``, whose bracket is before ``index``; without an end it is a literal bracket."""
     start = index + 1 if segment[index : index + 1] in ("!", "^") else index
     end = segment.find("]", start + 1)
     if end < 0:

@@ -1,10 +1,9 @@
-"""The contents of files, whole, from one end, or a piece at a time.
+"""Reads files: whole, from one end, or in parts.
 
-Called by the reading tools and the resources, in a worker thread. The one rule: no call reads more than its ``limit``
-bytes into memory, and what is left out is said, with the offset to go on from.
+The reading tools and the resources call it in a worker thread. No call reads more than its ``limit`` bytes into memory;
+a cut result has the offset to continue from.
 
-Source: head and tail as in the reference filesystem server, except that the line end that closes the last line does not
-begin another one.
+Source: head and tail as in the reference filesystem server, except that a final line end does not begin another line.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .sandbox import AllowedPath, Sandbox
 __all__ = ["Bytes", "Checkpoint", "Text", "read_bytes", "read_head", "read_tail", "read_text"]
 
 Checkpoint = Callable[[], None]
-"""Called at least every few milliseconds of work; raises when nobody waits for the result any more."""
+"""Called at least every few milliseconds of work; raises after a cancellation."""
 
 _SLICE = 256 * 1024
 

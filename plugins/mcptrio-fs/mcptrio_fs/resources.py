@@ -1,6 +1,6 @@
 """Files and directories as resources: read, listed, completed and watched.
 
-Marked for mcptrio, registered by the plugin. The one rule: a resource shows what a tool would show, no more.
+The plugin registers them. A resource shows no more than a tool.
 
 Source: MCP 2026-07-28, server/resources; the reference filesystem server has no resources.
 """
@@ -68,7 +68,7 @@ class FileResources:
 
     @completion("resource", TEMPLATE, "path")
     async def complete(self, ctx: Context, value: str) -> list[str]:
-        """Paths that go on from ``value``."""
+        """Return paths that begin with ``value``."""
         sandbox = await self.access.sandbox(ctx)
         work = partial(complete_path, sandbox, value, checkpoint=check_cancelled)
         return await self.access.run(sandbox, "/" + value.lstrip("/"), work)
@@ -84,7 +84,7 @@ class FileResources:
         ).run()
 
     async def fingerprints(self, uris: Iterable[str]) -> Mapping[str, Fingerprint]:
-        """What the watcher compares; a folder that hangs is left out, and holds up no other."""
+        """Return the fingerprints for the watcher; a hanging folder is omitted and does not delay the others."""
         # Without a call there is no client to ask for its roots, so what only they allow is not watched.
         sandbox = self.access.config.sandbox()
         found: dict[str, Fingerprint] = {}

@@ -1,7 +1,6 @@
-"""The shape of a tool's answer: the text, what was left out of it, and both again as structured content.
+"""The result of a tool: the text, a note on what was cut, and both as structured content.
 
-Called by the tools. The one rule: ``content`` is exactly what the reference server's is; what was cut off is said in a
-block of its own and in members beside it, never inside.
+The tools use it. ``content`` is exactly the reference server's; the note is a separate block and separate members.
 
 Source: every tool of the reference filesystem server has the output schema ``{content: string}``.
 """

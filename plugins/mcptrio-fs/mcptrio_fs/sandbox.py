@@ -1,11 +1,11 @@
-"""The folders that may be touched, and the only way to open something in them.
+"""The allowed folders, and the only way to open something in them.
 
-Called by everything that opens, in a worker thread. The one rule: no path is ever opened as a string that the operating
-system resolves. It is resolved here, the result is checked, and then it is opened without following any symbolic link,
-so one that is put in place between the check and the use makes the open fail, and it is tried again from the start.
+Every function that opens calls it, in a worker thread. The operating system never resolves a path string: the sandbox
+resolves it, checks the result, and opens it without following any symbolic link. If a link is put in place between
+check and use, the open fails, and the sandbox starts again.
 
-What this does not close: a hard link or a mount inside an allowed folder is what it shows, and a directory that is
-moved out of the folder while it is being read is read to its end.
+Not covered: a hard link or a mount within an allowed folder is read as its target, and a directory that is moved out of
+the folder while it is being read is read to its end.
 
 Source: the rules are those of the reference filesystem server (typed and real form, relative paths against the
 folders, NFC against NFD).
@@ -41,7 +41,7 @@ _DRIVE = re.compile(r"[A-Za-z]:([\\/]|$)")
 
 
 class Folder(Struct, frozen=True):
-    """One allowed folder, as somebody typed it: absolute and normalised."""
+    """One allowed folder, as typed: absolute and normalised."""
 
     path: str
     anchor: str | None = None
@@ -186,7 +186,7 @@ class Sandbox(Struct, frozen=True):
         return self._retrying(path, self._make)
 
     def _common(self, root: str) -> list[Folder]:
-        """What one root has in common with the folders."""
+        """Return the intersection of one root with the folders."""
         real_root = resolve(root)
         common: list[Folder] = []
         for folder in self.folders:

@@ -1,10 +1,10 @@
 """A search: the entries below a directory whose relative path matches a pattern.
 
-Called by the search tool, in a worker thread, a slice at a time. Between slices it keeps names and no descriptor, so a
-thread that nobody waits for any more has nothing to hand back. The one rule: the order is that of the relative paths,
-component by component; so a relative path says where to go on, also when files have come and gone meanwhile.
+The search tool calls it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors, so
+an abandoned thread has nothing to release. The results are in the order of the relative paths, component by component,
+so a relative path is a position to continue from, even if files were added or removed.
 
-Source: what matches, what is excluded and what is returned is as in the reference filesystem server.
+Source: matches, exclusions and results are those of the reference filesystem server.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Search:
     limit: int
     max_visited: int
     max_bytes: int = 2**53 - 1
-    """What is found, in JSON."""
+    """Maximum bytes of the results as JSON."""
     after: tuple[str, ...] = ()
-    """Go on after this relative path."""
+    """Continue after this relative path."""
 
     found: list[str] = field(init=False, factory=list)
     """Absolute paths, as typed up to the directory."""
 
     visited: int = field(init=False, default=0)
     cut: str | None = field(init=False, default=None)
-    """The relative path after which to go on, if the walk ended at a bound."""
+    """The relative path to continue from, if the walk has ended at a bound."""
 
     skipped: int = field(init=False, default=0)
     """Directories that could not be listed."""
@@ -98,7 +98,7 @@ class Search:
     def _look_at(
         self, parts: tuple[str, ...], entry: DirectoryEntry, checkpoint: Checkpoint
     ) -> Iterator[DirectoryEntry] | None:
-        """Take an entry if it matches; returns what is in it if it is to be gone into."""
+        """Add an entry if it matches; return its entries if it is a directory to search."""
         if any(pattern.matches(parts) for pattern in self.excluded):
             return None
         if parts > self.after:

@@ -1,7 +1,7 @@
-"""What an answer weighs on its way to the client, and how much of something fits into it.
+"""The size of an answer on the wire, and the part of a text that fits.
 
-Called by the reading tools and the resources. The one rule: what is bounded is what is sent: a text stands twice in an
-answer, as content and as structured content, and JSON writes some characters as six.
+The reading tools and the resources use it. The bound is for the sent bytes: a text is twice in an answer, as content
+and as structured content, and JSON writes some characters as six.
 
 Source: RFC 8259 section 7; MCP 2026-07-28, server/tools, "Structured Content".
 """
@@ -16,8 +16,8 @@ from .reading import Text
 __all__ = ["AROUND", "fitting", "how_many_fit", "most_bytes_of_media", "share", "wire_size"]
 
 AROUND = 32 * 1024
-"""Bytes of an answer that are no text of a file or a list: the members around it, notes, and a cursor, which may be
-four thousand escapes long and stands twice too."""
+"""Bytes of an answer apart from the text of a file or a list: members, notes, and a cursor, which may have four
+thousand escapes and occurs twice."""
 _COPIES = 2
 _TRIES = 8
 
@@ -38,12 +38,12 @@ def most_bytes_of_media(most: int, copies: int = _COPIES) -> int:
 
 
 async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int) -> Text:
-    """A piece of a file that fits.
+    """Return a part of a file that fits.
 
     Args:
-        read: at most so many bytes of the file.
-        bound: what was asked for.
-        most: bytes of the text in JSON.
+        read: reads at most so many bytes of the file.
+        bound: the requested bytes.
+        most: maximum bytes of the text as JSON.
     """
     bound = min(bound, most)
     for _ in range(_TRIES):

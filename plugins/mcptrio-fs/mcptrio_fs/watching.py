@@ -1,10 +1,8 @@
-"""Subscriptions that really watch: the subscribed files are looked at again and again.
+"""Watches subscribed files by polling.
 
-Called by the plugin's lifespan. inotify(7) is not in the standard library, so the files' status is polled; that also
-works on network file systems, where inotify does not. The one rule: while nobody is subscribed, nothing runs.
-
-A change is a new size, modification time, inode or mode, or that the file comes or goes. Two writes within one interval
-are one change, as the protocol allows; a subscriber reads the file anyway.
+The plugin's lifespan runs it; without subscribers, nothing runs. inotify(7) is not in the standard library, and polling
+also works on network file systems. A change is a new size, modification time, inode or mode, or that the file appears
+or disappears. Two writes within one interval are one change, as the protocol allows.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ __all__ = ["FileSubscriptions", "FileWatcher", "Fingerprint"]
 logger = logging.getLogger(__name__)
 
 Fingerprint = tuple[int, ...] | None
-"""What tells one state of a file from the next; None where there is no file, or it may not be seen."""
+"""Distinguishes the states of a file; ``None`` if there is no visible file."""
 
 
 class FileSubscriptions(Struct, frozen=True):
-    """What is watched for, as the server knows it."""
+    """The server's subscriptions."""
 
     watched: Callable[[], frozenset[str]]
-    """The URIs somebody is subscribed to, of this plugin and of others."""
+    """Returns all subscribed URIs, of this plugin and of others."""
 
     changed: Callable[[], Awaitable[object]]
     """Waits until that set is another."""

@@ -1,13 +1,11 @@
-"""Putting files in place and moving them: all of the new content or none of it.
+"""Writes and moves files atomically.
 
-Called by the changing tools, in a worker thread. The one rule: a file is written under a temporary name in the opened
-directory it belongs to and then renamed relative to that directory, so nobody ever sees half of it, and a symbolic link
-put in its place is replaced and not followed.
+The changing tools call it in a worker thread. A file is written under a temporary name in its opened directory and then
+renamed relative to that directory, so a reader never sees half of it, and a symbolic link in its place is replaced and
+not followed. A replaced file loses its owner if we may not set it, its access control lists and its hard links.
 
-What is not kept when a file is replaced: its owner where we may not set it, its access control lists, its hard links.
-
-Source: create, replace and move as in the reference filesystem server; "the destination must not exist" is left to
-link(2) and mkdir(2), which decide it in one step.
+Source: create, replace and move as in the reference filesystem server; link(2) and mkdir(2) decide atomically whether
+the destination exists.
 """
 
 from __future__ import annotations
@@ -129,7 +127,7 @@ def _move_entry(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkp
 
 
 def _rename_where_nothing_is(old: Spot, new: Spot) -> None:
-    """Without hard links there is a moment between the look and the rename in which somebody may create the file."""
+    """Rename if the destination does not exist. Without hard links, another program may create it in between."""
     with suppress(FileNotFoundError):
         os.stat(new.name, dir_fd=new.directory, follow_symlinks=False)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -190,7 +188,7 @@ def _publish_new(spot: Spot, temporary: str) -> None:
 
 @contextmanager
 def _temporary(spot: Spot) -> Iterator[tuple[str, int]]:
-    """A new file beside the one that is meant; it is taken away again unless it was renamed."""
+    """Yield a new file next to the intended one; it is removed unless it was renamed."""
     name = f".{secrets.token_hex(12)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o666, dir_fd=spot.directory)
@@ -210,7 +208,7 @@ def _write_all(descriptor: int, data: bytes, checkpoint: Checkpoint) -> None:
 
 
 def _existing(spot: Spot, path: str) -> os.stat_result | None:
-    """What is in the way: nothing, or a regular file that may be written."""
+    """Return the status of an existing file, which must be regular and writable; ``None`` if there is none."""
     try:
         status = os.stat(spot.name, dir_fd=spot.directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -220,7 +218,7 @@ def _existing(spot: Spot, path: str) -> os.stat_result | None:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
         raise ToolError(f"expected a file, got {kind}: {printable(path)}")
-    # A rename needs no permission on the file itself; its owner's wish that it stay as it is counts all the same.
+    # A rename needs no permission on the file itself, but a read-only file must not be replaced.
     if not os.access(spot.name, os.W_OK, dir_fd=spot.directory, effective_ids=os.access in os.supports_effective_ids):
         raise ToolError(f"permission denied by the operating system: {printable(path)} is read-only")
     return status

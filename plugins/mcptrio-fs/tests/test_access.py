@@ -133,9 +133,9 @@ def test_a_uri_leads_back_to_its_path(path: str) -> None:
 
 
 class TestHanging:
-    """A thread that does not come back, as on a mount whose server is gone."""
+    """A thread that does not return, as on a mount whose server is gone."""
 
-    # A clock that stands still until it is set on: nothing is late but what hangs.
+    # A clock that only the test advances: nothing is late except the hanging thread.
 
     async def test_a_call_gives_up_and_others_go_on(
         self, inside: Path, outside: Path, mock_clock: trio.testing.MockClock

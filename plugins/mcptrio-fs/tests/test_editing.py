@@ -14,7 +14,7 @@ from mcptrio.errors import ToolError
 
 
 def go_on() -> None:
-    """Somebody still waits."""
+    """The call is not cancelled."""
 
 
 def edit(text: str, *pairs: tuple[str, str]) -> Edited:
@@ -117,7 +117,7 @@ def test_a_diff_too_long_to_read_is_cut_and_said() -> None:
 
 
 def test_large_files_and_hostile_edits_take_little_time() -> None:
-    started = time.thread_time()  # what it costs, however many others are at work
+    started = time.thread_time()  # processor time, on a busy machine too
     large = "".join(f"line {number}\n" for number in range(200_000))
 
     edit(large, ("line 5\n", "x\n"), ("line 199999\n", "y\n"), ("  line 100000 ", "z"))

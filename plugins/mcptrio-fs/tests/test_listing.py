@@ -17,11 +17,11 @@ from mcptrio.errors import ToolError
 
 
 class NobodyWaits(Exception):
-    """What a checkpoint raises."""
+    """The exception of a checkpoint."""
 
 
 def go_on() -> None:
-    """Somebody still waits."""
+    """The call is not cancelled."""
 
 
 def stop() -> None:
@@ -97,7 +97,7 @@ def project(inside: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20,000 files in one directory of a folder of its own, made once: nobody changes them."""
+    """Return a folder with 20,000 files, made once and never changed."""
     folder = tmp_path_factory.mktemp("crowded")
     (folder / "crowd").mkdir()
     descriptor = os.open(folder / "crowd", os.O_RDONLY)

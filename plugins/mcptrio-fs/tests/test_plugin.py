@@ -1,4 +1,4 @@
-"""The plugin in a server, over a channel: what a client sees."""
+"""The plugin in a server, seen by a client."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def connected(handlers: Handlers | None = None, **config: Any) -> AsyncIte
 
 
 async def text(client: Client, tool: str, /, **arguments: Any) -> str:
-    """What a tool says that does not fail."""
+    """Return the text of a successful tool call."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result
     [block] = result.content
@@ -135,7 +135,7 @@ async def test_roots_narrow_the_folders_and_may_change(inside: Path) -> None:
 
         await client.roots_changed()
 
-        # The notification is handled beside the calls that follow it, so the first of them may still be before it.
+        # A notification is handled concurrently with later calls, so the first of them may be faster.
         while await text(client, "list_allowed_directories") != f"Allowed directories:\n{inside}/b":
             pass
         assert (await client.call_tool("list_directory", {"path": str(inside / "a")})).is_error
@@ -181,8 +181,8 @@ async def test_a_subscriber_hears_of_a_change(inside: Path) -> None:
     uri = uri_of(str(inside / "a"))
 
     async def go_on_changing() -> None:
-        # The first look, from which on a change is one, comes right after the subscription; a file that goes on
-        # changing is noticed in any case.
+        # The first check comes right after the subscription, and changes count from then on; a file that keeps changing
+        # is noticed in any case.
         for number in count():
             (inside / "a").write_text("x" * number)
             await trio.sleep(0.05)

@@ -13,7 +13,7 @@ from mcptrio.errors import ToolError
 
 
 def go_on() -> None:
-    """Somebody still waits."""
+    """The call is not cancelled."""
 
 
 def stop() -> None:

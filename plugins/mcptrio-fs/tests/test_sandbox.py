@@ -26,7 +26,7 @@ def read(sandbox: Sandbox, path: str | Path) -> str:
 
 
 def go_on() -> None:
-    """Somebody still waits."""
+    """The call is not cancelled."""
 
 
 def deny(*patterns: str) -> tuple[GlobPattern, ...]:

@@ -63,7 +63,7 @@ def changes(inside: Path) -> FileChanges:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 directories of 400 files: more than one slice of a search. Made once; nobody changes them."""
+    """Return 40 directories of 400 files, more than one slice of a search; made once and never changed."""
     folder = tmp_path_factory.mktemp("wide")
     for number in range(40):
         (folder / f"{number:02}").mkdir()

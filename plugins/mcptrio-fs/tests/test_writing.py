@@ -13,11 +13,11 @@ from mcptrio.errors import ToolError
 
 
 class NobodyWaits(Exception):
-    """What a checkpoint raises."""
+    """The exception of a checkpoint."""
 
 
 def go_on() -> None:
-    """Somebody still waits."""
+    """The call is not cancelled."""
 
 
 def put(sandbox: Sandbox, path: str | Path, data: bytes = b"new", *, create_only: bool = False) -> None:

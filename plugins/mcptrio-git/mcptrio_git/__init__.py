@@ -1,7 +1,7 @@
-"""Git repositories as MCP tools, resources and prompts: the plugin ``git`` of mcptrio.
+"""The plugin ``git`` of mcptrio: Git repositories as MCP tools, resources and prompts.
 
-Loaded by mcptrio through the entry point ``git``. The one rule: the hooks are here and nothing else. mcptrio makes a
-``Config`` of the settings, the objects that carry the tools are registered, and nothing is kept in this module.
+mcptrio loads it through the entry point ``git``. This module contains only the hooks, which register the objects with
+the tools, made with a ``Config``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The way from a call to git: which repository, one writer at a time, within a deadline, and the commands themselves.
+"""Runs git for a call: finds the repository, one writer at a time, within a deadline.
 
-Called by every tool, resource, prompt and completion. The one rule: git is run here and nowhere else, so that whatever
-is run has the repository checked, its environment made, its output and its time bounded.
+Every tool, resource, prompt and completion uses it. Only this module runs git, so every run has a checked repository, a
+clean environment, and bounds on output and time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _Stamp = tuple[tuple[int, ...] | None, ...]
 
 @frozen(eq=False, repr=False)
 class Object:
-    """What a revision names."""
+    """The object of a revision."""
 
     id: str
     kind: str
@@ -91,7 +91,7 @@ class GitAccess:
                 yield work
             else:
                 async with self._one_writer(repository.common_dir):
-                    # Whoever wrote before has perhaps changed its configuration.
+                    # The previous writer may have changed the configuration.
                     stamp = await trio.to_thread.run_sync(_stamp, repository, limiter=ctx.server.threads)
                     await self._survey(work, stamp)
                     yield work
@@ -157,7 +157,7 @@ class GitAccess:
         }[kind]
         try:
             with trio.fail_after(seconds):
-                await trio.lowlevel.checkpoint()  # what is cancelled already does not begin
+                await trio.lowlevel.checkpoint()  # a cancelled call must not begin
                 yield
         except trio.TooSlowError as error:
             raise ToolError(
@@ -247,11 +247,11 @@ class RepositoryWork:
         """Run a git command.
 
         Args:
-            arguments: without the ``git``; values from outside have been checked.
-            kind: what it may do, where that is less than what the call may do.
+            arguments: without ``git``; values from outside have been checked.
+            kind: the rights of the command, if less than those of the call.
             skip: bytes of output that are dropped first.
-            limit: bytes of output that are kept then; with more the command is ended, and the output ``cut``.
-            codes: the exit codes that are no failure.
+            limit: bytes of output that are kept; beyond them the command is ended, and the output is ``cut``.
+            codes: the exit statuses of success.
 
         Raises:
             ToolError: it failed; the message is git's.
@@ -273,7 +273,8 @@ class RepositoryWork:
         return output
 
     async def text(self, *arguments: str, codes: Sequence[int] = (0,)) -> str:
-        """What a command for reading says, without the line end; empty where its exit code is not 0 and fine."""
+        """Return the output of a reading command without the line end; empty if its exit status is allowed but not
+        0."""
         output = await self.git(*arguments, kind=Kind.READ, codes=codes)
         return text_of(output.stdout).rstrip("\n") if output.code == 0 else ""
 
@@ -306,7 +307,8 @@ class RepositoryWork:
         return objects
 
     async def objects(self, *names: str) -> list[Object | None]:
-        """What is there of these names; none of them holds a line end. From standard input none can be an option."""
+        """Return the objects with these names, which contain no line ends. On standard input, a name cannot be an
+        option."""
         text = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogatepass")
         output = await self.git("cat-file", "--batch-check", kind=Kind.READ, stdin=text)
         found: list[Object | None] = []
@@ -370,7 +372,7 @@ def _stamp(repository: Repository) -> _Stamp:
 
 
 def _is_settled(stamp: _Stamp) -> bool:
-    """Whether nobody can change one of the files without changing its stamp."""
+    """Return whether every change of one of the files will change its stamp."""
     now = time.time_ns()
     changed = [each[-1] for each in stamp if each is not None]
     return all(at + 10**9 * (_SETTLED if at % 10**9 else _COARSE) < now for at in changed)
@@ -385,7 +387,7 @@ def reason_of(output: Output) -> str:
 
 
 def said_by(output: Output) -> str:
-    """What a command and its hooks said, messages last; at most the last 2000 characters, no secrets in its URLs."""
+    """Return the messages of a command and its hooks: the last 2000 characters, without secrets in URLs."""
     whole = text_of(output.stdout[-_MAX_MESSAGE_CHARS:] + b"\n" + output.stderr).replace("\r", "\n")
     lines = [line.rstrip() for line in whole.split("\n") if line.strip() and not line.startswith("hint: ")]
     said = redacted("\n".join(printable(line, 500) for line in lines[-50:]))

@@ -1,8 +1,7 @@
-"""What a client may give: the types of the tools' parameters, and the checks before git sees a value.
+"""The types of the tools' parameters, and the checks before git sees a value.
 
-Called by ``Work`` and the tools. The one rule: a value is data. Nothing that begins with ``-`` stands where git looks
-for options or revisions; a revision becomes the id of an object before it is used; paths stand behind ``--``, without
-magic.
+``Work`` and the tools use it. A value is data: nothing that begins with ``-`` is passed where git expects options or
+revisions; a revision is resolved to the id of an object before it is used; paths follow ``--``, without magic.
 
 Source: gitrevisions(7); gitglossary(7), "pathspec"; git-check-ref-format(1).
 """
@@ -77,10 +76,10 @@ _MAX_REVISION_CHARS = 4096
 
 
 def check_plain(value: str, where: str) -> str:
-    """A value that follows ``=`` or stands in a place of its own: no control characters, no leading dash.
+    """Return a value that follows ``=`` or is a separate argument: without control characters and a leading dash.
 
     Raises:
-        ToolError: it does not fit.
+        ToolError: it is invalid.
     """
     if value.startswith("-") or re.search(_CONTROL, value):
         raise ToolError(f"expected a value without a leading '-' or control characters @ {where}, got {_shown(value)}")
@@ -135,7 +134,7 @@ def check_paths(paths: Sequence[str] | None, root: str, where: str) -> list[str]
 
 
 def limit_of(given: int | None, ceiling: int, default: int = DEFAULT_ENTRIES) -> int:
-    """How much is answered: what was asked for, within what the operator allows."""
+    """Return the number of results: the requested one, within the operator's limit."""
     return min(default if given is None else given, ceiling)
 
 

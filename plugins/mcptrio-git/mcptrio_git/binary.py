@@ -1,7 +1,7 @@
-"""The git command: found once, its version checked.
+"""Finds the git command once, and checks its version.
 
-Called by ``Access`` before the first git process. The one rule: the command is an absolute path from then on, so a
-repository that is the working directory cannot bring its own.
+``Access`` calls it before the first git process. The result is an absolute path, so a repository that is the working
+directory cannot provide its own git.
 """
 
 from __future__ import annotations

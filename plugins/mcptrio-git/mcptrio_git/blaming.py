@@ -1,7 +1,7 @@
-"""Who wrote which line: the porcelain of ``git blame`` as hunks.
+"""Parses the porcelain format of ``git blame`` into hunks.
 
-Called by the blame tool. The one rule: what a commit is like stands once in the output, with its first line, so it is
-remembered for the others.
+The blame tool uses it. The output describes a commit only once, with its first line, so the description is kept for the
+others.
 
 Source: git-blame(1), "THE PORCELAIN FORMAT".
 """
@@ -101,5 +101,5 @@ def _date(seconds: bytes, zone: bytes) -> str:
         moment = datetime.fromtimestamp(int(seconds), UTC)
         minutes = int(zone[1:3]) * 60 + int(zone[3:5])
         return moment.astimezone(timezone(timedelta(minutes=-minutes if zone[:1] == b"-" else minutes))).isoformat()
-    except (ValueError, OverflowError, OSError):  # anybody may write anything into a commit
+    except (ValueError, OverflowError, OSError):  # a commit may contain any time
         return ""

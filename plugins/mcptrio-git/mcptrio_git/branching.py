@@ -1,10 +1,10 @@
-"""The tools that make and change branches, tags and stashes: create, check out, merge, put aside.
+"""The tools that make and change branches, tags and stashes: create, check out, merge, stash.
 
-Marked for mcptrio, registered by the plugin where ``allow_write`` is on. The one rule: nothing that is committed is
-rewritten, and no file of the work tree is overwritten that git would have to be forced to overwrite.
+The plugin registers them if ``allow_write`` is on. They never rewrite committed history, and never overwrite a file in
+the work tree that git would overwrite only by force.
 
-Source: ``git_create_branch`` and ``git_checkout`` of the reference git server (2026.10.19); the others are what its
-users have asked for.
+Source: ``git_create_branch`` and ``git_checkout`` of the reference git server (2026.10.19); its users have asked for
+the others.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class CreatedReference(Struct, frozen=True, kw_only=True):
 
 
 class CheckedOut(Struct, frozen=True, kw_only=True):
-    """What is checked out now.
+    """The result of a checkout.
 
     Attributes:
-        branch: null for a detached HEAD.
+        branch: the present branch; null for a detached HEAD.
         commit: null before the first commit.
-        previous_branch: what was checked out before; null for a detached HEAD.
+        previous_branch: the branch before; null for a detached HEAD.
         previous_commit: the commit before.
-        output: what git and the hooks said.
+        output: messages of git and the hooks.
     """
 
     branch: str | None
@@ -136,7 +136,7 @@ class Branching:
             output = await work.git("merge", "--no-edit", "--no-autostash", how, "--", branch_name, codes=(0, 1))
             if output.code:
                 conflicts: list[str] = []
-                # Whoever cancels now is not left with half a merge.
+                # A cancellation must not leave half a merge.
                 with trio.move_on_after(_UNDOING, shield=True):
                     conflicts = await _conflicts(work)
                     if conflicts:

@@ -1,10 +1,9 @@
-"""The tool that clones: a new repository, in the one folder that is configured for it.
+"""The tool that clones a repository into the configured folder.
 
-Marked for mcptrio, registered by the plugin where ``clone_folder`` is set and ``allow_network`` and ``allow_write`` are
-on. The one rule: a clone is made under a name of its own and gets its place when it is whole, so whatever ends it
-leaves nothing half done there.
+The plugin registers it if ``clone_folder`` is set and ``allow_network`` and ``allow_write`` are on. A clone is made
+under a temporary name and renamed when it is complete, so an interrupted one leaves nothing.
 
-Source: git-clone(1), "GIT URLS"; git-remote-ext(1), which is what must not be reached.
+Source: git-clone(1), "GIT URLS"; git-remote-ext(1), which must not be reachable.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 
 
 class Cloned(Struct, frozen=True, kw_only=True):
-    """A repository that was cloned.
+    """A cloned repository.
 
     Attributes:
-        name: what other tools take as repo_path.
-        branch: what is checked out; null for a detached HEAD.
-        commit: null where the remote is empty.
+        name: the repo_path for other tools.
+        branch: the checked-out branch; null for a detached HEAD.
+        commit: null if the remote is empty.
     """
 
     name: str

@@ -1,7 +1,6 @@
-"""Commits, as a log prints them and as clients get them.
+"""Commits: the log format, and its parser.
 
-Called by the tools that name commits. The one rule: one format, fields that end in NUL, so no message can pose as
-another commit.
+The tools that return commits use it. Fields end in NUL, so a message cannot pose as another commit.
 
 Source: git-log(1), "PRETTY FORMATS" and ``-z``.
 """
@@ -60,8 +59,8 @@ class Log(Struct, frozen=True, kw_only=True):
 
 
 def parse_log(output: bytes) -> list[Commit]:
-    """The commits of an output of ``LOG``; one that was cut off in the middle is left out, unless it is the first: a
-    message may be longer than all that is read, and whoever goes on behind it has to have seen it."""
+    """Return the commits in an output of ``LOG``. An incomplete one is dropped, unless it is the first: a message may
+    be longer than the limit, and the next page begins after it."""
     *fields, rest = output.split(b"\0")
     width = len(_FIELDS)
     if 0 < len(fields) < width:

@@ -1,7 +1,7 @@
-"""What the operator may set: ``[plugins.git]`` in mcptrio.toml, or ``MCPTRIO_GIT_<KEY>`` in the environment.
+"""The settings of the operator: ``[plugins.git]`` in mcptrio.toml, or ``MCPTRIO_GIT_<KEY>`` in the environment.
 
-Made by mcptrio before the plugin is registered. The one rule: what is not allowed here is not offered at all; without
-``repositories`` no repository is reachable.
+mcptrio makes it before the plugin is registered. Forbidden tools are not offered; without ``repositories`` no
+repository can be used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Config:
     """The settings of the plugin. Sizes are bytes, times seconds."""
 
     repositories: tuple[Path, ...] = field(default=(), validator=_check_paths)
-    """Repositories that may be used: each is a repository, a path inside one, or a folder of repositories. In a folder
-    everything below counts; of a path inside a repository, that one repository."""
+    """Allowed repositories: each entry is a repository, a path in one, or a folder of repositories. In a folder, all
+    repositories below it count; a path in a repository means only that repository."""
 
     clone_folder: Path | None = None
     """The folder new repositories are cloned into, which may then be used; unset, nothing is cloned."""

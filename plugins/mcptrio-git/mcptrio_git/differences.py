@@ -1,7 +1,7 @@
-"""Differences: the text of a diff in pages, and which files it is about.
+"""Diffs: the text in pages, and the changed files.
 
-Called by the tools that show or make changes. The one rule: no program of the repository takes part: no external diff,
-no text conversion, nothing inside submodules.
+The tools that show or make changes use it. No program of the repository runs: no external diff, no text conversion, and
+nothing in submodules.
 
 Source: git-diff(1); gitattributes(5), "Performing text diffs of binary files".
 """
@@ -55,14 +55,14 @@ class FileStat(Struct, frozen=True, kw_only=True):
 
 
 class Diff(Struct, frozen=True, kw_only=True):
-    """A diff, or a piece of it.
+    """A diff, or a part of it.
 
     Attributes:
-        diff: the unified diff; empty where there is no difference.
-        files: what it is about; only with the first piece, and at most 500.
+        diff: the unified diff; empty if there is no difference.
+        files: the changed files; only with the first part, and at most 500.
         files_truncated: there are more files.
         truncated: there is more of the diff.
-        next_index: give it as start_index to get it.
+        next_index: the start_index of the next part.
     """
 
     diff: str

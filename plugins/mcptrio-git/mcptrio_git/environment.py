@@ -1,7 +1,7 @@
-"""The environment and configuration that every git process is given.
+"""The environment and configuration of every git process.
 
-Called by ``Work``. The one rule: what runs a program, asks a question, or goes somewhere else is switched off here,
-once, for all commands; what a command may do beyond is said by its ``Kind``.
+``Work`` uses it. Everything that runs a program, asks a question or goes elsewhere is off for all commands; the
+``Kind`` of a command allows more.
 
 Source: git(1), "Environment Variables"; git-config(1); githooks(5).
 """
@@ -18,7 +18,7 @@ __all__ = ["Kind", "environment"]
 
 
 class Kind(Enum):
-    """What a command may do."""
+    """The rights of a command."""
 
     READ = "read"
     """Neither change anything nor run anything but git."""
@@ -65,7 +65,7 @@ _SETTINGS = {
     "diff.relative": "false",
     "diff.submodule": "short",
     "i18n.logOutputEncoding": "UTF-8",
-    # Housekeeping would go on in the background after the call.
+    # Housekeeping would continue in the background after the call.
     "gc.auto": "0",
     "maintenance.auto": "false",
     "submodule.recurse": "false",
@@ -90,14 +90,14 @@ _USUAL = {
 def environment(
     config: Config, kind: Kind, *, root: str, is_bare: bool, programs: Iterable[str] = ()
 ) -> Mapping[str, str]:
-    """The whole environment of a git process.
+    """Return the whole environment of a git process.
 
     Args:
-        root: where it runs; it looks for a repository nowhere above.
-        is_bare: ``root`` is a bare repository. Anywhere else git is told to take none for one, since a tree may hold
-            files that look like a bare repository, with a configuration that runs programs.
-        programs: keys of the repository's own configuration that name programs, such as filters and merge drivers;
-            they are switched off unless the command changes something and ``Config.hooks`` is on.
+        root: the working directory; git does not look for a repository above it.
+        is_bare: whether ``root`` is a bare repository. Otherwise git must not use bare ones, because a work tree may
+            contain files that look like one, with a configuration that runs programs.
+        programs: keys of the repository's configuration that name programs, such as filters and merge drivers; they are
+            off unless the command changes something and ``Config.hooks`` is on.
     """
     variables = {
         name: value
@@ -106,8 +106,8 @@ def environment(
     }
     variables.update(_VARIABLES)
     variables["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)
-    # An empty list allows no protocol. Of a partial clone a read cannot fetch what is missing then; a checkout can,
-    # where there is a network.
+    # An empty list allows no protocol. In a partial clone, a read then cannot fetch missing objects; a checkout can, if
+    # the network is allowed.
     talks = kind is Kind.NETWORK or (kind is Kind.WRITE and config.allow_network)
     variables["GIT_ALLOW_PROTOCOL"] = ":".join(config.protocols) if talks else ""
     if not talks:

@@ -1,6 +1,6 @@
-"""Smaller lists, as clients get them: matches of a search, stashes, work trees, remotes, repositories.
+"""Lists with their parsers: search matches, stashes, work trees, remotes, repositories.
 
-Called by the tools that look around. The one rule: a value and the reading of what git prints for it stand together.
+The tools that look around use it.
 
 Source: git-grep(1), git-stash(1), git-worktree(1), git-config(1).
 """
@@ -89,10 +89,10 @@ class Worktree(Struct, frozen=True, kw_only=True):
     """A work tree of the repository.
 
     Attributes:
-        branch: what is checked out; null for a detached HEAD or a bare repository.
-        commit: the id of what is checked out; null for a bare repository.
-        locked: why it must not be removed; empty where no reason was given, null where it is not locked.
-        prunable: why git would forget it; null where it would not.
+        branch: the checked-out branch; null for a detached HEAD or a bare repository.
+        commit: the checked-out commit; null for a bare repository.
+        locked: why it must not be removed; empty if no reason was given, null if it is not locked.
+        prunable: why git would prune it; null if it would not.
     """
 
     path: str

@@ -1,8 +1,8 @@
 """The tools that look around: branches, tags, stashes, work trees, remotes, blame, search, common ancestors.
 
-Marked for mcptrio, registered by the plugin. The one rule: they change nothing and run nothing but git.
+The plugin registers them. They change nothing and run nothing but git.
 
-Source: ``git_branch`` of the reference git server (2026.10.19); the others are what its users have asked for.
+Source: ``git_branch`` of the reference git server (2026.10.19); its users have asked for the others.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Looking:
                 codes=(0, 1),
             )
         data = output.stdout[: output.stdout.rfind(b"\n") + 1]
-        if at:  # "<id>:" stands before each path
+        if at:  # "<id>:" precedes each path
             data = b"\n".join(line[len(at[0]) + 1 :] for line in data.split(b"\n"))
         total = data.count(b"\n")
         end = skip + count

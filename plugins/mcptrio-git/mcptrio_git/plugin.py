@@ -1,7 +1,6 @@
-"""What is offered under a configuration.
+"""The tools, resources and prompts for a configuration.
 
-Called by the hooks. The one rule: what the configuration does not allow is not registered, so a client does not even
-see it.
+The hooks call it. Forbidden ones are not registered, so a client does not see them.
 """
 
 from __future__ import annotations

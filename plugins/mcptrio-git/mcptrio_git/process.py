@@ -1,16 +1,16 @@
-"""One run of a command: bounded in bytes, cancellable, and nothing of it left afterwards.
+"""One run of a command: bounded in bytes, cancellable, and without remains.
 
-Called by ``Work`` for each git process. The one rule: whatever ends the run (its end, enough output, a cancellation, a
-deadline), the whole process group has ended before ``run`` returns: SIGTERM first, so that git removes its lock files,
-SIGKILL after ``TERMINATE_TIMEOUT``.
+``Work`` uses it for each git process. However a run ends (its end, enough output, a cancellation, a deadline), the
+whole process group has ended before ``run`` returns: SIGTERM first, so that git removes its lock files, then SIGKILL
+after ``TERMINATE_TIMEOUT``.
 
-What the system is to kill when the server dies has to be forked from it, which takes milliseconds. So that is done
-only for a command that may wait for ever for somebody else. One that reads ends by itself then: when it writes into a
-pipe that nobody reads any more, or when it has used as much processor time as the call had time, a limit that it is
-given from outside. One that changes something is better left to finish, for git that is killed leaves its locks.
+If the server itself dies, the system kills a child only if the server has forked it, which takes milliseconds. So that
+is done only for a command that may wait for ever for another program. A reading command ends anyway: when it writes
+into the closed pipe, or when it has used as much processor time as the call had time. A changing command should finish,
+because a killed git leaves its locks.
 
-Memory: ``limit`` bytes of output are kept, and when more comes the command is ended; of what it says on standard error
-the last ``MESSAGES`` bytes are kept.
+``limit`` bytes of output are kept, and beyond them the command is ended. The last ``MESSAGES`` bytes of its standard
+error are kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PIPE_CLOSE_TIMEOUT = 1.0
 
 
 class Listener(Protocol):
-    """Who is told how a run goes on."""
+    """Gets the progress of a run."""
 
     async def tick(self) -> None:
         """Called once a second."""
@@ -57,7 +57,7 @@ class Listener(Protocol):
 
 @frozen(kw_only=True, eq=False, repr=False)
 class GitCommand:
-    """What is run, and how much of its output is kept."""
+    """A command, and the bounds of its output."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -75,7 +75,7 @@ class GitCommand:
 
 @frozen(kw_only=True, eq=False, repr=False)
 class Output:
-    """What came of it."""
+    """The result of a command."""
 
     code: int
     """The exit code; the negative number of a signal. Of no meaning where ``cut``."""

@@ -1,9 +1,9 @@
-"""How far a call is: seconds while git works here, phases while it talks to a remote.
+"""The progress of a call: seconds while git works locally, phases while it talks to a remote.
 
-Told by ``process``, tells the client. The one rule: what is reported only rises, over all git processes of a call.
+``process`` calls it, and it reports to the client. The reported value only increases, over all git processes of a call.
 
-Source: git's progress.c: lines such as ``remote: Counting objects:  45% (450/1000), 1.2 MiB | 3 MiB/s``, each in the
-place of the one before.
+Source: git's progress.c: lines such as ``remote: Counting objects:  45% (450/1000), 1.2 MiB | 3 MiB/s``, each of which
+replaces the previous one.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ class GitProgress:
                 continue
             if found[1] not in self._phases:
                 self._phases.append(found[1])
-            # A phase counts 100; phases overlap, and what does not rise is not sent.
+            # A phase counts 100. Phases overlap, and values that do not increase are not sent.
             value = 100 * self._phases.index(found[1]) + min(int(found[2]), 100)
             await self.ctx.report_progress(value, message=clip(redacted(text_of(found[0])), _MAX_MESSAGE_CHARS))

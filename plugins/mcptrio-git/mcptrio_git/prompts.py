@@ -1,7 +1,7 @@
-"""Prompts with data in them: a commit message, a summary of changes, a review.
+"""Prompts with data: a commit message, a summary of changes, a review.
 
-Marked for mcptrio, registered by the plugin. The one rule: what comes from a repository stands in a fence that it
-cannot close, and the model is told that it is data.
+The plugin registers them. Text from a repository is in a fence that it cannot close, and the prompt says that it is
+data.
 
 Source: MCP 2026-07-28, server/prompts. The reference git server has no prompts.
 """
@@ -38,10 +38,10 @@ class GitPrompts:
 
     @prompt(name="commit-message", title="Write a commit message")
     async def commit_message(self, ctx: Context, repo_path: _Repo = "", hint: str = "") -> str:
-        """Write a commit message for what is staged, in the manner of the commits before.
+        """Write a commit message for the staged changes, in the style of earlier commits.
 
         Args:
-            hint: what the change is for.
+            hint: the purpose of the change.
         """
         async with self.access.open(ctx, repo_path) as work:
             if not await list_staged(work):
@@ -85,11 +85,11 @@ class GitPrompts:
 
     @prompt(name="review-diff", title="Review a diff")
     async def review_diff(self, ctx: Context, repo_path: _Repo = "", target: str = "") -> str:
-        """Review changes before they go further.
+        """Review changes before they are shared.
 
         Args:
-            target: a branch or commit to compare with, or a range such as 'main...feature'; what is not committed yet
-                unless told.
+            target: a branch or commit to compare with, or a range such as 'main...feature'; by default the uncommitted
+                changes.
         """
         async with self.access.open(ctx, repo_path) as work:
             first, dots, second = await work.resolve_range(target or "HEAD", "target")

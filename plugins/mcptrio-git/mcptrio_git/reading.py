@@ -1,9 +1,9 @@
-"""The tools that show what a repository holds: status, differences, log, show.
+"""The tools that show the contents of a repository: status, differences, log, show.
 
-Marked for mcptrio, registered by the plugin. The one rule: they change nothing and run nothing but git.
+The plugin registers them. They change nothing and run nothing but git.
 
-Source: names, arguments and annotations of the reference git server (2026.10.19). Arguments it does not have are
-optional: paging, paths, and what a log is narrowed to.
+Source: names, arguments and annotations of the reference git server (2026.10.19). Arguments that it does not have are
+optional: paging, paths, and filters of the log.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ class GitReading:
         limit: Limit = None,
         cursor: Cursor = None,
     ) -> Status:
-        """Show the state of a working tree: branch, upstream, what is staged, changed, untracked or in conflict, and
-        whether a merge or rebase is going on.
-        """
+        """Show the state of a working tree: branch, upstream, staged, changed, untracked and conflicting files, and
+        whether a merge or rebase is in progress."""
         async with self.access.open(ctx, repo_path) as work:
             return await read_status(work, untracked, limit, cursor)
 

@@ -1,7 +1,7 @@
-"""Branches and tags, as clients get them.
+"""Branches and tags.
 
-Called by the tools and the completions. The one rule: references are listed by ``for-each-ref`` in a format of NUL and
-line ends, neither of which the name of a reference or a subject can hold.
+The tools and the completions use it. ``for-each-ref`` lists references with NUL and line ends as separators, which
+neither the name of a reference nor a subject can contain.
 
 Source: git-for-each-ref(1).
 """
@@ -43,11 +43,11 @@ class Branch(Struct, frozen=True, kw_only=True):
     """A branch.
 
     Attributes:
-        kind: whether it is of this repository, or what was last fetched of a remote's.
+        kind: local, or the last fetched state of a remote's branch.
         commit: the id of its newest commit.
-        date: when that was committed, ISO 8601.
-        upstream: the branch it follows.
-        tracking: such as "ahead 1, behind 2", or "gone"; empty where they are equal.
+        date: the time of that commit, ISO 8601.
+        upstream: the branch that it follows.
+        tracking: such as "ahead 1, behind 2", or "gone"; empty if they are equal.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Branches(Struct, frozen=True, kw_only=True):
     """Branches in order of name.
 
     Attributes:
-        current: what is checked out; null for a detached HEAD.
-        head: the commit that is checked out; null before the first.
+        current: the checked-out branch; null for a detached HEAD.
+        head: the checked-out commit; null before the first.
         truncated: there are more.
-        next_cursor: give it as cursor to get them.
+        next_cursor: the cursor of the next page.
     """
 
     current: str | None

@@ -1,7 +1,7 @@
 """The tools that talk to remotes: fetch, pull, push.
 
-Marked for mcptrio, registered by the plugin where ``allow_network`` is on. The one rule: a remote is one that the
-repository has by name, so neither a URL nor an option can be smuggled in; and history is never overwritten.
+The plugin registers them if ``allow_network`` is on. A remote must be one of the repository's by name, so neither a URL
+nor an option can be smuggled in; history is never overwritten.
 
 Source: git-fetch(1), git-pull(1), git-push(1), "OUTPUT"; the reference git server has none of them.
 """
@@ -42,12 +42,12 @@ class Reference(Struct, frozen=True, kw_only=True):
 
 
 class Fetched(Struct, frozen=True, kw_only=True):
-    """What was fetched.
+    """The result of a fetch.
 
     Attributes:
-        items: the branches and tags that have changed here, at most 500.
+        items: the changed branches and tags, at most 500.
         truncated: there are more.
-        output: what git said.
+        output: messages of git.
     """
 
     items: tuple[Reference, ...]
@@ -56,13 +56,13 @@ class Fetched(Struct, frozen=True, kw_only=True):
 
 
 class Pulled(Struct, frozen=True, kw_only=True):
-    """What was pulled.
+    """The result of a pull.
 
     Attributes:
         branch: the branch that was moved forward.
         old: the commit before; null before the first.
-        new: the commit now.
-        output: what git said.
+        new: the present commit.
+        output: messages of git.
     """
 
     branch: str | None
@@ -72,12 +72,12 @@ class Pulled(Struct, frozen=True, kw_only=True):
 
 
 class Pushed(Struct, frozen=True, kw_only=True):
-    """What was pushed.
+    """The result of a push.
 
     Attributes:
-        result: whether the remote's branch was moved, made, or had everything already.
-        summary: in git's words, such as the ids before and after.
-        output: what git, the hooks and the remote said.
+        result: whether the remote's branch was moved, made, or was up to date.
+        summary: git's summary, such as the ids before and after.
+        output: messages of git, the hooks and the remote.
     """
 
     remote: str

@@ -1,11 +1,11 @@
-"""Which repositories may be used: from a path or a name to a repository, or to a refusal that says why.
+"""The allowed repositories: finds one by path or name, or refuses with a reason.
 
-Called at the beginning of every call, in a thread. The one rule: a repository is its work tree and its data, and both
-have to be allowed. Whatever leads from one to the other (``.git`` as a link or a file, ``commondir``) is followed and
-checked before git is run there.
+Called at the beginning of every call, in a thread. A repository is its work tree and its data, and both must be
+allowed. Links between them (``.git`` as a link or a file, ``commondir``) are followed and checked before git runs
+there.
 
-Left out: whoever can write into the data of an allowed repository (``.git/objects/info/alternates``, ``.git/config``)
-is trusted as git trusts them, except where ``environment`` says otherwise.
+Not covered: a user who can write into the data of an allowed repository (``.git/objects/info/alternates``,
+``.git/config``) is trusted as by git, with the exceptions in ``environment``.
 
 Source: gitrepository-layout(5); git-worktree(1), "Details".
 """
@@ -54,7 +54,7 @@ class Repository:
 
 @frozen(kw_only=True, eq=False, repr=False)
 class _Entry:
-    """One configured path, as it is on disk now."""
+    """One configured path, in its present state on disk."""
 
     path: str
     root: str | None
@@ -82,10 +82,10 @@ class Repositories:
         object.__setattr__(self, "_paths", tuple(dict.fromkeys(absolute)))
 
     def find(self, wanted: str) -> Repository:
-        """The repository with this name, or that this path is or lies in.
+        """Return the repository with this name, or the one that contains this path.
 
         Args:
-            wanted: a name as in ``names``, an absolute path, or nothing where there is only one repository.
+            wanted: a name as in ``names``, an absolute path, or nothing if there is only one repository.
 
         Raises:
             UnknownRepository: there is none, or it is not allowed.
@@ -103,7 +103,7 @@ class Repositories:
             return self._checked(self._named(wanted), entries)
         path = os.path.realpath(expanded)
         root = _root_of(path)
-        # Before anything else is said: whether a path outside exists is nobody's business.
+        # First of all, because an error must not reveal whether a path outside exists.
         inside = any(_is_inside(path, entry.path) or (root and root == entry.root) for entry in entries)
         if root is None:
             problem = "no git repository" if inside and os.path.lexists(path) else "not an allowed repository"

@@ -1,7 +1,7 @@
 """Files of commits and the status of repositories as resources, with completion.
 
-Marked for mcptrio, registered by the plugin. The one rule: a resource shows what a tool would show, no more. In a URI a
-branch such as ``feature/x`` is written ``feature:x``, since a variable holds no slash and a reference no colon.
+The plugin registers them. A resource shows no more than a tool. In a URI, a branch such as ``feature/x`` is written
+``feature:x``, because a variable contains no slash and a reference no colon.
 
 Source: MCP 2026-07-28, server/resources; RFC 6570. The reference git server has no resources.
 """
@@ -42,9 +42,8 @@ class RepositoryResources:
 
     @resource(FILE, name="git-file", title="File of a commit")
     async def file(self, ctx: Context, repo: str, rev: str, path: str) -> TextResourceContents | BlobResourceContents:
-        """A file as it is in a branch, tag or commit; or a folder, as the URIs of what is in it. The path '.' is the
-        top, and 'feature:x' the branch feature/x.
-        """
+        """A file of a branch, tag or commit; or a folder, as the URIs of its entries. The path '.' is the top, and
+        'feature:x' the branch feature/x."""
         revision, limit = rev.replace(":", "/"), self.access.config.max_output_bytes
         uri = _uri(repo, revision, path)
         try:
@@ -107,7 +106,7 @@ class RepositoryResources:
 
     @completion("resource", FILE, "path")
     async def complete_path(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
-        """Files and folders of the commit that go on from what has been typed; folders end in a slash."""
+        """Return files and folders of the commit that begin with the typed text; folders end in a slash."""
         try:
             async with self.access.open(ctx, arguments.get("repo", "")) as work:
                 commit = await work.resolve(arguments.get("rev", "HEAD").replace(":", "/"), "rev")
@@ -117,7 +116,7 @@ class RepositoryResources:
 
 
 async def paths_in(work: RepositoryWork, commit: str, typed: str) -> list[str]:
-    """Paths of a commit that go on from ``typed``."""
+    """Return paths of a commit that begin with ``typed``."""
     folder, slash, start = typed.rpartition("/")
     kind, id = await kind_of(work, commit, folder or ".")
     if kind != "tree":

@@ -1,7 +1,7 @@
-"""What a revision names, whatever it is: a commit with its diff, a file, a folder.
+"""Shows the object of a revision: a commit with its diff, a file, or a folder.
 
-Called by the show tool and the file resources. The one rule: an object is read by its id, so what was checked is what
-is shown.
+The show tool and the file resources use it. An object is read by its id, so the checked object is the one that is
+shown.
 
 Source: git-cat-file(1), git-ls-tree(1), git-show(1).
 """
@@ -30,19 +30,19 @@ Kind = Literal["commit", "tree", "blob"]
 
 
 class Shown(Struct, frozen=True, kw_only=True):
-    """What a revision names.
+    """The object of a revision.
 
     Attributes:
         kind: a commit, a folder (tree), or a file (blob).
-        id: of the commit, tree or blob.
-        commit: only of a commit.
-        tag_message: where an annotated tag was asked for.
-        text: of a commit its diff against its first parent; of a folder a line for each entry; of a file its content.
-        files: the files a commit changes; only with the first piece, and at most 500.
-        size: of a file, in bytes.
-        binary: the file is no text, and text is empty.
+        id: the id of the commit, tree or blob.
+        commit: only for a commit.
+        tag_message: for an annotated tag.
+        text: a commit's diff against its first parent, a line for each entry of a folder, or a file's content.
+        files: the changed files of a commit; only with the first part, and at most 500.
+        size: bytes of a file.
+        binary: the file is not text, and text is empty.
         truncated: there is more text.
-        next_index: give it as start_index to get it.
+        next_index: the start_index of the next part.
     """
 
     kind: Kind
@@ -100,7 +100,7 @@ async def show(work: RepositoryWork, found: Object, *, start: int, limit: int) -
     arguments = ("ls-tree", "--long", id) if kind == "tree" else ("cat-file", "blob", id)
     size = None if kind == "tree" else found.size
     output = await work.git(*arguments, skip=start, limit=limit)
-    # What a first piece does not show is looked for where git itself looks.
+    # If the first part does not show it, look where git itself looks.
     whole = start == 0 and (limit >= _PEEK or not output.cut)
     beginning = output.stdout if whole or kind == "tree" else (await work.git(*arguments, limit=_PEEK)).stdout
     binary = kind == "blob" and is_binary(beginning)
@@ -120,7 +120,7 @@ async def show(work: RepositoryWork, found: Object, *, start: int, limit: int) -
 
 
 async def kind_of(work: RepositoryWork, commit: str, path: str) -> tuple[str, str]:
-    """What a path is in a commit: its kind and its id; both empty where there is nothing.
+    """Return the kind and id of a path in a commit; both empty if it does not exist.
 
     Args:
         path: ``.`` is the top.

@@ -1,7 +1,7 @@
 """The tools that make a commit: add, reset, commit.
 
-Marked for mcptrio, registered by the plugin where ``allow_write`` is on. The one rule: what is committed is what the
-user's own git would commit: hooks, signing, filters and line ends are git's.
+The plugin registers them if ``allow_write`` is on. The commit is the one that the user's own git would make, with git's
+hooks, signing, filters and line ends.
 
 Source: names, arguments and annotations of the reference git server (2026.10.19); it refuses empty commits too.
 """
@@ -26,7 +26,7 @@ __all__ = ["Committed", "Staged", "Staging"]
 
 
 class Staged(Struct, frozen=True, kw_only=True):
-    """What is staged now.
+    """The staged files.
 
     Attributes:
         items: the files that a commit would change.
@@ -73,14 +73,14 @@ class Staging:
         ],
         repo_path: RepoPath = "",
     ) -> Staged:
-        """Stage files for the next commit, as they are now."""
+        """Stage the present contents of files for the next commit."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.git("add", "--", *check_paths(files, work.root, "files"))
             return await self._staged(work)
 
     @tool(title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
-        """Unstage everything. The files themselves stay as they are; what only the index held is lost."""
+        """Unstage everything. Files in the working tree are not changed; contents that only the index has are lost."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             # With a path, a merge that is going on stays one.
             await work.git("reset", "--quiet", "--", ".")

@@ -1,7 +1,7 @@
-"""What ``git status`` says, as clients get it.
+"""Parses ``git status``.
 
-Called by the status tool and resource. The one rule: porcelain version 2 with NUL, where nothing is quoted and every
-kind of line is known; a kind that is not is skipped, as the format demands.
+The status tool and resource use it. In porcelain version 2 with NUL, nothing is quoted; unknown kinds of lines are
+skipped, as the format demands.
 
 Source: git-status(1), "Porcelain Format Version 2".
 """
@@ -37,12 +37,12 @@ _STATES: dict[str, State] = {
 
 
 class StatusEntry(Struct, frozen=True, kw_only=True):
-    """A path that is not as the last commit has it.
+    """A path that differs from the last commit.
 
     Attributes:
-        staged: what the index says against the last commit.
-        unstaged: what the work tree says against the index.
-        original_path: where it was, if it was renamed or copied.
+        staged: the change in the index against the last commit.
+        unstaged: the change in the work tree against the index.
+        original_path: the earlier path, if it was renamed or copied.
     """
 
     path: str
@@ -56,16 +56,16 @@ class Status(Struct, frozen=True, kw_only=True):
     """The state of a work tree.
 
     Attributes:
-        branch: what is checked out; null for a detached HEAD.
+        branch: the checked-out branch; null for a detached HEAD.
         commit: the last commit; null before the first.
-        upstream: the branch it follows, such as origin/main.
+        upstream: the branch that it follows, such as origin/main.
         ahead: commits that the upstream does not have.
         behind: commits that only the upstream has.
-        stashes: how many stashes there are.
-        operation: what is going on and has to be finished or given up.
+        stashes: the number of stashes.
+        operation: an operation in progress, to be finished or aborted.
         clean: nothing is changed and nothing is untracked.
         truncated: there are more items.
-        next_cursor: give it as cursor to get them.
+        next_cursor: the cursor of the next page.
     """
 
     branch: str | None
@@ -90,7 +90,7 @@ class Parsed:
 
 
 def parse_status(output: bytes) -> Parsed:
-    """Read an output of ``STATUS``; what was cut off in the middle is left out."""
+    """Parse an output of ``STATUS``; an incomplete entry at its end is dropped."""
     fields = output.split(b"\0")[:-1]
     headers: dict[str, str] = {}
     entries: list[StatusEntry] = []

@@ -1,7 +1,8 @@
-"""Bytes from git as text that is safe to send: pages of a long text, names on one line, URLs without passwords.
+"""Converts bytes from git to text that is safe to send: pages of a long text, names on one line, URLs without
+passwords.
 
-Called wherever output of git is turned into an answer. The one rule: nothing fails on bytes that are no Unicode, and a
-name that comes from a repository cannot begin a new line.
+Used for every output of git in an answer. Bytes that are not Unicode cause no error, and a name from a repository
+cannot begin a new line.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def page_of(data: bytes, *, start: int, cut: bool) -> TextPage:
     if not end:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.decode(data)
-        end = len(data) - len(decoder.getstate()[0])  # without the beginning of a character that goes on
+        end = len(data) - len(decoder.getstate()[0])  # without the beginning of an incomplete character
     return TextPage(text=text_of(data[:end]), next_index=start + end)
 
 

@@ -75,7 +75,7 @@ class Caller:
         return result.structured_content
 
     async def refused(self, tool: str, **arguments: Any) -> str:
-        """What a call says that fails."""
+        """Return the error of a call."""
         result = await self.client.call_tool(tool, arguments)
         assert result.is_error, result.structured_content
         return result.content[0].text  # type: ignore[union-attr]
@@ -86,7 +86,7 @@ Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[Caller]]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own, so that nobody's configuration counts."""
+    """Set a temporary home, so that the user's configuration does not count."""
     folder = tmp_path / "home"
     folder.mkdir()
     (folder / ".gitconfig").write_text(_CONFIG)
@@ -138,13 +138,13 @@ def repo(template: Path, tmp_path: Path) -> Repo:
 
 @pytest.fixture
 def outside(template: Path, tmp_path: Path) -> Repo:
-    """A repository that nobody has allowed."""
+    """Return a repository that is not allowed."""
     return Repo(Path(shutil.copytree(template / "outside", tmp_path / "outside")))
 
 
 @pytest.fixture
 def remote(repo: Repo, template: Path, tmp_path: Path) -> Repo:
-    """A bare repository that ``repo`` has as origin, and somebody else's clone of it."""
+    """Return a bare repository, which is the origin of ``repo``, and another user's clone of it."""
     shutil.rmtree(repo.path)
     bare = shutil.copytree(template / "remote.git", tmp_path / "remote.git")
     for name, path in (("with-remote", repo.path), ("theirs", tmp_path / "theirs")):

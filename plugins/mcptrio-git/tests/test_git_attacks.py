@@ -1,4 +1,4 @@
-"""What must not work: options as arguments, other repositories, programs that a repository names, floods, hangs."""
+"""Attacks: options as arguments, other repositories, programs of a repository, floods, hangs."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def test_whether_a_path_outside_exists_is_not_told(outside: Repo, call: Ca
 
 
 async def test_a_path_inside_a_repository_means_that_one_alone(repo: Repo, serve: Any) -> None:
-    """Of a home folder that is a repository, nothing else below is allowed by a folder in it."""
+    """In a home folder that is a repository, a folder in it allows only that repository."""
     nested = type(repo)(repo.path / "other" / "nested")
     nested.path.mkdir(parents=True)
     nested.git("init", "-q")

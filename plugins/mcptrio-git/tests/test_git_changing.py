@@ -1,4 +1,4 @@
-"""Add, reset, commit, branches, merges, tags, stashes: what a user's own git would do."""
+"""Add, reset, commit, branches, merges, tags and stashes have the effects of the user's own git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin as a whole: what is offered, settings, resources, prompts, completions."""
+"""The plugin as a whole: tools, settings, resources, prompts, completions."""
 
 from __future__ import annotations
 

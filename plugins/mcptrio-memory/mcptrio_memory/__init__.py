@@ -1,7 +1,7 @@
-"""A knowledge graph that a model keeps between conversations, in SQLite: the plugin ``memory`` of mcptrio.
+"""The plugin ``memory`` of mcptrio: a knowledge graph in SQLite that a model keeps between conversations.
 
-Loaded by mcptrio through the entry point ``memory``. The one rule: the hooks are here and nothing else. The objects
-that carry the tools and resources are registered, and nothing is kept in this module.
+mcptrio loads it through the entry point ``memory``. This module contains only the hooks, which register the objects
+with the tools and resources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a tool that writes says of what it has written, within the bound of an answer.
+"""The results of tools that write, within the bound of an answer.
 
-Called by the tools that create and add. The one rule: what is left out was written all the same, and how much there was
-is said. A whole answer is the reference server's.
+The tools that create and add call it. Items that the answer omits were written too, and it has their number. A complete
+answer is equal to the reference server's.
 """
 
 from __future__ import annotations

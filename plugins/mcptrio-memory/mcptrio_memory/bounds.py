@@ -1,6 +1,6 @@
-"""Whether texts and their number are within what the operator allows, before anything is written.
+"""Checks texts and their number against the operator's limits, before anything is written.
 
-Called by the tools that write and by the import. The one rule: a refusal says what was expected, what came, and where.
+The tools that write and the import call it. A refusal has the expected value, the actual one and the place.
 """
 
 from __future__ import annotations

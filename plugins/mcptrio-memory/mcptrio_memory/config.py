@@ -1,7 +1,6 @@
-"""What the operator may set: ``[plugins.memory]`` in mcptrio.toml.
+"""The settings of the operator: ``[plugins.memory]`` in mcptrio.toml.
 
-Made by the loader when the plugin is registered, or by an embedder. The one rule: a value that does not fit is an error
-that says what was expected; nothing is guessed.
+The loader or an embedding program makes it. An invalid value is an error that names the expected one.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ class Config:
     """The graph of a call that names none, for one per project. 1 to 100 letters, digits, dots, dashes, underscores."""
 
     namespaces: tuple[str, ...] | Literal["principal"] = ()
-    """Other graphs in the same file that a call may name; ``*`` for any. Or ``principal``: whoever has signed in has a
-    graph of their own and reaches no other; who has not has none."""
+    """Other graphs in the same file that a call may name; ``*`` for any. Or ``principal``: each user with a login has a
+    private graph, and callers without a login have none."""
 
     read_only: bool = False
     """Offer no tool that changes anything."""
@@ -49,10 +48,10 @@ class Config:
     """The most entities that a call may ask for, 1 to 10000."""
 
     max_answer_bytes: int = field(default=60_000, validator=[ge(1000), le(64 * _MIB)])
-    """What one answer of a tool may hold, 1000 to 64 MiB; the rest is on the next page."""
+    """Bytes of one answer of a tool, 1000 to 64 MiB; the rest is on the next page."""
 
     max_resource_bytes: int = field(default=4 * _MIB, validator=[ge(1000), le(64 * _MIB)])
-    """What one resource may hold, 1000 to 64 MiB; beyond it the resource says that it is cut."""
+    """Bytes of one resource, 1000 to 64 MiB; a longer one is cut, with a note."""
 
     max_items: int = field(default=1000, validator=[ge(1), le(100_000)])
     """Entities, relations, names or deletions in one call, 1 to 100000."""
@@ -67,16 +66,16 @@ class Config:
     """Observations of one entity, 1 to 100000."""
 
     max_import_bytes: int = field(default=4 * _MIB, validator=[ge(1), le(64 * _MIB)])
-    """What one call of import_graph may bring, 1 to 64 MiB. ``import_file`` is not bound by it."""
+    """Bytes of one call of import_graph, 1 to 64 MiB. ``import_file`` has no such limit."""
 
     max_file_bytes: int = field(default=1024 * _MIB, validator=[ge(_MIB), le(1024 * 1024 * _MIB)])
-    """What the SQLite file may grow to, 1 MiB to 1 TiB; then it is full."""
+    """Bytes of the SQLite file, 1 MiB to 1 TiB; then it is full."""
 
     busy_timeout: float = field(default=20.0, validator=[gt(0), le(3600)])
     """How long a change waits for other processes that write to the same file, up to 3600."""
 
     watch_interval: float = field(default=1.0, validator=[ge(0.01), le(3600)])
-    """How often the file is looked at for changes of other processes while somebody is subscribed, 0.01 to 3600."""
+    """Seconds between checks of the file for changes by other processes, while there are subscribers; 0.01 to 3600."""
 
     def __attrs_post_init__(self) -> None:
         for name in (self.namespace, *self.others):
@@ -96,7 +95,7 @@ class Config:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """What a call may name beside ``namespace``."""
+        """The graphs that a call may name in addition to ``namespace``."""
         return () if isinstance(self.namespaces, str) else self.namespaces
 
     def path(self) -> Path:
@@ -108,7 +107,7 @@ class Config:
         return Path(self.file).expanduser().absolute()
 
     def import_path(self) -> Path | None:
-        """What is imported at the first start: absolute, with ``~`` expanded."""
+        """The file to import at the first start: absolute, with ``~`` expanded."""
         return None if self.import_file is None else Path(self.import_file).expanduser().absolute()
 
     def allowed(self, namespace: str | None) -> str | None:

@@ -1,10 +1,9 @@
-"""The SQLite file under Trio: one writer at a time, readers that do not wait for it, queries that stop when cancelled.
+"""The SQLite file under Trio: one writer at a time, readers that do not wait for it, cancellable queries.
 
-Opened by the plugin's lifespan; tools hand it functions of :class:`Statements`. The one rule: a connection is used by
-one thread at a time, and whoever waits for that thread waits until it is done, so no connection is left in the middle.
-
-Who is cancelled interrupts the query; a change is then undone, unless it was already committed: then it counts, and
-who made it is told so. Changes wait in line, first come first served; the server's bound on requests bounds the line.
+The plugin's lifespan opens it, and tools pass it functions of :class:`Statements`. One thread at a time uses a
+connection, and its caller waits until the thread is done, so no connection is left in the middle of a query. A
+cancellation interrupts the query. An uncommitted change is undone; a committed one counts, and the caller gets its
+result. Changes wait in a queue, which the server's limit on requests bounds.
 
 Source: sqlite.org/wal.html, "Concurrency"; sqlite.org/c3ref/interrupt.html.
 """
@@ -36,7 +35,7 @@ READERS: Final = 4
 _CLOSE_TIMEOUT: Final = 10.0
 """Seconds for closing. A disk that hangs is left to itself then."""
 _STEPS: Final = 20_000
-"""Of SQLite's machine, between two looks at whether to go on: under a millisecond."""
+"""Steps of SQLite's virtual machine between two checks for a cancellation: less than a millisecond."""
 _BUSY_MS: Final = 100
 """How long SQLite itself waits for another process; the rest is waited in Trio, where it can be cancelled."""
 
@@ -86,17 +85,17 @@ class MemoryDatabase:
                 self._readers.append(connection)
 
     def close(self) -> None:
-        """Blocks. The last one to close a file leaves no log beside it."""
+        """Close the file; blocks. The last connection also removes the write-ahead log."""
         for connection in (*self._readers, self._writer):
             connection.close()
 
 
 @asynccontextmanager
 async def open_database(path: Path, *, max_bytes: int, busy_timeout: float) -> AsyncIterator[MemoryDatabase]:
-    """The database, open.
+    """Open the database for the block.
 
     Args:
-        max_bytes: what the file may grow to.
+        max_bytes: maximum bytes of the file.
         busy_timeout: seconds that a change waits for other processes.
 
     Raises:

@@ -1,10 +1,8 @@
-"""The SQLite file: opened, checked, its tables, and what goes wrong with it in plain words.
+"""Opens and checks the SQLite file, makes its tables, and explains its errors.
 
-Called when the plugin is opened. Everything here blocks, and runs in a thread. The one rule: a file that is not ours,
-or was made by a newer version, is left as it is.
-
-Durability: write-ahead log with ``synchronous=NORMAL``. What was committed survives the end of the process, a kill
-included; a power cut may take the last moments back, as a whole and in order.
+Called in a thread when the plugin is opened; everything here blocks. A file that is not ours, or that a newer version
+has made, is not changed. The write-ahead log has ``synchronous=NORMAL``: committed changes survive the end of the
+process, including a kill; a power failure may lose the last ones, as a whole and in order.
 
 Source: sqlite.org/pragma.html, /wal.html, /fts5.html, /rescode.html.
 """
@@ -77,14 +75,14 @@ _TABLES: Final = (
 
 
 def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Connection:
-    """A connection that writes; the file is made, in a folder of its own if need be, for nobody but its owner.
+    """Return a connection for writing. The file and its folder are made if needed, readable only by the owner.
 
     Args:
-        max_bytes: what the file may grow to.
+        max_bytes: maximum bytes of the file.
         busy_timeout: seconds to wait for another process.
 
     Raises:
-        MemoryUnavailable: it cannot be opened, is none of ours, or was made by a newer version.
+        MemoryUnavailable: it cannot be opened, is another program's, or was made by a newer version.
     """
     try:
         _make(path)

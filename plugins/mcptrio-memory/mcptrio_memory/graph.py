@@ -1,10 +1,10 @@
-"""The graph in SQL: what changes it.
+"""Changes of the graph, in SQL.
 
-Called by the tools that write, and by the import, in a thread and inside a transaction. The one rule: a change says
-which entities it touched, and the graph has a new revision exactly if something is different from before.
+The tools that write and the import call it, in a thread and within a transaction. A change reports the entities that it
+touched, and the graph gets a new revision exactly if something has changed.
 
-Source: rules of the reference memory server, src/memory/index.ts: what is known already is left out of the answer;
-add_observations and create_relations fail as a whole for an unknown entity; deleting what is not there is no error.
+Source: rules of the reference memory server, src/memory/index.ts: known items are omitted from the answer;
+add_observations and create_relations fail as a whole for an unknown entity; deleting an unknown item is no error.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 @frozen(kw_only=True, eq=False)
 class GraphChange(Generic[T]):
-    """What a change has done.
+    """The result of a change.
 
     Args:
         result: for the tool.
-        touched: names of entities of which something is different, and their revisions; ``None`` where one is gone.
+        touched: names of changed entities with their revisions; ``None`` for a deleted one.
     """
 
     namespace: str
@@ -56,7 +56,7 @@ class Editor:
     _touched: dict[str, int | None] = field(init=False, factory=dict)
 
     def done(self, result: T) -> GraphChange[T]:
-        """The end of the change: the revision rises, and what was touched carries it."""
+        """End the change: raise the revision, and set it on the touched entities."""
         if not self._touched:
             return GraphChange(namespace=self.namespace, result=result)
         run = self.statements
@@ -227,7 +227,7 @@ class Editor:
         return added
 
     def _index(self, entity: int) -> None:
-        """What is searched, as it is now."""
+        """Update the search index of an entity."""
         run = self.statements
         name, kind = run.execute("SELECT name, type FROM entities WHERE id = ?", (entity,)).fetchall()[0]
         rows = run.execute("SELECT text FROM observations WHERE entity = ? ORDER BY id", (entity,)).fetchall()

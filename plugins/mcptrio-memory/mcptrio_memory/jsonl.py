@@ -1,8 +1,7 @@
-"""The reference server's file: lines of JSON, each an entity or a relation.
+"""The reference server's file format: lines of JSON, each an entity or a relation.
 
-Called by import_graph, by export_graph, and at the start for ``import_file``. The one rule: a line that cannot be used
-is reported with its number and costs only itself; a line that says what is known already changes nothing, so the same
-file may be imported again.
+import_graph, export_graph and, at the start, ``import_file`` use it. An invalid line is reported with its number, and
+the others are imported. Known items change nothing, so a file may be imported again.
 
 Source: src/memory/index.ts of the reference memory server, loadGraph and saveGraph.
 """
@@ -112,7 +111,7 @@ def lines_of(text: str) -> list[list[Line]]:
 
 
 def write_lines(entities: Iterable[Entity], relations: Iterable[Relation]) -> list[str]:
-    """What a page of a graph is in the reference server's file."""
+    """Return a page of a graph as lines of the reference server's file."""
     lines: list[dict[str, Any]] = [
         {
             "type": "entity",
@@ -142,7 +141,7 @@ def add_up(one: Imported, other: Imported) -> Imported:
 
 
 async def import_once(database: MemoryDatabase, config: Config, bounds: MemoryLimits) -> None:
-    """Take ``import_file`` into ``namespace``, if there is one and that was not done; what cannot be used is logged.
+    """Import ``import_file`` into ``namespace``, once; invalid lines are logged.
 
     Raises:
         ConfigError: it cannot be read.

@@ -1,7 +1,7 @@
-"""One memory: its settings, its file while that is open, and who is told of changes.
+"""One memory: its settings, its open file, and its subscribers.
 
-Shared by the objects that carry the tools and resources. The one rule: whoever changes a graph does it here, so that
-every change is committed first and told of then.
+The objects with the tools and resources share it. Every change of a graph goes through it, so that subscribers are
+notified after each commit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Memory:
             read=self.read,
             interval=self.config.watch_interval,
         )
-        # Whose graph another process has changed, the file says; who is subscribed to it, nobody does.
+        # The file tells which graph another process has changed, but not which principal has subscribed to it.
         if not self.config.is_by_principal:
             server.add_background(self._watcher.run)
 
@@ -102,7 +102,7 @@ class Memory:
         return self._database
 
     def space(self, ctx: Context, wanted: str | None) -> str | None:
-        """What the graph that a call means is called in the file; ``None`` where there is none for it."""
+        """Return the name of the call's graph in the file; ``None`` if there is none for the caller."""
         namespace = self.config.allowed(wanted)
         if namespace is None or not self.config.is_by_principal:
             return namespace
@@ -110,7 +110,7 @@ class Memory:
         return ctx.caller if ctx.principal is not None else None
 
     def shown(self, space: str) -> str:
-        """What a graph is called where its caller sees it."""
+        """Return the name of a graph for its caller."""
         return self.config.namespace if self.config.is_by_principal else space
 
     def namespace(self, ctx: Context, wanted: str | None) -> str:
@@ -138,7 +138,7 @@ class Memory:
     def wanted(
         self, limit: int | None, fields: Sequence[Field] | None, *, budget: int | None = None, whole: bool = False
     ) -> Wanted:
-        """What a call asks for, within what the operator allows."""
+        """Return the requested page, within the operator's limits."""
         config = self.config
         return Wanted(
             limit=min(limit or config.limit, config.max_limit),
@@ -148,7 +148,7 @@ class Memory:
         )
 
     async def read(self, work: Work[T]) -> T:
-        """Look at the graphs as they are at one moment.
+        """Run a read on one snapshot of the graphs.
 
         Raises:
             MemoryUnavailable: the file cannot be read.
@@ -167,7 +167,7 @@ class Memory:
             return editor.done(work(editor))
 
         change = await self.database.write(edit)
-        # No checkpoint since the commit: who is cancelled now has changed it, and the others are told.
+        # There is no checkpoint since the commit: even if the caller is cancelled now, subscribers are notified.
         if self._watcher is not None and self.config.is_by_principal:
             self._watcher.tell_caller(change)
         elif self._watcher is not None:

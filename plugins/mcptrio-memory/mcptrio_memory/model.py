@@ -1,8 +1,8 @@
-"""What a graph is made of, as tools take it and as they answer.
+"""The parts of a graph, as arguments and results of the tools.
 
-Used by all the other files. They are msgspec's structs, for a class of attrs takes half a millisecond of every start,
-and has no way to call a field ``from``. The one rule: names and order of the fields are the reference server's; what
-it does not have comes after them, and may be left out.
+All other modules use it. They are msgspec structs, because a class of attrs takes half a millisecond of every start and
+cannot have a field called ``from``. Names and order of the fields are the reference server's; additional ones follow
+and are optional.
 
 Source: schemas of the reference memory server (2026.8.31), src/memory/index.ts.
 """
@@ -109,7 +109,7 @@ class Deleted(Struct, kw_only=True, frozen=True):
 
 
 class Graph(Struct, kw_only=True, frozen=True):
-    """A page of a graph; an entity that is longer than a page goes on, under its name, on the next one."""
+    """A page of a graph. An entity that is longer than a page continues, under its name, on the next one."""
 
     entities: list[Entity]
     relations: list[Relation]

@@ -1,12 +1,11 @@
-"""A graph page by page: entities in some order, each with its relations, within a bound.
+"""A graph in pages: entities in some order, each with its relations, within a bound.
 
-Called by the tools and resources that read, in a thread. The one rule: all pages together have every entity and every
-relation exactly once, and no page is longer than asked for, however large one entity is.
+The tools and resources that read call it in a thread. All pages together contain every entity and every relation
+exactly once, and no page exceeds the bound, however large an entity is: it then continues, under its name, on the next
+page. A relation comes with the first of its ends. The cursor names the last item, so deletions in between shift
+nothing.
 
-A relation comes with the first of its ends. An entity that does not fit goes on, under its name, on the next page. The
-cursor names the last thing given, not a number of things, so what was deleted in between shifts nothing.
-
-Source: MCP 2026-07-28, server/utilities/pagination, for cursors that mean nothing to who holds them.
+Source: MCP 2026-07-28, server/utilities/pagination, for opaque cursors.
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ class _Reader:
     page: GraphPage
 
     def read_entities(self, start: _Cursor) -> _Cursor | None:
-        """Fill the page. Where to go on; ``None`` after the last one."""
+        """Fill the page, and return the position for the next one; ``None`` at the end."""
         for count, row in enumerate(self.order.rows(self.statements, start.position)):
             place = start if row[0] == start.position else _Cursor(row[0])
             if count >= self.wanted.limit:

@@ -1,6 +1,4 @@
-"""The tools that read.
-
-Marked for mcptrio, registered by the plugin. The one rule: every answer is a page, and says whether there is another.
+"""The tools that read, which the plugin registers. Every answer is a page and tells whether there is another one.
 
 Source: names, arguments, annotations, titles and results of the reference memory server (2026.8.31). Arguments that it
 does not have are optional: limit, cursor, fields, namespace.
@@ -77,10 +75,9 @@ class MemoryReading:
         fields: Fields = None,
         namespace: Namespace = None,
     ) -> Graph:
-        """Search for nodes in the knowledge graph: entities that have all words of the query, or begin with them, in
-        their names, types or observations, and those that contain the query as it is; upper and lower case are the
-        same. The best come first, each with its relations to others.
-        """
+        """Search for nodes in the knowledge graph: entities with all words of the query, or words that begin so, in
+        their names, types or observations, and those that contain the query literally, ignoring case. The best come
+        first, each with its relations."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)

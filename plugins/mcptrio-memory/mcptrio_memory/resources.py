@@ -1,6 +1,6 @@
-"""Graphs and nodes as resources: read, completed, subscribed to.
+"""Graphs and nodes as resources, with completion and subscriptions, which the plugin registers.
 
-Marked for mcptrio, registered by the plugin. The one rule: a resource shows what a tool would show.
+A resource shows the same as the tools.
 
 Source: MCP 2026-07-28, server/resources; ``memory://knowledge-graph`` of the reference memory server.
 """

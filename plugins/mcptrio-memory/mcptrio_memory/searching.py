@@ -1,10 +1,9 @@
-"""Which entities a query means, the best first.
+"""Finds the entities for a query, the best first.
 
-Called by search_nodes and by completion, in a thread. The one rule: whatever the reference server finds (a piece of a
-name, a type or an observation, whatever its case) is found; words and their ranks only add to it and order it.
-
-The order: the entity of that very name; those that have all words, or words that begin so, ranked by bm25 with the name
-first; those that have the query somewhere as it is. Where there is none of them, those that have any of the words.
+search_nodes and completion call it in a thread. It finds everything that the reference server finds (a part of a name,
+a type or an observation, ignoring case); words and ranks only add results and order them: first the entity of that
+name, then those with all words or words that begin so, ranked by bm25 with the name first, then those that contain the
+query literally. If there are none, those with any of the words.
 
 Source: sqlite.org/fts5.html, "Full-text Query Syntax" and "The bm25() function".
 """
@@ -56,7 +55,7 @@ def find_names(statements: Statements, namespace: str, typed: str, limit: int) -
 
 
 def _phrase(word: str) -> str:
-    """A word, or what begins with it; ``c++`` is the word c, and not all that begins so."""
+    """Return the query for a word and words that begin with it; ``c++`` is only the word c."""
     return '"' + word.replace('"', '""') + ('"*' if word[-1].isalnum() else '"')
 
 

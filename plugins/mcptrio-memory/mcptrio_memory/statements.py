@@ -1,7 +1,7 @@
-"""What a function may do to the memory's file: run statements, until it is told to stop.
+"""Runs SQL statements for one function, until it is cancelled.
 
-Made by the database for each function that it runs in a thread. The one rule: nothing here needs sqlite3 to be
-imported, which takes 2 ms of every start; it is when the file is opened.
+The database makes it for each function that it runs in a thread. It does not import sqlite3, which takes 2 ms of every
+start and is imported when the file is opened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MemoryUnavailable(ToolError):
 
 
 class CallAbandoned(Exception):
-    """Nobody waits for it any more."""
+    """The caller was cancelled."""
 
 
 class Statements:

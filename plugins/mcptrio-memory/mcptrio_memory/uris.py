@@ -1,7 +1,7 @@
-"""The URIs of graphs and nodes: their templates, and what a URI means however it is written.
+"""The URIs of graphs and nodes: their templates, and the target of any spelling.
 
-Used by the resources and by those who tell of changes. The one rule: two spellings of one thing are one thing, so a
-subscriber is told whichever it used.
+The resources and the notifications use it. Different spellings of one URI are equal, so a subscriber is notified
+whichever it used.
 
 Source: RFC 3986; the reference memory server has ``memory://knowledge-graph``.
 """
@@ -27,7 +27,7 @@ NODE_OF: Final = "memory://node{?name,namespace}"
 
 @frozen
 class Target:
-    """What a URI means."""
+    """The target of a URI."""
 
     namespace: str
     name: str | None
@@ -35,10 +35,10 @@ class Target:
 
 
 def target_of(uri: str, namespace: str) -> Target | None:
-    """What a URI means; ``None`` for what is none of ours.
+    """Return the target of a URI; ``None`` for a URI of another plugin.
 
     Args:
-        namespace: of a URI that names none.
+        namespace: the graph of a URI that names none.
     """
     path, _, query = uri.partition("#")[0].removeprefix(SCHEME).partition("?")
     try:

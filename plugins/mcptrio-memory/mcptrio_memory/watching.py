@@ -1,9 +1,8 @@
-"""Who is subscribed to what is told when it changes, by this process at once, by others within a second.
+"""Notifies subscribers of changes: of this process at once, of others within a second.
 
-Run by the plugin's background hook. The one rule: while nobody is subscribed to a URI of ours, nothing runs.
-
-What other processes do to the file is seen by looking at the revisions of graphs and entities again and again; two
-changes within one interval are one, as the protocol allows. A subscriber may be told once more than there was a change.
+The plugin's background hook runs it; without subscribers to our URIs, nothing runs. Changes of other processes are
+found by polling the revisions of graphs and entities. Two changes within one interval are one notification, as the
+protocol allows, and a subscriber may get one too many.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from .uris import SCHEME, Target, target_of
 __all__ = ["GraphSubscriptions", "GraphWatcher", "Revisions"]
 
 Revisions: TypeAlias = dict[str, int | None]
-"""By URI; ``None`` where there is nothing."""
+"""Revisions by URI; ``None`` if there is nothing."""
 
 
 @frozen(kw_only=True, eq=False)
 class GraphSubscriptions:
-    """What is watched for, as the server knows it."""
+    """The server's subscriptions."""
 
     watched: Callable[[], frozenset[str]]
-    """The URIs somebody is subscribed to, of this plugin and of others."""
+    """Returns all subscribed URIs, of this plugin and of others."""
 
     changed: Callable[[], Awaitable[object]]
     """Waits until that set is another."""

@@ -1,7 +1,6 @@
-"""The tools that change a graph.
+"""The tools that change a graph, which the plugin registers unless ``read_only`` is set.
 
-Marked for mcptrio, registered unless the operator says read_only. The one rule: a call is one transaction; it is done
-as a whole or not at all, whoever else writes at the same time. An import is several, since each line stands alone.
+A call is one transaction and happens as a whole or not at all. An import is several, because each line is independent.
 
 Source: names, arguments, annotations, titles, results and messages of the reference memory server (2026.8.31).
 """
@@ -46,9 +45,8 @@ class Writing:
     async def create_entities(
         self, ctx: Context, entities: list[NewEntity], namespace: Namespace = None
     ) -> CreatedEntities:
-        """Create multiple new entities in the knowledge graph. Those whose names are taken are left as they are, and
-        left out of the answer.
-        """
+        """Create multiple new entities in the knowledge graph. Entities whose names exist are not changed and not
+        returned."""
         memory = self.memory
         memory.bounds.check_count(entities, "entities")
         for number, entity in enumerate(entities):
@@ -113,7 +111,7 @@ class Writing:
     async def delete_observations(
         self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = None
     ) -> Deleted:
-        """Delete specific observations from entities in the knowledge graph. What does not exist is no error."""
+        """Delete specific observations from entities in the knowledge graph. Unknown items are no error."""
         memory = self.memory
         memory.bounds.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
@@ -154,9 +152,8 @@ class Writing:
         namespace: Namespace = None,
     ) -> Imported:
         """Import lines of JSON into the knowledge graph: {"type": "entity", "name", "entityType", "observations"} or
-        {"type": "relation", "from", "to", "relationType"}. What is known already stays; of an entity that exists, new
-        observations are added. A line that cannot be used is reported and costs only itself.
-        """
+        {"type": "relation", "from", "to", "relationType"}. Known items stay; new observations are added to existing
+        entities. An invalid line is reported, and the others are imported."""
         memory = self.memory
         if len(jsonl) > memory.config.max_import_bytes:
             raise ToolError(

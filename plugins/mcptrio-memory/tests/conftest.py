@@ -59,7 +59,7 @@ def call() -> Call:
 
 @pytest.fixture
 def refusal() -> Call:
-    """What a tool that fails tells the model."""
+    """Return the error of a tool for the model."""
 
     async def called(client: Client, name: str, **arguments: Any) -> str:
         result = await client.call_tool(name, arguments)

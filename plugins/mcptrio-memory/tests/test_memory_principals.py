@@ -1,4 +1,4 @@
-"""A graph for each person: nobody reaches another one's, nor hears of it."""
+"""Each user has a private graph, which others cannot read, change or watch."""
 
 from __future__ import annotations
 

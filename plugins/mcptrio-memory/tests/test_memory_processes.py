@@ -1,4 +1,4 @@
-"""Nothing is lost, whoever writes at the same time; what is cancelled stops."""
+"""Concurrent writers lose nothing, and cancelled queries stop."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def test_a_cancelled_query_is_interrupted(file: Path) -> None:
             )
         assert scope.cancelled_caught
         assert time.monotonic() - before < 30
-        # Both connections go on working, and the change was undone.
+        # Both connections still work, and the change was undone.
         assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 0
         await database.write(lambda statements: statements.execute("INSERT INTO namespaces VALUES (1, 'x', 0)"))
         assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 1

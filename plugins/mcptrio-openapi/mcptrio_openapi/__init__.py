@@ -1,7 +1,7 @@
-"""The operations of OpenAPI documents as MCP tools: the plugin ``openapi`` of mcptrio.
+"""The plugin ``openapi`` of mcptrio: the operations of OpenAPI documents as MCP tools.
 
-Loaded by mcptrio through the entry point ``openapi``. The one rule: the hooks are here and nothing else; what needs the
-configuration is in the object that is registered, and imported only when there is an API.
+mcptrio loads it through the entry point ``openapi``. This module contains only the hooks; the object that they register
+needs the configuration, and its module is imported only if there is an API.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What comes back, made content: JSON structured, text as text, pictures and sounds as such, the rest embedded.
+"""Converts an API's response to content: JSON structured, text as text, images and sounds as such, the rest embedded.
 
-Called at the end of each call. The one rule: what the API did is told as it was; an answer that is too large, or does
-not fit its own document, is shown as far as it goes and marked as an error, never mended.
+Called at the end of each call. The result shows the response unchanged; one that is too large or does not match its
+document is cut and marked as an error, but not corrected.
 
 Source: MCP 2026-07-28, server/tools, "Tool Result"; RFC 9110, 8.3 and 15; RFC 6839.
 """
@@ -31,11 +31,11 @@ _ERROR_TEXT = 4000
 _REPORTED_HEADERS = frozenset(
     {"location", "link", "retry-after", "content-range", "x-total-count", "deprecation", "sunset"}
 )
-"""Headers that are told even if the document does not speak of them."""
+"""Headers that are reported even if the document does not mention them."""
 _NEVER_REPORTED_HEADERS = frozenset({"set-cookie", "authorization", "proxy-authenticate", "www-authenticate"})
 _MAX_HEADERS = 30
 _MAX_DEPTH = 48
-"""Levels of an answer. A whole message may have 64 by default, and one that has more is dropped by who gets it."""
+"""Levels of a response. A whole message may have 64 by default, and receivers drop deeper ones."""
 _TEXTUAL = re.compile(
     r"text/.*|application/(?:.*\+)?(?:xml|yaml|x-yaml|javascript|ecmascript|graphql|x-ndjson|ndjson|jsonl|sql|toml"
     r"|x-www-form-urlencoded|csv|x-sh)|image/svg\+xml|.*\+(?:xml|yaml)"
@@ -140,7 +140,7 @@ def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> C
 
 
 def _cut(operation: Operation, answer: Answer, text: str, note: str | None) -> CallToolResult:
-    """The beginning of a text that is too long; of JSON too, which is no JSON then."""
+    """Return the beginning of a text that is too long. A cut JSON text is no JSON."""
     said = (
         f"the answer ({answer.phrase}) is cut after {len(answer.body)} bytes (max_response_bytes); if the operation "
         "has arguments for paging or choosing fields, ask for less"
@@ -163,7 +163,7 @@ def _refusal(operation: Operation, answer: Answer, hide: Callable[[str], str]) -
 
 
 def _note(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> str | None:
-    """The status, where it is not 200, and the headers that mean something; ``None`` where there is nothing to say."""
+    """Return the status if it is not 200, and the meaningful headers; ``None`` if there are none."""
     headers: list[str] = []
     for name, value in answer.headers:
         key = name.lower()

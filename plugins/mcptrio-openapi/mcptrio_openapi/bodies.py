@@ -1,7 +1,7 @@
-"""The body of a request: what the document allows, the argument a model gives, and the bytes that are sent.
+"""The body of a request: its media type, the tool's argument, and the encoded bytes.
 
-Read with the operation, written with the request. The one rule: of several media types one is taken, the first that is
-in the order JSON, form, multipart, text, bytes; a model is not asked to choose.
+Read with the operation and written with the request. Of several media types the first in the order JSON, form,
+multipart, text, bytes is used, so that a model need not choose.
 
 Source: OpenAPI 3.0.4 and 3.1.1, "Request Body Object", "Media Type Object", "Encoding Object"; WHATWG URL, 5.2;
 RFC 7578.
@@ -249,7 +249,7 @@ def _fields(
 
 
 def _style(how: Mapping[str, Any], pointer: str) -> Style | None:
-    """The style of a field; ``None`` where nothing is said, and arrays are repeated and objects are JSON."""
+    """Return the style of a field; ``None`` if none is given: arrays are then repeated, and objects are JSON."""
     if not {"style", "explode", "allowReserved"} & set(how):
         return None
     style = how.get("style", "form")
@@ -264,7 +264,7 @@ def _is_file(schema: Any, media_type: str | None) -> bool:
     if schema.get("format") == "binary" or "contentMediaType" in schema:
         return True
     if schema.get("type") == "string" or "type" not in schema:
-        # 3.1 has an empty schema for bytes, with a media type beside it.
+        # 3.1 has an empty schema for bytes, together with a media type.
         textual = ("application/json", "text/", "application/xml")
         return media_type is not None and not media_type.startswith(textual) and "enum" not in schema
     return False

@@ -1,7 +1,7 @@
-"""One API at run time: its calls, one after the other through the same gate.
+"""One API at run time: its calls, in turn through the same limits.
 
-Held by the plugin, called by its tools. The one rule: everything a call does, its waiting, its token, its redirects,
-its retries and its download, is within one deadline; and when the call is cancelled, the connection is closed.
+The plugin owns it, and its tools call it. One deadline covers everything of a call: waiting, token, redirects, retries
+and download. When the call is cancelled, the connection is closed.
 
 Source: RFC 9110, 9.2.2 and 15.4; RFC 6585, 4; RFC 6750, 3.1.
 """
@@ -37,12 +37,12 @@ _TOKEN_BYTES = 64 * 1024
 _FIRST_PAUSE = 0.25
 """Seconds before the first retry, where the API does not say; each further one waits twice as long."""
 _REPORTED = 64 * 1024
-"""Bytes of a download from which its progress is told."""
+"""Bytes of a download above which its progress is reported."""
 
 
 @frozen
 class _Later:
-    """Not yet: what came first, and when to ask again."""
+    """A refusal to be retried: the response, and the time of the next attempt."""
 
     answer: Answer | None
     seconds: float
@@ -224,10 +224,10 @@ def _pair(name: str, value: str) -> str:
 
 
 def _redirected(draft: Draft, status: int) -> Draft:
-    """What is sent after a redirect.
+    """Return the request after a redirect.
 
     Raises:
-        Refused: nobody can say whether the method stays.
+        Refused: the status does not define the method of the next request.
     """
     if draft.method in ("GET", "HEAD") or status in (307, 308):
         return draft

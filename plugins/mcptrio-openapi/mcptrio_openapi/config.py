@@ -1,7 +1,7 @@
-"""What the operator may set: ``[plugins.openapi]``, with one table for each API.
+"""The settings of the operator: ``[plugins.openapi]``, with one table for each API.
 
-Made by the loader, or by whoever embeds the plugin; read everywhere. The one rule: what the operator wrote is trusted
-(a base URL on a private address, a token URL elsewhere), what a document says is not.
+The loader or an embedding program makes it. The operator's values are trusted (a base URL on a private address, a token
+URL elsewhere); those of a document are not.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Credential:
     """What answers one security scheme of a document."""
 
     token: Secret | None = None
-    """The API key, or the bearer token, as it is sent."""
+    """The API key, or the bearer token."""
 
     username: str | None = None
     """For HTTP basic authentication."""
@@ -168,8 +168,8 @@ class Api:
     """The largest body that is sent, 1 KiB to 256 MiB."""
 
     redirect_origins: tuple[str, ...] = ()
-    """Other origins, such as ``https://files.example.com``, to which a GET may be redirected. What goes there bears
-    no credentials and none of the call's headers."""
+    """Other origins, such as ``https://files.example.com``, to which a GET may be redirected, without credentials and
+    without the call's headers."""
 
     proxy: Secret | None = None
     """The URL of an HTTP proxy. Proxies in the environment are not used."""
@@ -210,7 +210,7 @@ class Config:
     schema only itself."""
 
     max_description: int = field(default=1000, validator=[ge(80), le(20_000)])
-    """Characters of a tool's description, 80 to 20000; what is longer is cut. Parameters have a third of it."""
+    """Maximum characters of a tool's description, 80 to 20000; longer ones are cut. Parameters have a third of it."""
 
     def __attrs_post_init__(self) -> None:
         for name in self.apis:

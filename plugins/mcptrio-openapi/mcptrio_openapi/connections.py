@@ -1,10 +1,8 @@
-"""The connections to one API: single requests over HTTP, and nothing a browser would do beyond.
+"""The connections to one API, for single HTTP requests without any browser features.
 
-Held by each API, and made for fetching a document. The one rule: httpx2's transport is used and not its client: there
-is no cookie jar, no ``.netrc``, no proxy of the environment, no redirect, and no log line with the URL of a request,
-which may hold a key.
-
-httpx2 takes 95 ms to import, so it is imported with the first request.
+Each API has one, and so has the download of a document. It uses httpx2's transport and not its client, so there is no
+cookie jar, no ``.netrc``, no proxy of the environment, no redirect, and no log line with the URL of a request, which
+may contain a key. httpx2 takes 95 ms to import, so it is imported with the first request.
 
 Source: httpx2 2.16; RFC 9112.
 """
@@ -143,7 +141,7 @@ def user_agent() -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What the error says, or the first one below it that says anything."""
+    """Return the text of an error, or of the first cause with a text."""
     below: BaseException | None = error
     for _ in range(8):
         if below is None:

@@ -1,7 +1,7 @@
-"""Credentials put on a request, and taken out of what comes back.
+"""Adds credentials to requests, and removes them from responses.
 
-Used by each API for its calls. The one rule: a secret leaves in a request to the base URL's origin (or to the token
-endpoint the operator trusts), and never in a text for people or models.
+Each API uses it for its calls. A secret is sent only to the base URL's origin, or to the token endpoint that the
+operator trusts, and never appears in a text for people or models.
 
 Source: RFC 6749, 2.3.1, 4.4, 5.1 and 5.2; RFC 6750, 2.1; RFC 7617.
 """
@@ -42,7 +42,7 @@ _MAX_TOKENS = 60
 
 @frozen(kw_only=True)
 class Marks:
-    """What the credentials add to one request."""
+    """The credentials' additions to one request."""
 
     headers: tuple[tuple[str, str], ...] = ()
     query: tuple[tuple[str, str], ...] = ()
@@ -178,7 +178,7 @@ def _client(credential: Credential) -> str:
 
 
 def _forms(secret: str) -> set[str]:
-    """How a secret may look in a text: as it is, in a URL, in a form, in JSON that is not read as such."""
+    """Return the forms of a secret in a text: plain, in a URL, in a form, in JSON that is not parsed."""
     if len(secret) < _MIN_SECRET_CHARS:
         return set()
     return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}

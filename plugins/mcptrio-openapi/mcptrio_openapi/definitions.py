@@ -1,8 +1,8 @@
-"""What references lead to: ``$defs`` where it is needed, in place where it is not.
+"""The targets of references: in ``$defs`` if necessary, otherwise in place.
 
-Filled by the conversion of one schema. The one rule: a definition is converted once, however often it is referred to,
-so a document of references grows no further than it is; what is used once, and does not contain itself, is put where it
-is used, for not every model follows references.
+The conversion of one schema fills it. A definition is converted once for all its references, so that a document of
+references does not grow. One that is used once and does not contain itself is put in place, because not every model
+follows references.
 
 Source: JSON Schema 2020-12 core, 8.2.3.1 and 8.2.4.
 """
@@ -44,7 +44,7 @@ class Definitions:
         return f"{_PREFIX}{name}"
 
     def next(self) -> tuple[str, Any, str] | None:
-        """The next one to convert: its name, what is there, and where."""
+        """Return the next definition to convert: its name, its schema and its place."""
         return self._pending.popleft() if self._pending else None
 
     def put(self, name: str, schema: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""An OpenAPI document: read from bytes, and asked for what its references mean.
+"""An OpenAPI document, with the targets of its references.
 
-Made when the plugin registers (files) or starts (URLs). The one rule: a reference leads to a place in the same
-document, in a bounded number of steps, or it is a misfit; nothing is ever fetched.
+Made when the plugin registers (files) or starts (URLs). A reference leads to a place in the same document in a bounded
+number of steps, or is a misfit; nothing is fetched.
 
 Source: OpenAPI 3.0.4 and 3.1.1, "Reference Object"; RFC 6901.
 """
@@ -44,10 +44,10 @@ class Document:
         return title if isinstance(title, str) else ""
 
     def at(self, reference: Any, pointer: str) -> tuple[Any, str]:
-        """What a reference names, and its own pointer.
+        """Return the target of a reference, and its pointer.
 
         Args:
-            pointer: of the reference itself, for the misfit.
+            pointer: the pointer of the reference, for the misfit.
 
         Raises:
             Misfit: it leads out of the document, or nowhere.
@@ -73,10 +73,10 @@ class Document:
         return value, join("#", *steps)
 
     def follow(self, value: Any, pointer: str) -> tuple[Any, str]:
-        """What is meant where a reference may stand: itself, or what it leads to.
+        """Return a value, or its target if it is a reference.
 
         Raises:
-            Misfit: as ``at``; or the references lead in a circle, or too far.
+            Misfit: as for ``at``; or the references are circular, or too many.
         """
         start = pointer
         for _ in range(_HOPS):

@@ -1,7 +1,6 @@
-"""A document fetched over HTTP, once, when the server starts.
+"""Fetches a document over HTTP, once, when the server starts.
 
-The one rule: so many bytes, so many seconds, one origin; whatever goes wrong is a misfit of this document and of no
-other.
+Bytes, seconds and origins are bounded. An error is a misfit of this document and affects no other.
 """
 
 from __future__ import annotations

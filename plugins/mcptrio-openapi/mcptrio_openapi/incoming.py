@@ -1,11 +1,9 @@
-"""An answer while it comes in: its status, its headers, and its body piece by piece.
+"""A response as it arrives: its status, its headers, and its body in parts.
 
-Made by :mod:`mcptrio_openapi.connections`. The one rule: an answer may be left at any point, in the middle of its body
-or when the call is cancelled, and then the connection is closed and nothing is left behind.
-
-httpx2's own iteration is made of generators inside generators, which are left to the garbage collector when one stops
-early; here the innermost one is always brought to its end. Its decompression goes on to the end of what has arrived;
-this one stops where it is told to.
+:mod:`mcptrio_openapi.connections` makes it. A response may be dropped at any point, also after a cancellation: the
+connection is then closed and nothing remains. httpx2's own iteration consists of nested generators, which an early stop
+leaves to the garbage collector; here the innermost one is always closed. And httpx2 decompresses everything that has
+arrived; this class stops at the limit.
 
 Source: RFC 9110, 8.4; RFC 1950; RFC 1952.
 """
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ACCEPTED_CODINGS", "Incoming"]
 
 ACCEPTED_CODINGS = "gzip"
-"""What is asked for. ``deflate`` is read too, but servers do not agree on what it is."""
+"""The accepted coding. ``deflate`` is decoded too, but servers disagree on its meaning."""
 _PIECE = 256 * 1024
 _CLOSE_TIMEOUT = 1.0
 _GZIP_NAMES = ("gzip", "x-gzip")
@@ -52,7 +50,7 @@ class Incoming:
         self._unpacking = _unpacking(coding)
         self._is_gzip = coding in _GZIP_NAMES
         self._waiting = b""
-        """What has come and is not unpacked yet."""
+        """Received data that is not unpacked yet."""
         self._is_full = False
         """The last piece was as large as it may be, so there may be more without any more input."""
         self._has_come = False
@@ -87,12 +85,12 @@ class Incoming:
             if self._unpacking is None:
                 return arrived
             if is_whole and not self._begins_member(arrived):
-                return None  # what comes after the end of the packed data is nothing we know
+                return None  # unknown data after the end of the packed data
             self._has_come = True
             self._waiting += arrived
 
     async def aclose(self) -> None:
-        """Have done with it; what has not come is not waited for."""
+        """Close the response without waiting for the rest."""
         if self._is_begun and not self._is_over:
             self._is_over = True
             with trio.CancelScope() as scope:
@@ -104,7 +102,8 @@ class Incoming:
             await self._response.aclose()
 
     async def _next(self) -> bytes | None:
-        """What has arrived, still packed; ``None`` at the end, which has to be seen for the connection to be kept."""
+        """Return received data, still packed; ``None`` at the end, which must be read before the connection can be
+        reused."""
         if self._is_over:
             return None
         self._is_begun = True

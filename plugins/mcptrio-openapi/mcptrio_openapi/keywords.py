@@ -1,6 +1,6 @@
-"""The keywords of JSON Schema that get through, sorted by what their values are.
+"""The keywords of JSON Schema that are kept, by the kinds of their values.
 
-Read by the conversion of schemas. The one rule: a keyword that is in none of these tables is left out.
+The conversion of schemas uses it, and drops all other keywords.
 
 Source: JSON Schema 2020-12 core, 10 and 11; validation, 6 to 9.
 """
@@ -32,7 +32,7 @@ SUBSCHEMAS = frozenset(
 ARRAYS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 MAPS = frozenset({"properties", "patternProperties", "dependentSchemas"})
 SHAPE = frozenset({"properties", "items", "prefixItems", "allOf", "anyOf", "oneOf", "format", "additionalProperties"})
-"""What is kept of a response's schema, beside its types and notes."""
+"""Keywords that a response's schema keeps, in addition to types and annotations."""
 
 _COUNTS = frozenset(
     {

@@ -1,7 +1,7 @@
-"""Names: of tools, and of their arguments.
+"""The names of tools and of their arguments.
 
-Called while operations are read. The one rule: a name depends on the document alone, never on what the operator has
-chosen of it; so it stays when the choice changes.
+Made while operations are read. A name depends only on the document, so it stays the same when the operator chooses
+other operations.
 
 Source: MCP 2026-07-28, server/tools, "Tool Names"; the models' own limit is ``[A-Za-z0-9_-]{1,64}``, and
 ``[A-Za-z0-9_.-]{1,64}`` for properties.
@@ -21,7 +21,7 @@ _INVALID_ARGUMENT = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def valid_name(text: str, most: int, *, dots: bool = False) -> str:
-    """A text made a name of 1 to ``most`` characters; what is too long ends in a hash of the whole."""
+    """Return a text as a name of 1 to ``most`` characters; a longer one ends in a hash of the whole."""
     name = (_INVALID_ARGUMENT if dots else _INVALID).sub("_", text).strip("_") or "unnamed"
     if len(name) <= most:
         return name

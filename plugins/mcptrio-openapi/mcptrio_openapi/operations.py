@@ -1,7 +1,6 @@
-"""The operations of a document, made ready to be tools.
+"""The operations of a document, prepared as tools.
 
-Called when the plugin registers (files) or starts (URLs). The one rule: what is wrong with an operation costs that
-operation, and is told with its place.
+Called when the plugin registers (files) or starts (URLs). An invalid operation is dropped and reported with its place.
 
 Source: OpenAPI 3.1.1, 4.8.10 "Operation Object".
 """
@@ -32,7 +31,7 @@ from .servers import base_url_of, own_base_url
 __all__ = ["ARGUMENT", "DocumentReading", "Operation", "read_operations"]
 
 ARGUMENT = "the_arguments"
-"""What the tool's function calls its one parameter; no argument can be called so."""
+"""The only parameter of the tool's function; no argument can have this name."""
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 _MAX_PROBLEMS = 1000
@@ -81,7 +80,7 @@ class Operation:
 
 @frozen(kw_only=True)
 class DocumentReading:
-    """What was found in one document."""
+    """The operations and problems of one document."""
 
     operations: tuple[Operation, ...] = ()
     problems: tuple[DocumentProblem, ...] = ()

@@ -1,7 +1,7 @@
-"""Origins and base URLs: what is the same place, and what a document may name as its own.
+"""Origins and base URLs: their comparison, and the ones that a document may name.
 
-Called when the configuration and the documents are read, and for every redirect. The one rule: credentials are for one
-origin, the base URL's, which the operator wrote or the document may name only within narrow bounds.
+Used when the configuration and the documents are read, and for every redirect. Credentials belong to one origin, that
+of the base URL, which the operator gives, or within narrow bounds the document.
 
 Source: RFC 6454, section 4; OpenAPI 3.1, 4.8.5 "Server Object".
 """
@@ -59,10 +59,10 @@ def check_document_url(url: str, where: str) -> None:
 
 
 def is_public(url: str) -> bool:
-    """Whether a document may name this base URL: https, and neither an address nor a name of a private network.
+    """Return whether a document may name this base URL: https, and neither an address nor a name of a private network.
 
-    A public name that resolves to a private address gets no further than the handshake: whoever is there would have to
-    have a certificate for the public name.
+    A public name that resolves to a private address fails in the TLS handshake: the host there would need a
+    certificate for the public name.
     """
     parts = _split(url)
     host = (parts.hostname or "").lower().rstrip(".")

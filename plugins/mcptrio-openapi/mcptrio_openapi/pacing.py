@@ -1,7 +1,7 @@
-"""How often, and how many at once, one API is asked.
+"""Limits the rate and the concurrency of requests to one API.
 
-Held by each API. The one rule: who has to wait waits in turn, and no longer than their call lasts; who would have to
-is told at once.
+Each API has one. Calls wait in order, and no longer than their deadline; a call that would have to wait longer is
+refused at once.
 
 Source: the generic cell rate algorithm (ITU-T I.371).
 """
@@ -49,5 +49,5 @@ class Pace:
             has_come = True
         finally:
             if not has_come:
-                # Who has left while waiting makes nobody wait.
+                # A call that was cancelled while it waited must not delay others.
                 self._next -= self._interval

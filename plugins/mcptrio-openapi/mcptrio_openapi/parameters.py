@@ -1,7 +1,7 @@
 """The parameters of an operation: path, query, header, cookie.
 
-Made with the operation; written by :mod:`mcptrio_openapi.requests`. The one rule: an argument of the tool has a name
-that is valid for models, the parameter keeps its own on the wire.
+Made with the operation; :mod:`mcptrio_openapi.requests` writes them. An argument of the tool has a name that is valid
+for models; on the wire the parameter keeps its own.
 
 Source: OpenAPI 3.1.1, 4.8.12 "Parameter Object"; RFC 9110, 5.6.2 and 7.6.1.
 """
@@ -68,11 +68,11 @@ class Parameter:
 def read_parameters(
     document: Document, holders: list[tuple[Mapping[str, Any], str]], schemas: Schemas, problems: list[DocumentProblem]
 ) -> list[Parameter]:
-    """The parameters of a path item and its operation, the latter's winning; ``argument`` is still the name itself.
+    """Return the parameters of a path item and its operation, which overrides it; ``argument`` is the original name.
 
     Args:
         holders: the path item and the operation, with their pointers.
-        problems: where parameters that are left out are told.
+        problems: gets the omitted parameters.
 
     Raises:
         Misfit: one of them cannot be sent.

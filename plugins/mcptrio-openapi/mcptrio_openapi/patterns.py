@@ -1,6 +1,6 @@
-"""Whether a regular expression of a document can be checked.
+"""Checks whether a regular expression of a document can be used.
 
-Called for every ``pattern``. The one rule: what the validator would refuse must not cost a tool, only the pattern.
+Called for every ``pattern``: one that the validator would refuse is dropped, so that it does not cost the tool.
 """
 
 from __future__ import annotations

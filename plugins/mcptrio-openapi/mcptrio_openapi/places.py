@@ -1,7 +1,7 @@
-"""Where the operations of a document are, what their tools are called, and which of them the operator has chosen.
+"""Finds the operations of a document, names their tools, and applies the operator's choice.
 
-Called while a document is read. The one rule: all operations get their names, in the order of the document, before any
-is left out, so that no choice changes a name.
+Called while a document is read. All operations get names, in the order of the document, before any is dropped, so that
+no choice changes a name.
 
 Source: OpenAPI 3.1.1, 4.8.8 "Paths Object", 4.8.9 "Path Item Object".
 """

@@ -1,6 +1,6 @@
-"""The plugin: documents become tools, those of files when it registers, those of URLs when the server starts.
+"""The plugin: makes tools of documents, of files when it registers, of URLs when the server starts.
 
-Made from the configuration. The one rule: one API's document, whatever is wrong with it, costs no other's tools.
+An invalid document costs only the tools of its own API.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOGGED = 20
 
 @define(eq=False)
 class _State:
-    """What is known of one API."""
+    """The state of one API."""
 
     document: Document | None = None
     operations: tuple[Operation, ...] = ()

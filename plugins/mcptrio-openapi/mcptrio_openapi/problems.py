@@ -1,7 +1,7 @@
-"""What is wrong with a document, and where: a JSON pointer and a sentence.
+"""Problems of a document: a JSON pointer and a sentence.
 
-Raised while a document is read, collected per API, logged and shown by the report. The one rule: a problem costs the
-smallest thing it is in (an output schema, an operation), and never the document.
+Raised while a document is read, collected for each API, logged, and shown in the report. A problem costs the smallest
+part around it (an output schema, an operation), and never the document.
 
 Source: RFC 6901.
 """
@@ -23,10 +23,10 @@ class DocumentProblem:
     """Where, as a URI fragment: ``#/paths/~1pets/get``."""
 
     text: str
-    """What was expected, and what came."""
+    """The expected and the actual value."""
 
     lost: str | None = None
-    """What it costs: an operation such as ``GET /pets``, a part of one, or everything. ``None``: nothing."""
+    """The lost part: an operation such as ``GET /pets``, a part of one, or everything. ``None``: nothing."""
 
     def __str__(self) -> str:
         return f"{self.text} @ {self.pointer}" + (f"; left out: {self.lost}" if self.lost else "")
@@ -36,8 +36,8 @@ class DocumentError(ValueError):
     """A part of a document that cannot be used.
 
     Args:
-        pointer: where, as in :class:`DocumentProblem`.
-        text: what was expected, and what came.
+        pointer: the place; see :class:`DocumentProblem`.
+        text: the expected and the actual value.
     """
 
     def __init__(self, pointer: str, text: str) -> None:
@@ -54,7 +54,7 @@ def join(pointer: str, *steps: str | int) -> str:
 
 
 def name_kind(value: Any) -> str:
-    """What a JSON value is, for a message: scalars are shown and cut, containers named."""
+    """Return a JSON value for a message: scalars shortened, containers by their type."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Where a redirect leads, and whether it may be followed.
+"""Decides whether a redirect may be followed.
 
-Asked by calls and by the fetching of documents. The one rule: the same origin, or one the operator wrote; never a step
-from https to http, for that is another origin.
+Calls and the fetching of documents use it. Only the same origin and the operator's origins are allowed; never a step
+from https to http, which is another origin.
 
 Source: RFC 9110, 15.4 and 10.2.2.
 """
@@ -36,7 +36,7 @@ def next_url(url: str, location: str, also: Collection[str] = ()) -> tuple[str, 
     Raises:
         Refused: it may not be followed.
     """
-    # What is encoded stays encoded; what never should have been sent raw is encoded now.
+    # Encoded characters stay encoded; characters that must not be sent raw are encoded now.
     safe = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"<>\\^`{|}')
     target = urldefrag(urljoin(url, quote(location, safe=safe))).url
     try:

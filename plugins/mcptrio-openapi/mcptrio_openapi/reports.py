@@ -1,6 +1,6 @@
-"""What the operator wants to know of the APIs: the resource ``openapi:///apis``.
+"""The report on the APIs for the operator: the resource ``openapi:///apis``.
 
-Made by the plugin whenever it is read. The one rule: no secrets, and no more than a document says of itself.
+The plugin makes it for each reading. It contains no secrets, and of a document only its own texts.
 """
 
 from __future__ import annotations

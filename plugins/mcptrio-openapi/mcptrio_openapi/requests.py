@@ -1,7 +1,6 @@
-"""A call of a tool made a request: its URL, headers and body.
+"""Makes the request of a tool call: its URL, headers and body.
 
-Called once for each call. The one rule: whatever the arguments are, the request goes below the base URL, to the path of
-the template, and to no other.
+Called once for each call. Whatever the arguments are, the request goes to the path of the template below the base URL.
 
 Source: OpenAPI 3.1.1, 4.8.12 and appendix E; RFC 3986, 3.3; RFC 6265, 4.2.
 """

@@ -1,7 +1,6 @@
-"""What a document says of an operation's answers: the schema of a success, its media types, its headers.
+"""An operation's documented responses: the schema of a success, its media types, its headers.
 
-Called while an operation is read. The one rule: a mistake in here never costs the operation, for its answers can be
-told without.
+Called while an operation is read. An error in this part never costs the operation, which works without it.
 
 Source: OpenAPI 3.1.1, 4.8.16 "Responses Object", 4.8.17 "Response Object".
 """
@@ -21,7 +20,7 @@ from .schemas import Schemas
 __all__ = ["Described", "accept_of", "headers_of", "output_schema_of", "read_answers"]
 
 Described: TypeAlias = tuple[str, Mapping[str, Any], str]
-"""A documented answer: its code (``200``, ``2XX``, ``DEFAULT``), what is said of it, and where."""
+"""A documented response: its code (``200``, ``2XX``, ``DEFAULT``), its description, and its place."""
 
 _MEDIA_TYPE = re.compile(
     r"[A-Za-z0-9!#$&^_.+*-]{1,100}/[A-Za-z0-9!#$&^_.+*-]{1,100}(?:; ?[A-Za-z0-9_-]+=[A-Za-z0-9_.-]+)?"
@@ -31,7 +30,7 @@ _MAX_DEPTH = 8
 
 
 def read_answers(document: Document, place: OperationLocation) -> list[Described]:
-    """The documented responses with their codes; what is wrong with one of them costs nothing but it."""
+    """Return the documented responses with their codes; an invalid one is dropped."""
     responses = place.operation.get("responses")
     if not isinstance(responses, Mapping):
         return []

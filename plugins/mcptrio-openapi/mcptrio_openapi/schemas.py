@@ -1,14 +1,14 @@
-"""Schemas of a document made JSON Schema 2020-12 that stands alone: for what is sent, or for what comes back.
+"""Converts schemas of a document to self-contained JSON Schema 2020-12, for requests or for responses.
 
-One converter for each tool and direction. The one rule: only keywords that are known and well-formed get through, and
-every count is bounded: levels, subschemas, bytes.
+One converter for each tool and direction. Only known and well-formed keywords are kept, and levels, subschemas and
+bytes are bounded.
 
-- What is sent keeps its rules, so that a model hears of a mistake before the API does; ``readOnly`` fields are not
-  there.
-- What comes back keeps its shape only (types, names, descriptions): APIs break their own rules often, and a result that
-  is refused after the deed helps nobody. ``writeOnly`` fields are not there.
-- ``oneOf`` becomes ``anyOf``: alternatives in documents overlap, and some models know no other.
-- A list of types becomes ``anyOf`` too, and so does ``nullable``.
+- A request's schema keeps its rules, so that a model learns of a mistake before the API does; ``readOnly`` fields are
+  dropped.
+- A response's schema keeps only its shape (types, names, descriptions): APIs often break their own rules, and refusing
+  the result of a completed call helps no one. ``writeOnly`` fields are dropped.
+- ``oneOf`` becomes ``anyOf``: alternatives in documents overlap, and some models know only ``anyOf``.
+- A list of types and ``nullable`` become ``anyOf`` too.
 
 Source: OpenAPI 3.0.4, "Schema Object"; OpenAPI 3.1.1, "Schema Object"; JSON Schema 2020-12 core and validation.
 """
@@ -48,11 +48,12 @@ _COMPONENT = re.compile(r"#/components/schemas/(?P<name>[^/]+)\Z")
 
 
 class Schemas:
-    """
+    """Converts the schemas of one tool in one direction.
+
     Args:
         sending: for requests; otherwise for responses.
-        most_text: characters of a description.
-        problems: where patterns that had to be left out are told.
+        most_text: maximum characters of a description.
+        problems: gets the omitted patterns.
     """
 
     def __init__(self, document: Document, *, sending: bool, most_text: int, problems: list[DocumentProblem]) -> None:
@@ -141,7 +142,7 @@ class Schemas:
         return out
 
     def _annotate(self, out: dict[str, Any], keyword: str, value: Any, where: str) -> None:
-        """Notes: what is not as it should be is left out, for nothing depends on it."""
+        """Add an annotation; an invalid one is dropped, because nothing depends on it."""
         if keyword in ("title", "description"):
             if isinstance(value, str) and value.strip():
                 out[keyword] = shorten(value, self._most_text if keyword == "description" else 100)
@@ -275,7 +276,7 @@ class Schemas:
         return {**notes, "anyOf": branches} if len(branches) != 1 else {**branches[0], **notes}
 
     def _values(self, schema: Mapping[str, Any], pointer: str) -> list[Any] | None:
-        """``enum``, or ``const`` as one; ``None`` where there is neither, or they do not count."""
+        """Return the values of ``enum`` or ``const``; ``None`` if there are none, or they do not count."""
         if not self._sending or not ("enum" in schema or "const" in schema):
             return None
         values = schema.get("enum", [schema.get("const")])

@@ -1,7 +1,7 @@
-"""What an operation wants to see before it lets anybody in, and which of it the operator has given.
+"""The security requirements of an operation, and the operator's credentials for them.
 
-Read with the operation. The one rule: only what the operator has configured for a scheme, by the scheme's name, is
-sent; of several alternatives the first one that is configured whole.
+Read with the operation. Only credentials that the operator has configured for a scheme, by the scheme's name, are sent;
+of several alternatives, the first completely configured one.
 
 Source: OpenAPI 3.1.1, 4.8.27 "Security Scheme Object", 4.8.30 "Security Requirement Object"; RFC 6750, 2.1; RFC 7617;
 RFC 6749, 4.4.
@@ -26,7 +26,7 @@ __all__ = ["Scheme", "schemes_of"]
 _CONNECTION = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"}
 )
-"""Headers with which a key would go where nobody keeps it secret, or split a request in two."""
+"""Headers that would expose a key, or could split a request in two."""
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
@@ -39,7 +39,7 @@ class Scheme:
     key: str
     """The scheme's name, in the document and in the configuration."""
     name: str = ""
-    """Of the header, the query parameter or the cookie."""
+    """The name of the header, the query parameter or the cookie."""
     token_url: str = ""
 
 
@@ -139,6 +139,6 @@ def _token_url(
     except ValueError as error:
         raise DocumentError(where, str(error)) from error
     if origin != origin_of(base_url):
-        # Whoever writes the document would be sent the client's secret.
+        # Otherwise the author of a document could have the client's secret sent anywhere.
         raise DocumentError(where, f"expected the API's own origin, got {origin}: if that is right, write token_url")
     return url

@@ -1,7 +1,7 @@
-"""Where an API is: the operator's base URL, or what its document says about itself.
+"""The base URL of an API: the operator's, or the one in its document.
 
-Called once for each document. The one rule: a document decides over an origin only within bounds: a fetched one over
-its own origin, a file over public https ones; anything else the operator has to write.
+Called once for each document. A document may name an origin only within bounds: a fetched one its own origin, a file
+public https ones. The operator must give any other.
 
 Source: OpenAPI 3.1.1, 4.8.5 "Server Object", 4.8.6 "Server Variable Object".
 """

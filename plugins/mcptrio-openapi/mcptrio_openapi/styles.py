@@ -1,13 +1,13 @@
-"""A value written as a parameter: the seven styles.
+"""Encodes a value as a parameter, in the seven styles.
 
-Called while a request is made. The one rule: everything is percent-encoded but the unreserved characters, and with
-``allowReserved`` those reserved ones that mean nothing to a query; a value can never become a second parameter, a
-second segment of the path, or a second header.
+Called while a request is made. Everything except the unreserved characters is percent-encoded; ``allowReserved`` adds
+those reserved ones that have no meaning in a query. A value can never become a second parameter, path segment or
+header.
 
-What the specification leaves open is decided so: an empty array, an empty object and null in a query, header or cookie
-send nothing, and in a path are refused, for the path would be another one; so are ``.``, ``..`` and an empty text.
-``spaceDelimited`` and ``pipeDelimited`` with explode are ``form``. ``deepObject`` goes deeper than one level with
-further brackets, and numbers the items of arrays.
+Where the specification is open: an empty array, an empty object and null are omitted in a query, header or cookie; in a
+path they are refused, because the path would be another one, and so are ``.``, ``..`` and an empty string.
+``spaceDelimited`` and ``pipeDelimited`` with explode are ``form``. ``deepObject`` uses further brackets for more than
+one level, and numbers the items of arrays.
 
 Source: OpenAPI 3.1.1, 4.8.12.3 to 4.8.12.6 "Style Values", "Style Examples"; appendix C and E; RFC 6570, 3.2.
 """
@@ -41,7 +41,7 @@ _MAX_DEPTH = 8
 
 
 def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
-    """What stands in the path in the place of ``{name}``.
+    """Return the text for ``{name}`` in the path.
 
     Raises:
         ToolError: the value is empty, or would lead to another path.
@@ -92,10 +92,10 @@ def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved:
 
 
 def header_text(name: str, value: Any, *, explode: bool) -> str | None:
-    """The value of a header, which is not percent-encoded; ``None`` where there is none.
+    """Return the value of a header, which is not percent-encoded; ``None`` if there is none.
 
     Raises:
-        ToolError: it has a control character, which could end the header.
+        ToolError: it contains a control character, which could end the header.
     """
     if value is None or value == [] or value == {}:
         return None

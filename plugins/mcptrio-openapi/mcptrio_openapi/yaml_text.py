@@ -1,11 +1,9 @@
-"""YAML read as what JSON can say.
+"""Reads YAML as JSON values.
 
-Called for documents that are not JSON. The one rule: time and memory are bounded by the text: nesting and values are
-counted while they are read, those that are merged too, an alias shares what it names, and nothing is constructed but
-JSON values.
-
-PyYAML's own loaders are not used: they read YAML 1.1 (``on`` is true, ``12:30`` is 750, dates are objects), and the
-one in C crashes the process on a hundred thousand brackets. Its parser, which only tells events, does neither.
+Used for documents that are not JSON. Time and memory are bounded by the text: nesting and values are counted while they
+are read, including merged ones, an alias shares its target, and only JSON values are constructed. PyYAML's loaders are
+not used: they read YAML 1.1 (``on`` is true, ``12:30`` is 750, dates are objects), and the C loader crashes the process
+on a hundred thousand brackets. Its parser, which only yields events, has neither fault.
 
 Source: OpenAPI 3.1, 4.3 "Format" (YAML 1.2, JSON schema ruleset, string keys); YAML 1.2.2, 10.2.
 """
@@ -109,7 +107,7 @@ def _build(yaml: Any, events: Any) -> Any:
 
 
 def _put(holder: _Open, value: Any, event: Any) -> int:
-    """Returns how many values this will have copied, beside the one."""
+    """Return how many additional values this will have copied."""
     if isinstance(holder.value, list):
         holder.value.append(value)
     elif holder.key is _MISSING:
@@ -130,7 +128,7 @@ def _put(holder: _Open, value: Any, event: Any) -> int:
 
 
 def _merge(closed: _Open) -> None:
-    """The merge key of YAML 1.1, which many documents use: what is there already stays."""
+    """Apply the merge key of YAML 1.1, which many documents use. Existing members stay."""
     for other in closed.merged:
         for key, value in other.items():
             closed.value.setdefault(key, value)

@@ -50,7 +50,7 @@ class Arrived:
 def reply(
     body: bytes | str | Any = b"", status: int = 200, headers: dict[str, str] | None = None, kind: str | None = None
 ) -> bytes:
-    """An answer with a length; what is neither bytes nor text is sent as JSON."""
+    """Return a response with a length; other values than bytes and strings are sent as JSON."""
     if not isinstance(body, bytes | str):
         body, kind = json.dumps(body), kind or "application/json"
     data = body if isinstance(body, bytes) else body.encode()
@@ -66,7 +66,7 @@ Answering = Callable[[Arrived, trio.abc.Stream], Awaitable[bytes | None]]
 
 @define(eq=False)
 class Site:
-    """What is served, and what arrived."""
+    """The served responses, and the received requests."""
 
     url: str = ""
     arrived: list[Arrived] = field(factory=list)

@@ -1,4 +1,4 @@
-"""What a model is given of an answer."""
+"""The result of a response for a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin in a server: how it is configured, what it offers, and how its calls go on and end."""
+"""The plugin in a server: its configuration, its tools, and the progress and end of its calls."""
 
 from __future__ import annotations
 
@@ -453,7 +453,7 @@ async def test_large_documents(connected: Any, document: Make) -> None:
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S"}}}}
     paths = {f"/{number}": {"get": {}, "post": {"requestBody": body}} for number in range(5000)}
     file = document(paths, components={"schemas": {"S": schema}})
-    began = time.process_time()  # what it costs, however many others are at work
+    began = time.process_time()  # processor time, on a busy machine too
     async with connected(Api(file=file, base_url="http://127.0.0.1:1", paths=("/1?",), methods=("POST",))) as client:
         assert len([tool async for tool in client.tools()]) == 10
 

@@ -283,7 +283,7 @@ async def test_a_redirect_to_nowhere_is_refused(
         result = await client.call_tool(f"{PREFIX}it")
 
     assert result.is_error
-    assert len(site.arrived) in (1, 6)  # what is no URL at all is a path of the same origin
+    assert len(site.arrived) in (1, 6)  # text that is no URL is a path of the same origin
 
 
 async def test_a_redirect_elsewhere_that_is_allowed_bears_nothing(
@@ -350,7 +350,7 @@ async def test_secrets_are_seen_by_nobody(
 ) -> None:
     """Not in the list of tools, not in the report, not in the log at its loudest, not when the API repeats them."""
     caplog.set_level(logging.DEBUG)
-    # httpcore2 logs the headers of answers then; what it logs of requests is seen here.
+    # httpcore2 then logs the headers of responses; this shows what it logs of requests.
     caplog.set_level(logging.DEBUG, "httpcore2")
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"}, basic=BASIC)
     auth = {

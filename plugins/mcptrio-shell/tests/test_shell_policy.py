@@ -1,4 +1,4 @@
-"""What may be run, and what may not: rules, patterns, programs, folders, variables."""
+"""Allowed and refused commands: rules, patterns, programs, folders, variables, limits."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_link_is_judged_by_what_it_leads_to(inside: Path, outside: Path) -> No
         with pytest.raises(ToolError, match="in which commands may write"):
             decide(inside, rule, argv=[rule.program], path=(outside,))
 
-    # Where whoever writes in the folder puts a link to something good, it can be another one a moment later.
+    # A program that may write in the folder can replace a harmless link by another one a moment later.
     (inside / "good").symlink_to("/bin/echo")
     with pytest.raises(ToolError, match="in which commands may write"):
         decide(inside, Rule(argv=(str(inside / "good"),)), argv=[str(inside / "good")])

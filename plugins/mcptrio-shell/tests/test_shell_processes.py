@@ -1,4 +1,4 @@
-"""Commands in the background: what they write, what they read, and that nothing of them stays."""
+"""Commands in the background: their output, their input, and that no process remains."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect
 
 
 async def test_a_process_is_its_owners(inside: Path) -> None:
-    """Ids cannot be guessed; whoever has seen one of somebody else's gets no further with it."""
+    """Ids cannot be guessed, and another caller's id is of no use."""
     alice, bob = "principal:alice", "principal:bob"
     command = PermittedCommand(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
     async with open_processes(Config(), lambda uri: None) as processes:

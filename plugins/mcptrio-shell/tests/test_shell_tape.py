@@ -1,4 +1,4 @@
-"""What is kept of long output, against all of it."""
+"""The kept parts of a long output, compared with all of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is served: skills, their files, and the folders these are in.
+"""The served skills, their files and folders.
 
-Made by a look through the folders, read by the methods and resources. The one rule: a catalogue is a value. It never
-changes; a new look makes a new one.
+A scan of the folders makes it, and the methods and resources read it. A catalogue never changes; a new scan makes a new
+one.
 
 Source: SEP-2640, "Skill Entries" and "Directory Resources".
 """
@@ -82,7 +82,7 @@ class Catalogue:
     folders: Mapping[str, tuple[str, ...]] = field(factory=dict)
     """By path: the paths of what is in a folder. Above a skill, only what leads to skills."""
     problems: tuple[str, ...] = ()
-    """What is not served, and why; one line each."""
+    """Skills that are not served, with the reasons, one line each."""
 
     @classmethod
     def of(cls, skills: list[Skill], problems: list[str]) -> Catalogue:

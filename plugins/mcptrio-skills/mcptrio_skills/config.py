@@ -1,7 +1,6 @@
-"""What the operator may set: ``[plugins.skills]`` in mcptrio.toml.
+"""The settings of the operator: ``[plugins.skills]`` in mcptrio.toml.
 
-Made by mcptrio from the table, or by an embedder. The one rule: what the extension limits, the operator can only limit
-further.
+mcptrio or an embedding program makes it. The operator can only tighten the limits of the extension.
 
 Source: SEP-2640 (io.modelcontextprotocol/skills), "Limits".
 """
@@ -51,10 +50,10 @@ class Config:
     """Skills that are served, 1 to 100,000; the first in the order of their paths."""
 
     max_visited: int = field(default=100_000, validator=_count(1, 10**7))
-    """Files and folders that are looked at, 1 to 10,000,000; what comes later is not served."""
+    """Files and folders that are scanned, 1 to 10,000,000; further ones are not served."""
 
     max_depth: int = field(default=12, validator=_count(1, 64))
-    """Folders within folders, 1 to 64; what is deeper is not served."""
+    """Depth of folders, 1 to 64; deeper ones are not served."""
 
     page_size: int = field(default=50, validator=_count(1, 1000))
     """Skills on one page of ``skills/list``, 1 to 1000; a page with many files is shorter."""

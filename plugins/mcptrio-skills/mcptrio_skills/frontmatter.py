@@ -1,11 +1,9 @@
 """The front matter of a SKILL.md, as the JSON object that clients compare with the file.
 
-Called when the folders are looked through. The one rule: hosts read the same text with a YAML 1.2 parser and compare
-field by field, so a scalar becomes here what the core schema of YAML 1.2 makes of it (``yes`` is a text, a date is one,
-``012`` is twelve); and what JSON or another parser would read differently is refused.
-
-PyYAML parses; of its loaders only the composer is used, so nothing is ever constructed. Its resolvers are those of
-YAML 1.1 and are replaced by the core schema's.
+The scan calls it. Hosts parse the same text with YAML 1.2 and compare field by field, so a scalar has the value of YAML
+1.2's core schema (``yes`` and a date are strings, ``012`` is twelve), and values that JSON or another parser would read
+differently are refused. Only PyYAML's parser and composer are used, so nothing is constructed, with the core schema's
+resolvers instead of those of YAML 1.1.
 
 Source: YAML 1.2.2, 10.3 "Core Schema"; Agent Skills specification, "Frontmatter"; SEP-2640, "Frontmatter".
 """
@@ -44,7 +42,7 @@ _CORE: tuple[tuple[str, str, str], ...] = (
         "-+.0123456789",
     ),
 )
-"""Tag, what it looks like, and how it may begin."""
+"""Tag, pattern and first characters of each resolver."""
 
 
 class BadSkill(Exception):

@@ -1,10 +1,8 @@
-"""A look through the folders: from what is on the disk to a catalogue.
+"""Scans the folders, and makes a catalogue.
 
-Called in a worker thread. The one rule: a skill is served whole or not at all. One with a file that cannot be read or
-that leads out of the allowed folders, or with too many files or bytes, is left out, and the catalogue says why.
-
-A file that has not changed since the last look is not read again. That is decided as git does: by its status, unless
-that is so young that another change could have left it the same.
+Called in a worker thread. A skill is served as a whole or not at all: one with an unreadable file, a file outside the
+allowed folders, or too many files or bytes is omitted, with the reason in the catalogue. An unchanged file is not read
+again. As in git, its status decides, unless it is so recent that another change could have the same status.
 
 Source: SEP-2640, "Resources" (complete, with digests) and "Limits"; "racy git" in git's documentation.
 """
@@ -61,7 +59,7 @@ class Look:
     before: Catalogue
     """Of the last look."""
     checkpoint: Callable[[], None]
-    """Raises when nobody waits for the outcome any more."""
+    """Raises after a cancellation."""
     _allowed: tuple[str, ...] = field(init=False, factory=tuple)
     _folder: str = field(init=False, default="")
     """The allowed folder that is being looked through."""
@@ -74,7 +72,7 @@ class Look:
     """By path: a file of a nested skill is one of the skill around it too."""
 
     def look(self) -> Catalogue:
-        """What is there."""
+        """Scan all folders."""
         self._allowed = tuple(os.path.realpath(folder) for folder in self.config.folders)
         for folder, real in zip(self.config.folders, self._allowed, strict=True):
             self._read.clear()
@@ -88,15 +86,15 @@ class Look:
         return Catalogue.of(list(self._skills.values()), self._problems)
 
     def _walk(self, real: str, path: str, around: tuple[tuple[int, int], ...]) -> dict[str, str]:
-        """Look through a folder; what is found below it.
+        """Scan a folder, and return the files below it.
 
         Args:
             real: the folder, resolved.
-            path: below the allowed folder; empty for that itself.
-            around: the folders it is in, which a link may lead back to.
+            path: relative to the allowed folder; empty for the folder itself.
+            around: the folders around it, to which a link may lead back.
 
         Returns:
-            Where the files are, resolved or empty where that is forbidden, by path.
+            By path: the resolved place of each file, empty if it is forbidden.
         """
         found: dict[str, str] = {}
         try:
@@ -121,7 +119,7 @@ class Look:
                 break
             below = f"{path}/{name}" if path else name
             try:
-                target = os.path.join(real, name)  # what is in a resolved folder is where it says, but for links
+                target = os.path.join(real, name)  # a resolved folder's entries are in it, except links
                 if is_link:
                     target = resolve(target, self._allowed)
                 mode = os.stat(target).st_mode
@@ -166,7 +164,7 @@ class Look:
             raise BadSkill("not all of its files have been looked at")
         if len(found) > config.max_files:
             raise BadSkill(f"expected at most {config.max_files} files, got {len(found)}")
-        # Before anything is read: what is too large may be so by far.
+        # Before anything is read, because a skill may be far too large.
         self._check_size(sum(_size(real) for real in found.values()))
         files = [self._file(each, real) for each, real in sorted(found.items())]
         self._check_size(sum(file.size for file in files))

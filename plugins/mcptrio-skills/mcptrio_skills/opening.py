@@ -1,8 +1,7 @@
-"""Opening files and folders below an allowed folder.
+"""Opens files and folders below an allowed folder.
 
-Called by the look through the folders and by reads, in worker threads. The one rule: a path is resolved first and
-allowed afterwards, and what is allowed is opened step by step without following a symbolic link, so that what was
-checked is what is read.
+The scan and reads call it in worker threads. A path is resolved first and then checked, and opened step by step without
+following symbolic links, so that the checked file is the one that is read.
 
 Source: openat2(2), ``RESOLVE_NO_SYMLINKS``, which the standard library does not offer.
 """
@@ -65,10 +64,10 @@ def open_regular(real: str) -> int:
 
 
 def read_all(real: str, limit: int, checkpoint: Callable[[], None]) -> tuple[bytes, os.stat_result]:
-    """What is in a resolved file, and its status from before it was read.
+    """Return the content of a resolved file, and its status from before the read.
 
     Args:
-        limit: bytes; of a larger file one byte more is read than that.
+        limit: bytes; of a larger file, one byte more is read.
     """
     descriptor = open_regular(real)
     try:

@@ -1,7 +1,6 @@
-"""Pages of a sorted list, and the cursors between them.
+"""Pages of a sorted list, and their cursors.
 
-Used by the methods that list. The one rule: a cursor holds the last key that was shown, so it means the same on every
-replica, and after the list has changed.
+The methods that list use it. A cursor contains the last key, so it is valid on every replica and after changes.
 
 Source: MCP 2026-07-28, server/utilities/pagination.
 """

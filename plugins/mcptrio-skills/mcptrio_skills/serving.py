@@ -1,7 +1,7 @@
-"""The methods of the extension, the resources, and the lifespan that keeps both true.
+"""The methods of the extension, the resources, and the lifespan that keeps them up to date.
 
-Marked for mcptrio, registered by the plugin. The one rule: before an entry is given the folders are looked at, and a
-file is read when it is asked for; so what a client compares is as old as its question.
+The plugin registers them. The folders are scanned before an entry is returned, and a file is read when it is requested,
+so a client compares present contents.
 
 Source: SEP-2640 (io.modelcontextprotocol/skills); MCP 2026-07-28, server/resources.
 """
@@ -46,7 +46,7 @@ EXTENSION = "io.modelcontextprotocol/skills"
 
 _DIRECTORY = "inode/directory"
 _COMPLETE = {"resultType": "complete"}
-"""Required of each result of the extension; in older revisions a member that nobody reads."""
+"""Required in each result of the extension; ignored in older revisions."""
 _MAX_ROWS = 5000
 """Files on one page of skills: about a megabyte."""
 _CHILDREN = 1000
@@ -102,7 +102,7 @@ class Skills:
 
     @method("resources/directory/read", capability=EXTENSION)
     async def read_directory(self, params: dict[str, Any]) -> dict[str, Any]:
-        """What is in one folder, not deeper."""
+        """Return the contents of one folder, not recursively."""
         uri = text_param(params, "uri")
         catalogue = await self._shelf.refresh()
         path = next((path for path in catalogue.folders if uri_of(path) == uri), None)
@@ -123,11 +123,11 @@ class Skills:
 
     @completion("resource", TEMPLATE, "path")
     async def complete(self, value: str) -> list[str]:
-        """The paths that go on from ``value``."""
+        """Return the paths that begin with ``value``."""
         paths = self._shelf.catalogue.files
         return [path for path in paths if path.startswith(value)][:_COMPLETED]
 
-    # What they do
+    # Implementation
 
     async def _read(self, path: str) -> ReadResourceResult:
         catalogue = self._shelf.catalogue
@@ -164,7 +164,7 @@ class Skills:
 
     @lifespan
     async def opened(self, server: Registrar) -> AsyncGenerator[None]:
-        """The first look before anybody asks, and each SKILL.md in the list of resources while the server is open."""
+        """Scan before the first request, and keep each SKILL.md in the list of resources while the server is open."""
         listed: set[str] = set()
 
         def changed(before: Catalogue, after: Catalogue) -> None:
@@ -186,7 +186,7 @@ class Skills:
                 server.remove_resource(uri)
 
     def _relist(self, server: Registrar, listed: set[str], before: Catalogue, after: Catalogue) -> None:
-        """Have each SKILL.md listed as the catalogue has it. In its order: all of them anew if one has changed."""
+        """List each SKILL.md in the catalogue's order; all of them again if one has changed."""
         if listed and _shown(before) == _shown(after):
             return
         for uri in listed:
@@ -221,7 +221,7 @@ def _state(catalogue: Catalogue, path: str) -> str | None:
 
 
 def _shown(catalogue: Catalogue) -> list[tuple[Any, ...]]:
-    """What the list of resources says of the skills."""
+    """Return the skills' parts that the list of resources shows."""
     return [(uri, skill.frontmatter["description"], skill.manifest.size) for uri, skill in catalogue.skills.items()]
 
 

@@ -1,7 +1,7 @@
-"""The catalogue as it is now, and whoever wants to know when it is another.
+"""The present catalogue, and its subscribers.
 
-Held by the plugin's object, used by the methods, the resources and the watcher. The one rule: one look at a time, in a
-thread of ours; whoever asks while one runs waits for the next, so what is answered was true after it was asked.
+The plugin's object owns it; the methods, the resources and the watcher use it. There is one scan at a time, in a
+thread; a caller during a scan waits for the next one, so that its answer is newer than its request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @define
 class SkillIndex:
-    """What is served. Empty until the first look."""
+    """The served skills. Empty until the first scan."""
 
     config: Config
     catalogue: Catalogue = field(init=False, factory=Catalogue)

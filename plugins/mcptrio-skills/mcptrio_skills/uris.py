@@ -1,7 +1,7 @@
-"""From the path of a skill's file to its URI.
+"""The URI of a skill's file.
 
-Called by the catalogue. The one rule: a path is the names below an allowed folder, joined by slashes; its URI is the
-same with what a URI cannot hold percent-encoded, so there is one URI for each path.
+The catalogue uses it. A path is the names below an allowed folder, joined by slashes; its URI is the same with other
+characters percent-encoded, so each path has one URI.
 
 Source: SEP-2640, "Resource Mapping"; RFC 3986, 3.2.2 (the first segment is a reg-name) and 3.3.
 """

@@ -20,7 +20,7 @@ def write_skill(folder: Path, name: str | None = None, text: str = "# Instructio
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Path:
-    """A folder with a skill by itself, one with folders, and one in a skill."""
+    """Return a folder with a skill, a skill with folders, and a skill within a skill."""
     folder = tmp_path / "shelf"
     write_skill(folder / "git-workflow")
     pdf = write_skill(folder / "acme" / "pdf", license="MIT", metadata='{version: "2.1.0", since: 2026-01-02}')

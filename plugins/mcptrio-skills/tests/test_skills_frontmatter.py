@@ -39,7 +39,7 @@ def matter(text: str) -> bytes:
 
 
 def test_scalars_are_what_the_core_schema_makes_of_them() -> None:
-    """Beside the parser of the suite, which is that of many hosts."""
+    """Compared with the suite's parser, which many hosts use."""
     node = find_node()
     modules = find_suite(node).parents[3]
     script = "console.log(JSON.stringify(require('yaml').parse(require('fs').readFileSync(0, 'utf8'))))"

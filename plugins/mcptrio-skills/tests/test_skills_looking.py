@@ -1,4 +1,4 @@
-"""From folders to a catalogue: what is served, and what is not."""
+"""From folders to a catalogue: served and refused skills."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_what_has_not_changed_is_not_read_again(shelf: Path) -> None:
 
     for path in shelf.rglob("*"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    # Its change time is young, and cannot be set: a change in the same tick could not be told.
+    # Its change time is recent and cannot be set, so a change in the same tick could go unnoticed.
     second = look(shelf, before=first)
     assert not second.files["git-workflow/SKILL.md"].is_settled
     file.write_bytes(file.read_bytes().replace(b"it is", b"it\xc2\xb4s"))

@@ -1,4 +1,4 @@
-"""The plugin in a server, over a channel: what a client sees."""
+"""The plugin in a server, seen by a client."""
 
 from __future__ import annotations
 

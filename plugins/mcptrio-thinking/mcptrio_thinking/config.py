@@ -1,9 +1,8 @@
-"""What the operator may set: ``[plugins.thinking]`` in mcptrio.toml, and the environment.
+"""The settings of the operator: ``[plugins.thinking]`` in mcptrio.toml, and the environment.
 
-Filled in by mcptrio when the plugin is loaded. The one rule: everything that is kept has a bound, in number, in bytes
-and in time.
+mcptrio makes it when the plugin is loaded. Everything that is kept has bounds in number, bytes and time.
 
-Source: ``MCPTRIO_THINKING_<KEY>`` in the environment wins over the file.
+Source: ``MCPTRIO_THINKING_<KEY>`` in the environment overrides the file.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class Config:
     """Sequences of one caller; 1 to 10000. When there are more, the one unused for longest is forgotten."""
 
     max_bytes: int = field(default=2 * _MIB, validator=and_(ge(10_000), le(1024 * _MIB)))
-    """What the sequences of one caller hold together; 10000 to 1 GiB. Others of the caller's are forgotten to make room
-    for a thought."""
+    """Bytes of all sequences of one caller, 10000 to 1 GiB. The caller's older sequences are dropped to make room for a
+    thought."""
 
     max_callers: int = field(default=100, validator=and_(ge(1), le(100_000)))
     """Callers whose sequences are kept; 1 to 100000. When there are more, the one unheard of for longest is

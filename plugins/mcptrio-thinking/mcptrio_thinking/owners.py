@@ -1,8 +1,8 @@
-"""Who calls, and in which conversation.
+"""The owner of a sequence: the caller, and the conversation.
 
-Called by the tools and the resource. The one rule: who has signed in has the same sequences in every session; who has
-not has those of the session or the connection; and where there is neither, as over HTTP in 2026-07-28 without
-authorization, a sequence belongs to whoever knows its id.
+The tools and the resource use it. A caller with a login has the same sequences in every session; other callers have
+those of their session or connection. Without either, as over HTTP in 2026-07-28 without authorization, the id alone
+gives access to a sequence.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ __all__ = ["SequenceOwner"]
 
 @frozen
 class SequenceOwner:
-    """Who calls."""
+    """The owner of sequences."""
 
     owner: str
     """Whose sequences they are."""
     conversation: str | None
-    """In which session or connection, where that is known; two of them with one owner do not go on with each other's
-    sequence."""
+    """The session or connection, if known. Two conversations of one owner do not continue each other's sequence."""
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether it cannot be told from others."""
+        """Whether the caller cannot be distinguished from others."""
         return self.owner == ANONYMOUS
 
     @classmethod
@@ -34,6 +33,6 @@ class SequenceOwner:
         """The caller of this request."""
         conversation = ctx.session_id
         if conversation is None and ctx.principal is None and ctx.caller != ANONYMOUS:
-            # Who is nobody is known by the connection.
+            # An anonymous caller is identified by the connection.
             conversation = ctx.caller
         return cls(ctx.caller, conversation)

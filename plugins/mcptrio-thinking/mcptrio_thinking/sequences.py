@@ -1,9 +1,7 @@
 """The sequences of all callers, within bounds.
 
-Made by the plugin, asked by its tools and resource. The one rule: a caller reaches its own sequences and no others; and
-whatever is kept has a bound, so the one unused for longest goes when there is no room.
-
-Nothing here is awaited, so in Trio's one thread each change is whole before the next begins; there is no lock.
+The plugin makes it, and its tools and resource use it. A caller can use only its own sequences, and the least recently
+used one is dropped when there is no room. Nothing here awaits, so changes need no lock in Trio's single thread.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _CONVERSATIONS = 100
 
 @define
 class _Shelf:
-    """What is kept of one caller."""
+    """The sequences of one caller."""
 
     sequences: OrderedDict[str, Sequence] = field(factory=OrderedDict)
     """In order of their last use."""
@@ -50,7 +48,7 @@ class Sequences:
     _shelves: OrderedDict[str, _Shelf] = field(init=False, factory=OrderedDict)
 
     def begin(self) -> str:
-        """A new id, which nobody guesses."""
+        """Return a new, unguessable id."""
         return secrets.token_urlsafe(9)
 
     def latest(self, caller: SequenceOwner) -> str | None:
@@ -70,10 +68,10 @@ class Sequences:
         return sequence
 
     def add(self, caller: SequenceOwner, id: str, thought: Thought) -> Sequence:
-        """Keep a thought, in a new sequence where there is none of this id.
+        """Add a thought to its sequence, which is made if there is none with this id.
 
         Raises:
-            ToolError: the thought is too long, the sequence is full, or has too many branches for another one.
+            ToolError: the thought is too long, the sequence is full, or it has too many branches for another one.
         """
         config = self.config
         length = len(thought.thought.encode("utf-8", "surrogatepass"))

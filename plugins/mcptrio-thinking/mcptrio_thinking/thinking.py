@@ -1,10 +1,9 @@
-"""The tools and the resource.
+"""The tools and the resource, which the plugin registers.
 
-Marked for mcptrio, registered by the plugin. The one rule: a tool does not think; it keeps what the model thought, says
-how much there is, and hands it out again.
+The tools store the model's thoughts, count them, and return them.
 
-Source: name, arguments and results of ``sequentialthinking`` as in the reference sequential thinking server
-(2026.8.31); ``sequence_id``, get_sequence, clear_sequence and the resource are added.
+Source: name, arguments and results of ``sequentialthinking`` in the reference sequential thinking server (2026.8.31);
+``sequence_id``, get_sequence, clear_sequence and the resource are additions.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Thoughts:
 
 @frozen(kw_only=True)
 class Cleared:
-    """What was forgotten."""
+    """The result of clear_sequence."""
 
     sequence_id: str
     thoughts: Annotated[int, "How many thoughts it had; 0 where there was no such sequence."]
@@ -177,7 +176,7 @@ class Thinking:
     async def clear_sequence(
         self, ctx: Context, sequence_id: Annotated[_Name, "The sequence; it has to be named."]
     ) -> Cleared:
-        """Forget a sequence and all of its thoughts for good. Its id may be used anew."""
+        """Delete a sequence and all of its thoughts. Its id may be used again."""
         thoughts = self.sequences.clear(SequenceOwner.of(ctx), sequence_id)
         if thoughts:
             ctx.notify_resource_updated(_uri(sequence_id))
@@ -185,7 +184,7 @@ class Thinking:
 
     @resource(TEMPLATE, name="sequence", title="A sequence of thoughts", mime_type="text/markdown")
     async def sequence(self, ctx: Context, sequence_id: str) -> str:
-        """The transcript of a sequence; of a very long one, its end."""
+        """The transcript of a sequence; for a very long one, its end."""
         found = self.sequences.find(SequenceOwner.of(ctx), sequence_id)
         if found is None:
             raise ResourceNotFound(_uri(sequence_id))
@@ -193,13 +192,14 @@ class Thinking:
 
     @completion("resource", TEMPLATE, "sequence_id")
     async def complete(self, ctx: Context) -> list[str]:
-        """The caller's sequences; where callers cannot be told apart, none, for an id is all that protects one."""
+        """Return the ids of the caller's sequences; none if callers cannot be distinguished, because an id gives
+        access."""
         caller = SequenceOwner.of(ctx)
         return [] if caller.is_anonymous else self.sequences.ids(caller)
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Forget what has expired also when nobody calls."""
+        """Drop expired sequences also without calls."""
         server.add_background(self.sweep)
 
     async def sweep(self) -> None:
@@ -236,7 +236,7 @@ class Thinking:
 
 
 def _notes(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:
-    """What does not fit together; it is kept all the same, as the reference server does."""
+    """Return notes on contradictions. The thought is kept anyway, as in the reference server."""
     notes = []
     for name, number in (("revisesThought", thought.revisesThought), ("branchFromThought", thought.branchFromThought)):
         if number is not None and (sequence is None or not sequence.has(number)):

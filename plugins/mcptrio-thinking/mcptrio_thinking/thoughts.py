@@ -1,10 +1,10 @@
-"""One thought, and a sequence of them.
+"""One thought, and a sequence of thoughts.
 
-Made by the tool, kept by ``Sequences``. The one rule: a thought that has been thought does not change; a revision is
-another thought that says which one it revises.
+The tool makes them, and ``Sequences`` keeps them. A thought never changes; a revision is another thought that names the
+revised one.
 
-Source: the tool ``sequentialthinking`` of the reference sequential thinking server (2026.8.31); fields are called as
-its arguments are.
+Source: the tool ``sequentialthinking`` of the reference sequential thinking server (2026.8.31), whose argument names
+the fields have.
 """
 
 from __future__ import annotations

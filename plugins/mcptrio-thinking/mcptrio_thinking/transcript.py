@@ -1,7 +1,6 @@
-"""A sequence as a text that a person reads.
+"""A sequence as a text for people.
 
-Called for the resource. The one rule: every thought is there in the order in which it came; what is left out for its
-length is said.
+The resource uses it. It contains the thoughts in order, with a note if some are omitted because of the length.
 """
 
 from __future__ import annotations

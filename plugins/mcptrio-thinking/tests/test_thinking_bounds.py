@@ -1,4 +1,4 @@
-"""What is kept stays within its bounds."""
+"""The stored sequences stay within the bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin as it is installed, over every transport."""
+"""The installed plugin, over every transport."""
 
 from __future__ import annotations
 

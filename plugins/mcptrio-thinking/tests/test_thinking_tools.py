@@ -80,7 +80,7 @@ async def test_the_tools_say_what_they_do() -> None:
         "needsMoreThoughts",
         "sequence_id",
     ]
-    # What a careful client checks before it sends is what is accepted.
+    # The plugin accepts what a client's validation accepts.
     validator = jsonschema_rs.validator_for(schema)
     assert validator.is_valid(FIRST)
     assert validator.is_valid({**FIRST, "thoughtNumber": "1", "nextThoughtNeeded": "false", "revisesThought": None})
@@ -313,7 +313,7 @@ async def test_an_unused_sequence_is_forgotten(autojump_clock: trio.testing.Mock
         await trio.sleep(900)
         assert len(thinking.sequences) == 1
         await trio.sleep(200)
-        assert len(thinking.sequences) == 0  # nobody called
+        assert len(thinking.sequences) == 0  # no call was made
         assert "no such sequence" in await refusal(client, "get_sequence", sequence_id="s")
 
 

@@ -1,7 +1,7 @@
-"""The time, in any time zone, and arithmetic with it: the plugin ``time`` of mcptrio.
+"""The plugin ``time`` of mcptrio: the time in any zone, and arithmetic with it.
 
-Loaded by mcptrio through the entry point ``time``. The one rule: the hooks are here and nothing else. The objects that
-carry the tools and prompts are registered, and nothing is kept in this module.
+mcptrio loads it through the entry point ``time``. This module contains only the hooks, which register the objects with
+the tools and prompts.
 """
 
 from __future__ import annotations

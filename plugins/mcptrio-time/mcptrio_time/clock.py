@@ -1,7 +1,6 @@
-"""What time it is, where: the zones, the local one among them, and a clock.
+"""The clock and the zones, including the local one.
 
-Shared by the objects that carry the tools, prompts and resources. The one rule: the machine's clock is read here and
-nowhere else.
+The objects with the tools, prompts and resources share it. Only this module reads the machine's clock.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class Clock:
         return self.zones.find(name, where)
 
     def read(self, text: str, timezone: str | None, occurrence: Occurrence, where: str) -> Moment:
-        """A time that somebody wrote.
+        """Return the moment of a text.
 
         Raises:
-            ToolError: it is none, or the zone is none.
+            ToolError: the text is no time, or the zone is unknown.
         """
         return read_moment(
             text,

@@ -1,7 +1,7 @@
-"""What the operator may set: ``[plugins.time]`` in mcptrio.toml.
+"""The settings of the operator: ``[plugins.time]`` in mcptrio.toml.
 
-Made by the loader when the plugin is registered, or by an embedder. The one rule: a zone that is named here must be
-there, so that nobody is told the time of another place; one that is found on the machine may be missing.
+The loader or an embedding program makes it. A configured zone must exist, so that no user gets the time of another
+place; a zone that was found on the machine may be unknown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Lengths of time: read, written, added.
+"""Durations: parsed, formatted, added.
 
-Used by the tools. The one rule: years, months, weeks and days go by the calendar and keep the clock's time; hours,
-minutes and seconds are elapsed time. So a day after 12:00 is 12:00, whatever clocks do in the night between.
+The tools use it. Years, months, weeks and days follow the calendar and keep the clock's time; hours, minutes and
+seconds are elapsed time. A day after 12:00 is 12:00, even if clocks change in between.
 
 Source: ISO 8601-1:2019 section 5.5.2; RFC 3339 appendix A.
 """
@@ -87,7 +87,7 @@ def read_duration(text: str, where: str) -> Duration:
                 raise ToolError(f"expected whole years and months @ {where}, got {text!r}")
             months += int(amount) * (12 if unit == 0 else 1)
         elif unit < 4:
-            # What is not a whole day cannot go by the calendar.
+            # Only whole days can follow the calendar.
             in_days = amount * (7 if unit == 2 else 1)
             days += int(in_days)
             seconds += (in_days - int(in_days)) * 86_400

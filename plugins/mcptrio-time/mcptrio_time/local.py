@@ -1,7 +1,7 @@
-"""The zone of the people who ask: as configured, or as the machine has it.
+"""The local zone: the configured one, or the machine's.
 
-Called when the plugin is registered. The one rule: what the machine says may be anything (a Windows name, EDT, a rule
-in POSIX words, nothing) and never keeps the plugin from starting; what the operator says must be right.
+Called when the plugin is registered. The machine's value may be anything (a Windows name, EDT, a POSIX rule, nothing)
+and never prevents the start; the operator's value must be valid.
 
 Source: POSIX, "Environment Variables", TZ; localtime(5); the package tzlocal.
 """
@@ -27,14 +27,14 @@ _LOCALTIME = Path("/etc/localtime")
 
 
 def find_local(zones: Zones, configured: str | None, environ: Mapping[str, str] | None = None) -> Zone:
-    """The local zone.
+    """Return the local zone.
 
     Args:
-        configured: what the operator says; without, the machine is asked.
+        configured: the operator's zone; without it, the machine's is used.
         environ: ``os.environ`` unless given.
 
     Raises:
-        ConfigError: the operator's zone is unknown; says what may have been meant.
+        ConfigError: the operator's zone is unknown; with suggestions.
     """
     if configured is not None:
         try:
@@ -96,5 +96,5 @@ def _of_file(path: Path) -> Zone | None:
 
 
 def _of_this_process() -> Zone:
-    """What the C library makes of it, as an offset that does not change with the seasons."""
+    """Return the present offset of the C library, which does not change with the seasons."""
     return fixed_zone(timedelta(seconds=time.localtime().tm_gmtoff))

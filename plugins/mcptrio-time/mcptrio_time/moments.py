@@ -1,7 +1,7 @@
-"""Points in time: read from what people and programs write, and wall-clock times that are not there or there twice.
+"""Moments: parsed from texts, with wall-clock times that are skipped or repeated.
 
-Used by the tools. The one rule: a text without an offset is a wall-clock time of a zone; where the clock shows it never
-or twice, that is said, and nobody gets an hour more or less in silence.
+The tools use it. A text without an offset is a wall-clock time in a zone; if the clock shows it never or twice, the
+result says so.
 
 Source: RFC 3339; ISO 8601-1:2019; RFC 5322 section 3.3; Python's datetime, "fold" (PEP 495).
 """
@@ -35,13 +35,13 @@ _EXPECTED: Final = (
 
 @frozen(kw_only=True)
 class Moment:
-    """A point in time on the clock of a zone.
+    """A moment on the clock of a zone.
 
     Args:
         time: aware.
         read_as: how the text was understood.
-        ambiguous: the clock shows this time twice.
-        note: what is worth knowing about it.
+        ambiguous: whether the clock shows this time twice.
+        note: further information about it.
     """
 
     zone: Zone
@@ -54,13 +54,13 @@ class Moment:
 def read_moment(
     text: str, *, zone: Zone | None, local: Zone, now: datetime, occurrence: Occurrence, where: str
 ) -> Moment:
-    """Read a time.
+    """Parse a time.
 
     Args:
-        zone: of the answer, and of a text without an offset; by default the text's own offset, or the local zone.
-        local: where neither says it.
+        zone: of the result, and of a text without an offset; by default the text's own offset, or the local zone.
+        local: the zone if neither names one.
         now: aware.
-        occurrence: of a wall-clock time that is there twice.
+        occurrence: which one of a repeated wall-clock time.
         where: the argument, for messages.
 
     Raises:

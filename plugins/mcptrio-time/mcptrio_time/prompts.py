@@ -1,6 +1,6 @@
-"""Prompts and resources, so that a person can pick a zone and have its name completed.
+"""Prompts and resources, with completion of the zone, for users.
 
-Marked for mcptrio, registered by the plugin. The one rule: they show what the tools would say.
+The plugin registers them. They show the same as the tools.
 
 Source: MCP 2026-07-28, server/prompts, server/resources and server/utilities/completion; the reference time server has
 none of them.

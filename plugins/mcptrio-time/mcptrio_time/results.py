@@ -1,7 +1,7 @@
-"""What the tools answer.
+"""The results of the tools.
 
-They are msgspec's structs, for a class of attrs takes half a millisecond of every start. The one rule: the fields that
-the reference time server has keep their names and forms; what it does not have comes after them.
+They are msgspec structs, because a class of attrs takes half a millisecond of every start. The fields of the reference
+time server keep their names and forms; additional ones follow.
 
 Source: TimeResult and TimeConversionResult of the reference server mcp-server-time (2026.10.19).
 """
@@ -101,7 +101,7 @@ def shown(zone: Zone, time: datetime) -> TimeResult:
     """A time as the clock of a zone shows it."""
     return TimeResult(
         timezone=zone.name,
-        # Fractions only where there are some; the reference server has none.
+        # Fractions only if there are any; the reference server has none.
         datetime=time.isoformat(timespec="microseconds" if time.microsecond else "seconds"),
         day_of_week=_DAYS[time.weekday()],
         is_dst=bool(time.dst()),

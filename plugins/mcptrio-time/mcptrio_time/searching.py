@@ -1,7 +1,7 @@
-"""Which zones a query means, the best first.
+"""Finds the zones for a query, the best first.
 
-Called by list_timezones, in a thread. The one rule: all words must be there, somewhere in what a zone is known by: its
-name, its countries, its Windows names, its abbreviations, its offset now.
+list_timezones calls it in a thread. All words must occur among a zone's name, countries, Windows names, abbreviations
+and present offset.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _fit(word: str, known: list[str]) -> int | None:
 
 
 def _as_offset(word: str) -> str:
-    """An offset as :func:`offset_text` writes it; any other word as it is."""
+    """Return an offset in the form of :func:`offset_text`; any other word unchanged."""
     found = _OFFSET.fullmatch(word)
     if found is None:
         return word

@@ -1,9 +1,8 @@
 """The tools.
 
-Registered by the hook below, for two of their descriptions name the local zone. The one rule: nothing is guessed, and
-what had to be decided (which of two hours, which day) is said in the answer.
-
-They are plain functions and run in threads, for a zone that is used for the first time is read from disk.
+The hook below registers them, because two of their descriptions name the local zone. Nothing is guessed: a decision
+between two hours or days is part of the result. They are plain functions and run in threads, because a zone is read
+from disk when it is first used.
 
 Source: names, arguments and results of the reference server mcp-server-time (2026.10.19). Arguments that it does not
 have are optional.
@@ -124,7 +123,7 @@ class TimeTools:
         limit: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, "Return at most this many."] = None,
         cursor: Annotated[_Text | None, "The next_cursor of the page before."] = None,
     ) -> ZoneList:
-        """Find time zones, with their clocks as they are now; the best matches come first."""
+        """Find time zones, with their present times; the best matches come first."""
         config = self.clock.config
         most = min(limit or config.limit, config.max_limit)
         zones = self.clock.zones

@@ -1,10 +1,9 @@
-"""Time zones by name: IANA's, those of Windows, offsets; and what may have been meant by anything else.
+"""Time zones by name: IANA's, Windows', offsets; and suggestions for unknown names.
 
-Used by the tools, prompts and completion, in a thread. The one rule: a name means one zone or none. What means several
-(IST is India, Ireland and Israel) is refused with what it may mean, never guessed.
+The tools, prompts and completion use it in a thread. A name means one zone or none: an ambiguous one (IST is India,
+Ireland and Israel) is refused with its meanings.
 
-Source: the IANA database, from the system where it is there, else from the package tzdata; CLDR's windowsZones, as the
-package tzlocal has it.
+Source: the IANA database, from the system or the package tzdata; CLDR's windowsZones, from the package tzlocal.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Zone:
 
 @define(slots=False)
 class Zones:
-    """The zones there are. What is needed of them is read when it is first needed, and kept."""
+    """All zones. Each part is read when it is first needed, and kept."""
 
     def find(self, text: str, where: str) -> Zone:
         """The zone that is meant.
@@ -133,7 +132,7 @@ class Zones:
         return tuple(sorted(name for names in self._windows_by_name.values() for name in names))
 
     def advice(self, text: str) -> str:
-        """What may have been meant by a text that means no zone."""
+        """Return suggestions for a text that names no zone."""
         short = self.abbreviations.get(text.casefold())
         if short:
             names = ", ".join(self._distinct(short)[:_MAX_SUGGESTIONS])

@@ -55,7 +55,7 @@ def call(client: Client) -> Call:
 
 @pytest.fixture
 def refusal(client: Client) -> Call:
-    """What a tool that fails tells the model."""
+    """Return the error of a tool for the model."""
 
     async def called(name: str, **arguments: Any) -> str:
         result = await client.call_tool(name, arguments)

@@ -11,7 +11,7 @@ HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hi
 
 
 def four(result: dict[str, Any]) -> dict[str, Any]:
-    """What the reference server answers with."""
+    """Return the fields of the reference server."""
     return {name: result[name] for name in ("timezone", "datetime", "day_of_week", "is_dst")}
 
 
