@@ -21,7 +21,7 @@ Key = ec.EllipticCurvePrivateKey
 
 
 class Authority:
-    """An authority, and what it has signed, in files of a folder."""
+    """A certificate authority and its certificates, in files of a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder

@@ -1,8 +1,7 @@
-"""What tests install from registries, kept in ``.cache`` from one run to the next.
+"""Packages that tests install from registries, kept in ``.cache`` between runs.
 
-Called by tests/node.py and by the tests of other people's servers.
-The one rule: a folder in the cache is whole. It is made beside its place and renamed, so a run that is interrupted, or
-two at once, leave no half of it.
+tests/node.py and the tests of other servers use it. A folder in the cache is always complete: it is made elsewhere and
+renamed, so an interrupted run, or two at once, leave no half of it.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ INSTALL_SECONDS = 180
 
 
 def kept(name: str, of: bytes, make: Callable[[Path], None]) -> Path:
-    """A folder that was made once.
+    """Return a folder that is made once.
 
     Args:
-        of: what the folder is made of, a lock file; another content is another folder.
-        make: fills an empty folder, which has another name at that time.
+        of: the source of the folder, such as a lock file; another source makes another folder.
+        make: fills an empty folder, which is renamed afterwards.
     """
     home = CACHE / f"{name}-{hashlib.sha256(of).hexdigest()[:12]}"
     if home.exists():

@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def own_options() -> None:
-    """What was asked of this run is not asked of those that tests start."""
+    """Keep the options of this run from the runs that tests start."""
     os.environ.pop("PYTEST_ADDOPTS", None)
     # Workers of pytest-xdist have a width, which a terminal that a test makes must not have.
     os.environ.pop("COLUMNS", None)

@@ -1,7 +1,7 @@
 """Installed distributions with entry points, made without pip.
 
-What an installer leaves behind, a ``.dist-info`` folder beside the modules, is all that ``importlib.metadata`` reads.
-The one rule: module names are unique in a test run, for an imported module stays.
+``importlib.metadata`` reads only the files that an installer leaves: a ``.dist-info`` folder next to the modules.
+Module names are unique in a test run, because an imported module stays imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A fresh environment in which only wheels of this tree are installed, and a folder to work in.
+"""A fresh environment with only the wheels of this tree, and a folder to work in.
 
-Used by tests of what somebody has who installs mcptrio. What it depends on is lent by the environment of the tests,
-without anything whose name begins with mcptrio, so no index is asked.
+The tests of an installed mcptrio use it. The environment of the tests lends it the dependencies, except distributions
+whose name begins with mcptrio, so no index is needed.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ __all__ = ["FunctionGuard"]
 class FunctionGuard:
     """
     Args:
-        judge: of the headers, names in lower case and the first of several values; raises AuthorizationError.
-        documents: what anybody may read, by path.
+        judge: takes the headers (names in lower case, the first of several values), and raises AuthorizationError.
+        documents: public documents by path.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
-"""Node, and packages for it, as a lock file pins them.
+"""Node, and packages for it from a lock file.
 
-Used by the conformance suite, and by the tests of other people's clients and servers.
-The one rule: what is installed runs nothing by itself: no package's own scripts, only what a test starts.
+The conformance suite and the tests of other clients and servers use it. The installation runs no scripts of packages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A ``mcptrio`` process and what it says: real descriptors, real signals, a real exit code.
+"""A ``mcptrio`` process: real descriptors, real signals, a real exit status.
 
-Used by the tests of the command line and of serving.
-The one rule: every wait has a deadline, and whatever happens the process and its children are gone at the end.
+The tests of the command line and of serving use it. Every wait has a deadline, and the process and its children always
+end.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def run(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def held_port() -> Iterator[int]:
-    """One that a server can be told to take, as often as it is started, and that nobody else gets by chance."""
+    """Yield a port that a server can bind repeatedly, and that no other program gets by chance."""
     with socket.socket() as held:
-        # Linux lets those have it too who ask for this very port, while nobody listens; it gives it to nobody else.
+        # Linux lets another socket bind this very port while nothing listens, and gives it to no other program.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         port: int = held.getsockname()[1]
@@ -164,7 +164,7 @@ class Served:
 
     @property
     def port(self) -> int:
-        """Of an HTTP server, once it listens."""
+        """Return the port of an HTTP server, once it listens."""
         return int(self.until(r"(?m)^serving http://[^/]+:(\d+)/")[1])
 
     # The end

@@ -14,7 +14,7 @@ _SETTINGS = {each.name for each in attrs.fields(ServerSettings)}
 
 
 def server_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``Server``, where those that are fields of its settings stand beside the others."""
+    """Return the arguments of ``Server``, with the fields of its settings as separate arguments."""
     settings = {name: value for name, value in options.items() if name in _SETTINGS}
     others = {name: value for name, value in options.items() if name not in _SETTINGS}
     return {**others, "settings": ServerSettings(**settings)} if settings else others

@@ -1,4 +1,4 @@
-"""The benchmark runs, every part of it. What it measures is judged where it is run for that, never here."""
+"""Every part of the benchmark runs. Its figures are not judged here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests install is whole or not there, whatever happens while it is installed."""
+"""The installations of the tests are complete or absent, whatever happens during the installation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_half_of_it_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_two_at_once_agree() -> None:
-    """The other was faster: its folder stands, with what is in it, and ours is thrown away."""
+    """The faster one's folder stays, and the other one is removed."""
 
     def make_beside_another(home: Path) -> None:
         cache.kept("packages", b"one", write)

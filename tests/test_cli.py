@@ -1,7 +1,6 @@
-"""The command line: what it takes, in which order of precedence, and what it says when something is wrong.
+"""The command line: options, their precedence, and errors.
 
-What ends before anything starts is called in this process; the rest is a process: its output, its standard error, its
-exit code.
+Commands that end before anything starts are called in this process; the others are processes.
 """
 
 from __future__ import annotations
@@ -289,7 +288,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> None:
-    """What a plugin prints while it is imported goes to standard error."""
+    """Prints of a plugin during its import go to standard error."""
     ended = run("plugins", "--json", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
     listed = {each.pop("name"): each for each in json.loads(ended.stdout)["plugins"]}
 

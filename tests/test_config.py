@@ -1,4 +1,4 @@
-"""The configuration file: what it can say, and what is said about it."""
+"""The configuration file: its keys and its errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read(tmp_path: Path, text: str | bytes) -> ServeConfig:
 
 
 def refusal(tmp_path: Path, text: str | bytes) -> str:
-    """What is said of a file, without the folder it is in."""
+    """Return the error of a file, without the folder."""
     with pytest.raises(ConfigError) as caught:
         read(tmp_path, text)
     return str(caught.value).removeprefix(f"{tmp_path}/")

@@ -1,7 +1,7 @@
-"""docs/authorization.md takes a team from nothing to a protected server: what it says is run, line by line.
+"""The commands of docs/authorization.md run, from an empty folder to a protected server.
 
-The convention of ``console`` blocks is that of docs/commands.md: ``$`` begins a command, what follows is its output and
-its standard error, and ``…`` stands for anything. They all run in one folder, the second one while the server serves.
+As in docs/commands.md, ``$`` begins a command in a ``console`` block, the lines below are its output and its standard
+error, and ``…`` matches anything. All run in one folder, the second one while the server runs.
 """
 
 from __future__ import annotations

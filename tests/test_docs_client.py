@@ -1,4 +1,4 @@
-"""The programs of the client guide and of README run as they stand, beside the plugins shown there."""
+"""The programs of the client guide and of README run unchanged, with the plugins shown there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
     for name, text in PLUGINS.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "program.py").write_text(program.text)
-    # The page calls mcptrio as it is found where it is installed.
+    # The page calls the installed mcptrio.
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
     done = subprocess.run(

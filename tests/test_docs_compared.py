@@ -30,7 +30,7 @@ def script(*options: str) -> Any:
 
 @pytest.fixture(scope="module")
 def shapes() -> Any:
-    """By plugin: the rows' titles, which are measured, and what is said beside the table."""
+    """Return by plugin: the rows' titles, the measured ones, and the notes below the table."""
     return script("--titles")
 
 

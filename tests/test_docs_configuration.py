@@ -21,7 +21,7 @@ __all__: list[str] = []
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
 CLASSES: dict[type, type] = {HTTPLimits: HTTPOptions}
-"""What a program makes, to set the fields of a base."""
+"""Classes that programs use for the fields of a base class."""
 RUNNING = ("dev", "plugins", "serve")
 """Commands that run a server; the others use one."""
 
@@ -33,7 +33,7 @@ def rows() -> dict[str, str]:
 
 
 def toml_keys() -> set[str]:
-    """Every key of the tables whose rows stand in this page."""
+    """Return every key of the tables that this page describes."""
     return {".".join(key) for key in keys()}
 
 

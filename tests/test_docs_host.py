@@ -1,4 +1,4 @@
-"""The programs of the host guide run as they stand, beside the tutorial's plugin and the page's own ``mcp.json``."""
+"""The programs of the host guide run unchanged, with the tutorial's plugin and the page's ``mcp.json``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(garden.text)
     (tmp_path / "mcp.json").write_text(servers.text)
     (tmp_path / "program.py").write_text(program.text)
-    # The page calls mcptrio as it is found where it is installed.
+    # The page calls the installed mcptrio.
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
     done = subprocess.run(

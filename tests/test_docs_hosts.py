@@ -1,4 +1,4 @@
-"""docs/hosts.md: its examples are run as they stand, in a home of their own; no host and no option is left out."""
+"""docs/hosts.md: its examples run unchanged, in a temporary home; no host application and no option is missing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""docs/plugins.md: what it shows of ``mcptrio new`` and ``mcptrio dev`` is run as it stands.
+"""docs/plugins.md: its examples of ``mcptrio new`` and ``mcptrio dev`` run unchanged.
 
-The convention is that of docs/commands.md: ``$`` begins a command, its output follows, ``…`` stands for anything.
+As in docs/commands.md, ``$`` begins a command, its output follows, and ``…`` matches anything.
 """
 
 from __future__ import annotations

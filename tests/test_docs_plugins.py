@@ -1,4 +1,4 @@
-"""Every plugin shown in a page is one: it is taken as it stands by a strict server, which then opens."""
+"""A strict server accepts every plugin in the docs unchanged, and opens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def test_shown_plugin_is_taken(block: Block, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)  # some open files
     module = ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", module)
-    # A page may go on to run what it shows; that is for the tests of examples.
+    # A page may continue with code that runs the plugin, which the tests of the examples cover.
     text = re.sub(r"^trio\.run\(.*$", "", block.text, flags=re.MULTILINE)
     exec(compile(text, block.where, "exec"), module.__dict__)
 

@@ -1,4 +1,4 @@
-"""The guide on transports is true: its programs run as they stand, and its bounds are those of the code."""
+"""The guide to transports: its programs run unchanged, and its bounds are those of the code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    # What the last call prints tells that it was made.
+    # The output of the last call shows that it was made.
     assert done.stdout.endswith(("HEY\n", "posted 8 characters\n", "mine\n", "'the server is stopping'\n"))
 
 

@@ -138,7 +138,7 @@ async def test_progress(revision: str) -> None:
         gathered = await peer.call("gather", {"seconds": [0, 30], "patience": 2})
         assert json.loads(gathered["content"][0]["text"]) == ["done", "too slow"]
 
-        # What is cancelled is not answered.
+        # A cancelled request gets no response.
         endless = await peer.start_call("count", {"to": 10_000, "pause": 1}, meta={"progressToken": "q"})
         await peer.until(lambda message: message.get("params", {}).get("progressToken") == "q")
         await peer.notify("notifications/cancelled", {"requestId": endless.id})
@@ -237,7 +237,7 @@ async def test_custom_method(revision: str) -> None:
     async with process("custom_method", revision) as peer:
         for file in ("docs/a", "docs/b", "src/c"):
             await peer.notify("com.example/touched", {"file": file})
-        # A notification is handled beside the requests that follow it, so the first of them may come before it.
+        # A notification is handled concurrently with later requests, so the first of them may be faster.
         indexed = 0
         while indexed < 2:
             indexed += (await peer.request("com.example/reindex", {"folder": "docs"}))["indexed"]
@@ -278,7 +278,7 @@ async def test_own_transport() -> None:
     example = load("own_transport")
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
-            # What runs is told on standard error, and that is where the address is.
+            # The server prints its address on standard error.
             server: trio.Process = await nursery.start(
                 partial(trio.run_process, how_to_run("own_transport"), stderr=subprocess.PIPE, cwd=ROOT)
             )
@@ -297,7 +297,7 @@ async def test_own_transport() -> None:
 
 
 def printed_by(example: str) -> str:
-    """What the example says when it is run as its docstring says."""
+    """Return the output of the example, run as in its docstring."""
     command = [sys.executable, f"examples/{example}.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, "")

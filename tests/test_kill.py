@@ -1,4 +1,4 @@
-"""A server that is killed and started again on the same file: nothing is lost or comes twice, nobody waits for ever."""
+"""A server that is killed and restarted with the same file: nothing is lost or repeated, and no client hangs."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ async def test_killed_with_two_hundred_sessions(home: Home) -> None:
 
 
 def assert_all_came(client: Peer, streams: list[tuple[str, list[dict[str, Any]], bool]], first: int) -> None:
-    """What the store has is what the client got, once and in this order."""
+    """The client has received the contents of the store, once and in order."""
     ticks = [message["params"] for name, messages, _ in streams if name.startswith("g") for message in messages]
     # The last ones of the second life were not on their way yet; those of the first one have come, all of them.
     assert client.ticks == ticks[: len(client.ticks)]
@@ -269,7 +269,7 @@ class Raw:
         await self.post("notifications/initialized")
 
     async def start(self, id: int, name: str, **arguments: Any) -> str:
-        """Begin a call, and leave when it has become a stream. Returns the id to go on from."""
+        """Begin a call, and leave when it has become a stream. Returns the id for resuming."""
         call = {"method": "tools/call", "params": {"name": name, "arguments": arguments}, "id": id}
         seen = await self.exchange(
             "POST", call, enough=lambda received: re.search(r"\nid: *\S+\r?\n", received) is not None
@@ -391,7 +391,7 @@ async def test_our_client_rides_over_it(home: Home) -> None:
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
-# What cannot be served
+# Lost requests
 
 
 @pytest.mark.parametrize(

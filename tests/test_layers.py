@@ -56,12 +56,12 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.plugins.discovery", "importlib.metadata"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
-        # An HTTP server to which nobody opens a WebSocket.
+        # An HTTP server to which no client opens a WebSocket.
         ("mcptrio.http.engine.connection", "mcptrio.http.engine.websocket"),
         # A server that never parks a request, stdio in a handshake revision, seals nothing.
         ("mcptrio.runtime.request_state", "cryptography.exceptions"),
         ("mcptrio.runtime.request_state", "cryptography.hazmat.primitives.ciphers.aead"),
-        # Where the server has no URL, and nobody logs in.
+        # If the server has no URL and no user logs in.
         ("mcptrio.cli.client.running", "mcptrio.cli.client.credentials"),
         ("mcptrio.cli.client.running", "mcptrio.cli.client.signing_in"),
         # Help, and a command without an error.
@@ -91,7 +91,7 @@ EDGES = (
     "mcptrio.cli.server.plugin_server",
     "mcptrio.cli.dev",
 )
-"""What a command or a transport needs is imported when it runs: stdio loads no HTTP stack."""
+"""The needs of a command or a transport are imported when it runs: stdio loads no HTTP stack."""
 
 DATED = (
     "mcptrio.protocol.model",
@@ -99,7 +99,7 @@ DATED = (
     "mcptrio.extensions",
     "mcptrio.cli.package.server_json",  # that of the registry's schema
 )
-"""Where the date of a revision may stand in a string."""
+"""Files that may contain the date of a revision in a string."""
 
 CATCHES_ALL = (
     "mcptrio.ground.guarded",
@@ -133,7 +133,7 @@ def read() -> dict[str, ast.Module]:
 
 
 def imports(name: str, modules: Modules) -> Iterator[tuple[str, ast.stmt]]:
-    """What a module imports, by dotted name: the submodule where there is one, else the module named."""
+    """Yield the imports of a module as dotted names: the submodule if there is one, otherwise the module."""
     for node in ast.walk(modules[name]):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node) for alias in node.names)
@@ -292,7 +292,7 @@ def test_house_rule_holds(rule: Rule) -> None:
 
 
 def test_every_lazy_import_is_made() -> None:
-    """An exception that nobody needs any more is taken off the list."""
+    """An exception that is no longer needed must be removed."""
     modules = read()
     made = {(name, target) for name in modules for target, _ in imports(name, modules)}
 

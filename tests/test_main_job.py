@@ -53,13 +53,13 @@ anyio.run(main, json.loads(sys.argv[1]), sys.argv[2])
 
 
 def serve_block() -> str:
-    """What a reader copies."""
+    """Return the command that a reader copies."""
     blocks = README.read_text("utf-8").split("```sh\n")[1:]
     return next(text for text in (block.partition("```")[0] for block in blocks) if "serve --http" in text)
 
 
 def copy_of_the_tree(target: Path) -> Path:
-    """What a clone of the repository would hold, changes that are not committed included."""
+    """Copy the tree like a clone, including changes that are not committed."""
     if not (ROOT / ".git").exists():
         # Not a clone, but an archive of one, or a copy.
         left_out = shutil.ignore_patterns(".venv*", ".cache", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info")
@@ -98,7 +98,7 @@ def the_server(served: Served) -> int:
 
 
 def look(where: Any, path: Path) -> dict[str, Any]:
-    """What the client sees: the tools, and the text of a file."""
+    """Return the client's view: the tools, and the text of a file."""
     done = subprocess.run(
         [sys.executable, "-c", CLIENT, json.dumps(where), str(path)],
         capture_output=True,
@@ -121,7 +121,7 @@ def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     command = ["bash", "-c", serve_block()]
     # Not in the tree, whose files are what is served.
     logs = tmp_path_factory.mktemp("logs")
-    # The command is as it is written; but the port it would take may be taken on this machine.
+    # The command is unchanged, but its default port may be in use on this machine.
     env = {
         "MCPTRIO_HTTP_PORT": "0",
         "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600",

@@ -1,4 +1,4 @@
-"""``mcp.json`` in the shapes of its hosts: what is read, what is refused, and that no error repeats a secret."""
+"""``mcp.json`` in the forms of its hosts: valid files, refused ones, and errors without secrets."""
 
 from __future__ import annotations
 
@@ -264,8 +264,8 @@ def test_inputs_are_asked_once_and_only_if_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("input", "ask", "told"),
     [
-        ("key", None, "${input:key}: expected an answer of the user (API key), but nobody can be asked here"),
-        ("key", lambda _: None, "${input:key}: expected an answer of the user, got none"),
+        ("key", None, "${input:key}: expected an answer from the user (API key), but this program cannot ask"),
+        ("key", lambda _: None, "${input:key}: expected an answer from the user, got none"),
         ("zone", lambda _: SECRET, "${input:zone}: expected one of its 2 options, got something else"),
     ],
 )
@@ -333,7 +333,7 @@ def test_env_file_that_cannot_be_read(tmp_path: Path, content: Any, told: str) -
     assert told in refusal(file)
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ ONE = "expected a module, class or object as a plugin, got "
         ("mcptrio_git", f"{LIST}'mcptrio_git'"),
         (None, f"{LIST}None"),
         ([now], f"{ONE}the function now: pass its module, or call server.add_tool(now)"),
-        (["mcptrio_git"], f"{ONE}the text 'mcptrio_git': import the module and pass that"),
+        (["mcptrio_git"], f"{ONE}the string 'mcptrio_git': import the module and pass that"),
         ([None], f"{ONE}NoneType"),
         ([3], f"{ONE}int"),
     ],

@@ -1,4 +1,4 @@
-"""The endpoint inside somebody else's ASGI application: mounted below a prefix, alive with its lifespan."""
+"""The endpoint within another ASGI application: mounted below a prefix, with its lifespan."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ async def test_a_full_outbox_makes_senders_wait_in_order(autojump_clock: trio.te
                 await trio.testing.wait_all_tasks_blocked()
             assert len(outbox) == 2
             for left in (2, 1, 0):
-                # What waited has moved up before anybody else can push in.
+                # Waiting senders have moved up before new ones.
                 taken.append(outbox.try_take())
                 assert len(outbox) == left
 
@@ -144,7 +144,7 @@ async def test_while_there_is_room_an_offer_is_a_message_like_any_other() -> Non
 
 
 async def test_a_full_outbox_holds_new_offers_back_and_replaces_queued_ones() -> None:
-    """In the place of the one before, the last where there are several: nothing sent later is overtaken."""
+    """It replaces the previous one, or the last of several, and overtakes nothing that was sent later."""
     outbox = Outbox(4)
     outbox.offer(note("50%"), "progress")
     outbox.offer(note("60%"), "progress")
@@ -257,7 +257,7 @@ async def test_abort_drops_what_is_queued(autojump_clock: trio.testing.MockClock
 
 
 async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
-    """It goes on when a send in its place in the line would not wait. A close ends it."""
+    """It continues when a send at its place in the queue would not wait. Closing ends it."""
     outbox = Outbox(1)
     await outbox.wait_for_room()
     await outbox.send(note("a"))

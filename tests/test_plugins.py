@@ -26,7 +26,7 @@ Load = Callable[..., PluginManager]
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on the path; what is imported from it is forgotten at the end."""
+    """Yield a folder on the path; modules imported from it are removed at the end."""
     before = set(sys.modules)
     folder = tmp_path / "site"
     folder.mkdir()
@@ -264,5 +264,5 @@ async def test_everything_a_plugin_offered_is_withdrawn() -> None:
     assert server.catalog.lifecycle.extensions == {}
     assert server.catalog.methods.listeners["acme/told"] == []
     assert server.catalog.logging.sinks == []
-    # What it called a secret is still one.
+    # Its secrets remain secret.
     assert server.catalog.logging.redact("hunter2") == "*"

@@ -19,7 +19,7 @@ KNOWN = {
 """By file: Trio has no public way to close a scope that its owner has left open."""
 
 DOCUMENTED = {"_exit", "_current_frames", "_field_defaults"}
-"""Names of the standard library with an underscore that its manual describes: of ``os``, ``sys`` and named tuples."""
+"""Names of the standard library with an underscore that are documented: in ``os``, ``sys`` and named tuples."""
 
 
 def is_private(name: str) -> bool:

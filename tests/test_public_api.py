@@ -1,4 +1,4 @@
-"""The public names: they are there, they are documented, somebody uses each, and importing them is cheap."""
+"""The public names exist, are documented and used, and importing them is cheap."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PACKAGES = (
     mcptrio.schema,
 )
 MODULES = ("mcptrio.abc", "mcptrio.auth.jose", "mcptrio.auth.urls", "mcptrio.errors", "mcptrio.testing")
-"""Modules that are public as they are."""
+"""Modules that are public as a whole."""
 NAMES = [f"{package.__name__}.{name}" for package in PACKAGES for name in package.__all__]
 
 HEAVY = {
@@ -53,7 +53,7 @@ HEAVY = {
 
 
 def users() -> str:
-    """What a reader learns from: the shipped plugins, the examples, the template and the pages."""
+    """Return the texts that readers learn from: the shipped plugins, the examples, the template and the pages."""
     patterns = (
         "plugins/*/mcptrio_*/**/*.py",
         "examples/**/*.py",

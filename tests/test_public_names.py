@@ -1,4 +1,4 @@
-"""Public names that only show from outside: what is asked for with them, returned, raised and caught."""
+"""Public names in use: as arguments, results and exceptions."""
 
 from __future__ import annotations
 

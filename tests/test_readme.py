@@ -1,8 +1,8 @@
-"""What README and docs show is true: the code compiles, its names exist, whole modules import, commands are known.
+"""README and docs are true: the code compiles, its names exist, whole modules import, commands are known.
 
-The convention, for whoever writes them: a ``python`` block compiles (``await`` at its top level is fine), and what it
-imports from mcptrio is there. A block whose first line is ``# name.py`` is a whole module, and is imported. In a ``sh``
-or ``console`` block, a line that calls ``mcptrio`` names a command and options that exist.
+For authors: a ``python`` block compiles (``await`` at its top level is allowed), and its imports from mcptrio exist. A
+block whose first line is ``# name.py`` is a whole module and is imported. In a ``sh`` or ``console`` block, a line that
+calls ``mcptrio`` names a command and options that exist.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def blocks(*languages: str) -> list[Block]:
 
 
 def missing_names(block: Block) -> Iterator[str]:
-    """What the block imports of ours, and is not there.
+    """Yield the block's imports from mcptrio that do not exist.
 
     Raises:
         SyntaxError: the block does not compile.

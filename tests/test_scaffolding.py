@@ -1,4 +1,4 @@
-"""``mcptrio new``: which names it takes, what it refuses, and that a refusal leaves nothing behind."""
+"""``mcptrio new``: valid names, refused names, and no files after a refusal."""
 
 from __future__ import annotations
 

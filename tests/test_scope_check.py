@@ -1,4 +1,4 @@
-"""A function that leaves a nursery or a scope open harms nobody but itself."""
+"""A function that leaves a nursery or a scope open affects only itself."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_what_is_left_open_is_closed(
             assert f"{what} was still open when the function returned" in caplog.text
         assert "error executing tool leave_both_and_fail:" in await said(client, "leave_both_and_fail")
         assert "KeyError: 'and fail'" in caplog.text
-        # The deadline that was left behind is nobody else's.
+        # The deadline that it left behind affects no other call.
         assert await said(client, "sleep", seconds=20) == "slept"
         with trio.move_on_after(1):
             await client.call_tool("leave_and_wait")

@@ -277,7 +277,7 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
 
 
 def wait_until_refused(port: int) -> None:
-    """What is said is said before it is done: the listener closes a moment after "stopping"."""
+    """Wait for the end of the listener, which comes a moment after the message about it."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -333,7 +333,7 @@ async def test_access_log_names_method_and_tool(caplog: pytest.LogCaptureFixture
 
 
 async def test_not_ready_while_draining() -> None:
-    """Nobody new gets in then; but whoever mounts the application may still be asked."""
+    """New clients are refused, but the application that mounts it may still ask."""
 
     async def ask(app: Any, path: str) -> int:
         sent: list[dict[str, Any]] = []

@@ -169,7 +169,7 @@ async def test_what_is_asked_before_half_is_closed_is_answered(address: str) -> 
 
 
 async def test_broken_connection_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    """One is reset in the middle of a call, one sends rubbish, one half a message; one goes on."""
+    """One is reset during a call, one sends garbage, one sends half a message; one continues."""
     async with running("127.0.0.1:0") as it:
         good = await it.peer()
         reset = await it.peer()
@@ -274,7 +274,7 @@ async def test_peer_that_does_not_read_is_given_up(address: str) -> None:
 
 
 async def test_orderly_end(address: str) -> None:
-    """What is in flight is finished, nobody new comes in, idle connections are closed."""
+    """Running requests finish, new clients are refused, idle connections are closed."""
     async with running(address, seconds=60) as it:
         busy, idle = await it.peer(), await it.peer()
         call = await busy.start_call("nap", {"seconds": 0.3})
@@ -339,7 +339,7 @@ async def test_inherited_socket_is_served() -> None:
         async with running(f"fd:{parent.fileno()}") as it:
             assert it.names == [f"tcp://127.0.0.1:{parent.getsockname()[1]}"]
             assert await (await it.peer()).text("shout", {"text": "hey"}) == "HEY"
-        # It is the parent's, and others may go on with it.
+        # The socket belongs to the parent, and other processes may continue with it.
         with socket.create_connection(parent.getsockname()):
             pass
 

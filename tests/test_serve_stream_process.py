@@ -86,7 +86,7 @@ def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
 
 
 def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> None:
-    """And what is in flight when the server is told to end is answered, with an error."""
+    """A running request gets an error response when the server stops."""
     with serving(
         "--listen=unix:mcp.sock", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "0.1"}
     ) as it:
@@ -148,7 +148,7 @@ def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) 
 
 
 def test_transport_of_a_plugin(folder: Path) -> None:
-    """A plugin whose own ones are wrong is put in quarantine, and the others go on."""
+    """A plugin with an invalid transport is quarantined, and the others continue."""
     (folder / "mcptrio.toml").write_text("[plugins.own]\nword = 'coo'\n")
     with serving("--transport=pigeon", "--plugin=own.py", "--plugin=broken.py", cwd=folder) as it:
         it.until("(?m)^serving coo here$")

@@ -1,8 +1,8 @@
-"""A call of a tool enters few of our files, and always the same ones.
+"""A tool call enters few of our files, and always the same ones.
 
-A warm call is made in this process, with a profiler that notes the file of each function. A file that is not in the
-lists below fails the test, so a longer path is a decision; a file that is no longer entered is taken off its list.
-The clock stands still, so no periodic task runs meanwhile.
+A warm call is made in this process, with a profiler that records the file of each function. A file outside the lists
+below fails the test, so a longer path is a decision; a file that is no longer entered must be removed. The clock does
+not move, so no periodic task runs meanwhile.
 """
 
 from __future__ import annotations

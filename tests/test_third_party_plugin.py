@@ -1,7 +1,7 @@
-"""Somebody else's plugin, from ``mcptrio new`` to a host that calls it, with nothing of this tree but its wheel.
+"""A third party's plugin, from ``mcptrio new`` to a host that calls it, with only the wheel of this tree.
 
-The environment is a fresh one. mcptrio is installed there from a wheel and so is the plugin; what they depend on is
-lent by the environment of this test, without anything whose name begins with mcptrio.
+The environment is fresh: mcptrio and the plugin are installed from wheels. This test's environment lends their
+dependencies, except distributions whose name begins with mcptrio.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ async def tell_scope(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def get(port: int, context: ssl.SSLContext) -> tuple[str, dict[str, Any]]:
-    """The name on the server's certificate, and what the scope says.
+    """Return the name on the server's certificate, and the values of the scope.
 
     Raises:
         trio.BrokenResourceError: refused.
@@ -103,7 +103,7 @@ def patient_clock() -> MockClock:
     return MockClock(autojump_threshold=0.2)
 
 
-# What is served
+# Serving
 
 
 async def test_scope_tells_of_tls(authority: Authority) -> None:
@@ -183,7 +183,7 @@ async def test_client_certificate_is_required_and_told(authority: Authority, tmp
 async def test_handshake_that_fails_is_logged_with_its_reason(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A few times for one address; and a client that speaks HTTP is told what it did."""
+    """A few times for one address; and a client of plain HTTP gets an explanation."""
     caplog.set_level(logging.INFO, "mcptrio.http.server")
     certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
     with trio.fail_after(PATIENCE):
@@ -237,7 +237,7 @@ async def test_new_connections_have_the_new_certificate_and_old_ones_go_on(autho
 
 
 def renew(pair: tuple[Path, Path], new: tuple[Path, Path]) -> None:
-    """As tools do it: files beside, then renamed."""
+    """Replace certificates like other tools: new files, then renamed."""
     for old, replacement in zip(pair, new, strict=True):
         os.replace(replacement, old)
 
@@ -318,7 +318,7 @@ async def test_pair_that_stays_broken_is_told_once(
     assert caplog.text.count("certificate reload failed") == 1
 
 
-# What is refused at the start
+# Refusals at the start
 
 
 def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ async def test_head_that_takes_too_long_is_told_so(authority: Authority, patient
     certificates = Certificates(files(authority.issue("server")))
     with trio.fail_after(PATIENCE):
         async with served(certificates, header_timeout=1) as port:
-            # More than once, for it was said now and then.
+            # Several times, because it was logged only sometimes.
             for _ in range(5):
                 plain = await trio.open_tcp_stream("127.0.0.1", port)
                 async with trio.SSLStream(

@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str) -> str:
-    """What the command prints on both of its outputs."""
+    """Run a command, and return both of its outputs."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", "PYTEST_ADDOPTS": "-p no:cacheprovider -W error"}
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False

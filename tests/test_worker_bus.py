@@ -1,4 +1,4 @@
-"""What a worker and its parent say to each other, without the processes: the bus, the beginning, the lines."""
+"""The messages between a worker and its parent, without the processes: the bus, the start, the log lines."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_link_that_is_none_is_refused(said: str) -> None:
 
 
 async def test_leaving_server_answers_who_is_connected_once_more() -> None:
-    """And accepts nobody: who comes waits in the queue of the socket for another process."""
+    """It accepts no more connections; new ones wait in the socket's queue for another process."""
     request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
     listening = listen("127.0.0.1:0")
     address = listening.sockets[0].getsockname()

@@ -1,4 +1,4 @@
-"""``mcptrio serve --http`` with two workers: who answers, who comes back, who leaves, and what workers tell each other.
+"""``mcptrio serve --http`` with two workers: requests, resumption, restarts, and messages between workers.
 
 One pool serves most of these tests. A connection stays with the worker that accepted it, so a test chooses its worker
 by its connection.
@@ -141,7 +141,7 @@ class Peer(Client):
         return int(self.tool("who")["content"][0]["text"])
 
     def handshake(self) -> None:
-        """A session of 2025-11-25, for this connection and whoever is given its headers."""
+        """Begin a session of 2025-11-25 for this connection and for others with its headers."""
         capable = {**HELLO["params"], "capabilities": {"elicitation": {}}}  # type: ignore[dict-item]
         response = self.post({**HELLO, "params": capable})
         assert response.status == 200, response.read()
@@ -156,7 +156,7 @@ class Peer(Client):
 
 
 def next_message(response: http.client.HTTPResponse) -> dict[str, Any]:
-    """Of a stream that goes on."""
+    """Return the next message of an open stream."""
     while not (line := response.readline().decode()).startswith("data: {"):
         assert line, "the stream has ended"
     message: dict[str, Any] = json.loads(line.removeprefix("data: "))
@@ -340,7 +340,7 @@ def test_reload_under_load_fails_no_request(pool: Served) -> None:
                 try:
                     served.append((late, peer.who()))
                 except (ConnectionError, http.client.RemoteDisconnected):
-                    # What is silent for so long, as a thread of a busy machine may be, may find its connection closed.
+                    # On a busy machine, a thread may be silent for so long that its connection was closed.
                     if time.monotonic() - heard < FAREWELL:
                         raise
                     keep_on = False

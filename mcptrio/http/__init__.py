@@ -1,1 +1,1 @@
-"""HTTP: an engine, the server's endpoint, the client's side, and what these share."""
+"""HTTP: an engine, the server's endpoint, the client, and the parts that they share."""

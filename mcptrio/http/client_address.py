@@ -1,10 +1,10 @@
-"""The address of a client, also behind trusted proxies.
+"""Finds the address of a client, also behind trusted proxies.
 
-The ASGI entry calls it once per request, before any other check. Forwarding headers are used only if they come from a
-trusted proxy: the address is the rightmost one that is not a trusted proxy. Unreadable or contradicting headers are
+The ASGI entry calls it once per request, before any other check. Forwarding headers count only if a trusted proxy sends
+them: the client's address is the rightmost one that is not a trusted proxy. Unreadable or contradicting headers are
 ignored.
 
-Source: RFC 7239 (Forwarded) sections 4, 5.2, 5.4, 6 and 8.1; X-Forwarded-For and X-Forwarded-Proto, as proxies have it.
+Source: RFC 7239 (Forwarded) sections 4, 5.2, 5.4, 6 and 8.1; X-Forwarded-For and X-Forwarded-Proto, by convention.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mcptrio.ground.networks import read_address
 __all__ = ["Proxies", "address_of"]
 
 UNIX: Final = "unix"
-"""As a trusted proxy: every client of a Unix socket, which file permissions protect."""
+"""The name that trusts every client of a Unix socket, which file permissions protect."""
 _MAX_HOPS: Final = 32
-"""Proxies in a row that are considered."""
+"""Proxies in a row that are considered; a client can prepend any number of invented ones."""
 _SCHEMES: Final = {"http": {"http": "http", "https": "https"}, "ws": {"http": "ws", "https": "wss"}}
 _PAIR: Final = re.compile(r"""\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*))\s*""")
 
@@ -47,7 +47,7 @@ class Proxies:
             named: addresses and networks, ``10.0.0.0/8``, or ``unix``.
 
         Raises:
-            ValueError: one that is neither.
+            ValueError: an entry is none of these.
         """
         networks, unix = [], False
         for each in named:
@@ -64,9 +64,9 @@ class Proxies:
         return self.unix or bool(self.networks)
 
     def reveal(self, scope: MutableMapping[str, Any]) -> None:
-        """Put the client's own address into the scope of a request, and the scheme it used, if a trusted proxy says so.
+        """Write the client's own address and scheme into the scope of a request, if a trusted proxy reports them.
 
-        From then on they are what everybody sees: the rates of addresses, the guard, an application of a plugin.
+        The rate limits, the guard and the routes of plugins then see these values.
         """
         peer = address_of(scope)
         if not self.trusts(peer):
@@ -82,10 +82,10 @@ class Proxies:
             )
             if address is not None
         }
-        # A proxy adds to the one of the two that it knows, and passes on whatever a client has put into the other.
+        # A proxy appends to the header that it knows and passes the other one on, which the client may have invented.
         if len(said) == 1:
             scope["client"] = (said.pop(), 0)
-        # The nearest proxy's alone: how it was reached is what it knows.
+        # Only the nearest proxy is asked for the scheme: values further left may come from the client.
         protocols = {each.lower() for each in [*_values(headers, b"x-forwarded-proto")][-1:]}
         if elements and "proto" in elements[-1]:
             protocols.add(elements[-1]["proto"].lower())
@@ -94,14 +94,14 @@ class Proxies:
             scope["scheme"] = _SCHEMES[kind].get(protocols.pop(), scope.get("scheme", kind))
 
     def trusts(self, address: str | None) -> bool:
-        """Whether this is the address of a trusted proxy; ``None`` stands for a Unix socket."""
+        """Return whether this is the address of a trusted proxy; ``None`` means a Unix socket."""
         if address is None:
             return self.unix
         parsed = read_address(address)
         return parsed is not None and any(parsed in network for network in self.networks)
 
     def _outside(self, hops: Sequence[str]) -> str | None:
-        """The rightmost that is not trusted; the leftmost where all are; ``None`` where the last cannot be read."""
+        """Return the rightmost untrusted address, or the leftmost if all are trusted; ``None`` if unreadable."""
         found: str | None = None
         for hop in reversed(hops[-_MAX_HOPS:]):
             parsed = read_address(_without_port(hop))
@@ -115,7 +115,8 @@ class Proxies:
 
 
 def address_of(scope: MutableMapping[str, Any]) -> str | None:
-    """The address in the scope of a request, if there is one: a Unix socket has a path and no port."""
+    """Return the address in the scope of a request; ``None`` for a Unix socket."""
+    # ASGI gives the path of a Unix socket as the host, with the port None.
     client = scope.get("client")
     return client[0] if client and client[1] is not None else None
 
@@ -127,11 +128,12 @@ def _without_port(node: str) -> str:
     if node.startswith("["):
         return node[1:].partition("]")[0]
     host, colon, _ = node.partition(":")
+    # Two colons are an IPv6 address without brackets, which some proxies write.
     return host if colon and ":" not in node[len(host) + 1 :] else node
 
 
 def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes, *, quoted: bool = False) -> Iterator[str]:
-    """The elements of all headers of a name, in their order."""
+    """Yield the elements of all headers with this name, in order."""
     for each, value in headers:
         if each.lower() == name:
             text = str(value, "latin-1")
@@ -139,7 +141,7 @@ def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes, *, quoted: bool
 
 
 def _split(text: str) -> Iterator[str]:
-    """At the commas outside of quotes."""
+    """Split at the commas outside quotes."""
     begun, is_quoted, is_escaped = 0, False, False
     for place, character in enumerate(text):
         if is_escaped:
@@ -155,7 +157,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _element(text: str) -> dict[str, str]:
-    """The parameters of one element of ``Forwarded``; empty where it cannot be read, or names one twice."""
+    """Return the parameters of one element of ``Forwarded``; none if it is malformed or repeats a parameter."""
     pairs: dict[str, str] = {}
     place = 0
     while place < len(text):

@@ -1,7 +1,8 @@
-"""One HTTP request and its response, as a server gives them to an endpoint that needs more than ASGI offers.
+"""The interface to one HTTP request and its response, with more than ASGI offers.
 
-Our engine has them (:mod:`mcptrio.http.engine.exchange`) and puts them under :data:`EXTENSION` into the extensions of
-the ASGI scope. For other servers :mod:`mcptrio.http.server.asgi` makes them of ASGI's ``receive`` and ``send``.
+Our engine implements it (:mod:`mcptrio.http.engine.exchange`) and puts the exchange under :data:`EXTENSION` into the
+extensions of the ASGI scope. For other servers, :mod:`mcptrio.http.server.asgi` implements it with ASGI's ``receive``
+and ``send``. The MCP endpoint uses it.
 
 Source: ASGI 3.0, HTTP message format.
 """
@@ -34,11 +35,11 @@ class HTTPExchange(Protocol):
         ...
 
     def body_now(self) -> bytes | None:
-        """The whole body if it has arrived already and nothing of it was read."""
+        """Return the whole body if it has arrived and nothing of it was read; otherwise ``None``."""
         ...
 
     async def read(self) -> bytes:
-        """The next part of the body; empty at its end.
+        """Return the next part of the body; empty at its end.
 
         Raises:
             ConnectionClosed: the client has left.
@@ -46,14 +47,14 @@ class HTTPExchange(Protocol):
         ...
 
     async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
-        """Do the work, and call ``leave`` once if the client leaves before the response is complete.
+        """Run ``work``, and call ``leave`` once if the client leaves before the response is complete.
 
-        Only after the body. A response that is kept open (:meth:`keep_open`) calls ``leave`` also after the work.
+        Call it only after the body was read. With :meth:`keep_open`, ``leave`` may be called after ``work`` has ended.
         """
         ...
 
     async def respond(self, status: int, headers: RawHeaders, body: bytes = b"") -> None:
-        """The whole response. A client that has left, or reads nothing, gets none."""
+        """Send a whole response. Returns normally if the client has left or does not read."""
         ...
 
     def begin(self, status: int, headers: RawHeaders) -> None:
@@ -61,27 +62,27 @@ class HTTPExchange(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """One part of the response.
+        """Send a part of the response.
 
         Raises:
-            ConnectionClosed: the client takes nothing.
+            ConnectionClosed: the client does not read.
         """
         ...
 
     def write_now(self, data: bytes) -> bytes | memoryview:
-        """Write what the client takes without waiting. The rest is for :meth:`write_rest`, before anything else."""
+        """Send as much as possible without waiting, and return the rest, which :meth:`write_rest` must send next."""
         ...
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
-        """Write what :meth:`write_now` has left.
+        """Send the rest that :meth:`write_now` has returned.
 
         Raises:
-            ConnectionClosed: the client takes nothing.
+            ConnectionClosed: the client does not read.
         """
         ...
 
     async def finish(self) -> None:
-        """The end of the response."""
+        """End the response."""
         ...
 
     def keep_open(self) -> None:
@@ -89,5 +90,5 @@ class HTTPExchange(Protocol):
         ...
 
     def close(self) -> None:
-        """The end of a response that was kept open. If it is not finished, its connection ends."""
+        """Close a response that was kept open. If it is not finished, its connection ends."""
         ...

@@ -22,16 +22,16 @@ JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 
 _BOTH: Final = f"{JSON}, {EVENT_STREAM}"
-"""What every MCP client has to send, and so nearly all that is ever parsed here."""
+"""The value that MCP clients must send in Accept, and nearly the only one that occurs."""
 _SINGULAR: Final = frozenset({"authorization", "content-length", "content-type", "host", "last-event-id", "origin"})
-"""Headers that RFC 9110 and the HTML standard allow once; a second one is how requests are smuggled."""
+"""Headers that RFC 9110 and the HTML standard allow once. A second one is used for request smuggling."""
 
 
 class Headers(Mapping[str, str]):
-    """Header names in lower case to their value; a repeated header reads as its values joined by ``", "``.
+    """Maps header names in lower case to values. The values of a repeated header are joined by ``", "``.
 
     Args:
-        raw: as ASGI has them: pairs of bytes.
+        raw: pairs of bytes, as in an ASGI scope.
     """
 
     __slots__ = ("_raw", "_repeated", "_values")
@@ -48,8 +48,8 @@ class Headers(Mapping[str, str]):
 
     @property
     def size(self) -> int:
-        """Bytes on the wire, about."""
-        # 4: the colon, the space and the line's end, so that many empty headers count too.
+        """Approximate number of bytes on the wire."""
+        # 4 for the colon, the space and the line end, so that many empty headers count too.
         return sum([len(name) + len(value) + 4 for name, value in self._raw])
 
     def __getitem__(self, name: str) -> str:
@@ -62,7 +62,7 @@ class Headers(Mapping[str, str]):
     @overload
     def get(self, key: str, /, default: _T) -> str | _T: ...
     def get(self, key: str, /, default: Any = None) -> Any:
-        # Mapping's own asks by raising and catching, a dozen times a request.
+        # Mapping.get() raises and catches a KeyError for each missing header, a dozen times per request.
         return self._values.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -75,23 +75,24 @@ class Headers(Mapping[str, str]):
         return name in self._values
 
     def routing(self, name: str) -> str | None:
-        """The value of a header that mirrors the body, or ``None``.
+        """Return the value of a header that mirrors the body, or ``None``.
 
         Raises:
-            HeaderMismatch: it came more than once.
+            HeaderMismatch: the header occurs more than once.
         """
         if self._repeated and len(self._repeated.get(name, ())) > 1:
             raise HeaderMismatch(f"expected one {name} header, got {len(self._repeated[name])}")
         return self._values.get(name)
 
     def every(self) -> Mapping[str, Sequence[str]]:
-        """All values of each, in the order in which they came."""
+        """Return all values of each header, in order."""
         return {name: self._repeated.get(name) or (value,) for name, value in self._values.items()}
 
     def check_singular(self) -> None:
-        """
+        """Check that no header of which RFC 9110 allows one occurs twice.
+
         Raises:
-            InvalidRequest: a header that may come once came more than once.
+            InvalidRequest: one does.
         """
         for name, values in self._repeated.items():
             if len(values) > 1 and name in _SINGULAR:
@@ -99,9 +100,9 @@ class Headers(Mapping[str, str]):
 
 
 def accepts(header: str | None, media_type: str) -> bool:
-    """Whether an ``Accept`` header allows a media type; the most specific range that matches decides.
+    """Return whether an ``Accept`` header allows a media type.
 
-    No header allows everything (RFC 9110 section 12.5.1).
+    Without the header, every type is allowed; otherwise the most specific range decides (RFC 9110 section 12.5.1).
     """
     if header is None or header == _BOTH:
         return True
@@ -119,7 +120,7 @@ def accepts(header: str | None, media_type: str) -> bool:
 
 
 def is_json(content_type: str | None) -> bool:
-    """Whether a ``Content-Type`` says JSON in UTF-8, which is the only encoding JSON has between systems (RFC 8259)."""
+    """Return whether a ``Content-Type`` is JSON in UTF-8, its only encoding between systems (RFC 8259 section 8.1)."""
     if content_type is None or content_type == JSON:
         return content_type is not None
     name, *parameters = (part.strip().lower() for part in content_type.split(";"))
@@ -133,7 +134,7 @@ def is_json(content_type: str | None) -> bool:
 
 
 def _weight(parameters: Iterable[str]) -> float:
-    """The ``q`` of one range; a malformed one counts as 1, since refusing a sloppy client gains nothing."""
+    """Return the ``q`` of one range. A malformed one counts as 1: refusing such a client would gain nothing."""
     for parameter in parameters:
         key, _, value = parameter.partition("=")
         if key.strip() == "q":

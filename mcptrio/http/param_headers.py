@@ -1,4 +1,4 @@
-"""Parameter headers: request parameters repeated in headers, so that intermediaries can route without parsing the body.
+"""Parameter headers repeat request parameters, so that intermediaries can route without parsing the body.
 
 The server compares them (:func:`check_method`, :func:`check_parameters`), and the client writes them
 (:func:`encode_value`). If header and body differ, the request is refused with HeaderMismatch; the server never uses the
@@ -37,13 +37,14 @@ _PREFIX: Final = "=?base64?"
 _SUFFIX: Final = "?="
 _LEGAL: Final = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
-"""An integer, or one with a fraction (``42.0``); limited, so that no client can cause huge multiplications."""
+"""A decimal number. Its length is limited because the comparison of huge numbers takes long."""
 _MAX_QUOTED_CHARS: Final = 80
 """Characters of a peer's value that an error message repeats."""
 
 
 def encode_value(value: str | int | bool) -> str:
-    """The header value for a parameter: plain where that is safe, else Base64 between ``=?base64?`` and ``?=``."""
+    """Return the header value for a parameter: plain if possible, otherwise Base64 in ``=?base64?`` and ``?=``."""
+    # First, because bool is a subclass of int.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -55,9 +56,7 @@ def encode_value(value: str | int | bool) -> str:
 
 
 def decode_value(name: str, value: str) -> str:
-    """The text a header value stands for.
-
-    Only a value with both markers is decoded; anything else stands for itself.
+    """Return the text of a header value. Only a value with both markers is decoded.
 
     Raises:
         HeaderMismatch: an illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
@@ -73,7 +72,7 @@ def decode_value(name: str, value: str) -> str:
     except (binascii.Error, UnicodeDecodeError) as error:
         raise HeaderMismatch(f"header {name}: expected Base64 of UTF-8, got {_shown(value)}") from error
     if b64encode(raw).decode("ascii") != inner:
-        # b64decode forgives trailing bits; two spellings of one value would let a router and us disagree.
+        # b64decode ignores trailing bits. With two spellings of one value, a router and this server could disagree.
         raise HeaderMismatch(f"header {name}: expected canonical Base64, got {_shown(value)}")
     return text
 
@@ -93,7 +92,7 @@ def check_method(headers: Headers, request: Request) -> None:
     header = headers.routing("mcp-name")
     expected = (request.params or {}).get(member)
     if not isinstance(expected, str):
-        # The body is wrong, and the method's own validation says how; only a header that names something else is ours.
+        # The validation of the method reports what is wrong with the body; here only the header is checked.
         if header is not None:
             raise _mismatch("Mcp-Name", header, None)
         return
@@ -105,7 +104,7 @@ def check_parameters(headers: Headers, arguments: Any, mirrored: Mapping[str, tu
     """Compare the ``Mcp-Param-*`` headers of one tool with the arguments of the call.
 
     Args:
-        arguments: ``params.arguments`` as it came.
+        arguments: ``params.arguments``, not validated.
         mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument.
 
     Raises:
@@ -137,11 +136,11 @@ def _agrees(text: str, value: Any) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, (int, float)):
-        # "integers SHOULD be compared numerically": 42.0 in the one and 42 in the other are the same.
+        # "integers SHOULD be compared numerically": 42.0 and 42 are equal.
         return _DECIMAL.fullmatch(text) is not None and Decimal(text) == Decimal(repr(value))
     if isinstance(value, str):
         return text == value
-    # A list or an object where the schema wants a scalar: the arguments' validation refuses it with a better message.
+    # A list or an object instead of a scalar: the validation of the arguments refuses it with a better message.
     return True
 
 

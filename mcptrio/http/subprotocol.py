@@ -1,6 +1,6 @@
 """The WebSocket subprotocol of MCP, and the codes with which a connection is closed.
 
-The server and the client use it. The reason that a peer gives is shown on one line, and cut.
+The server and the client use it.
 
 Source: RFC 6455 sections 7.4 and 11.7.
 """
@@ -17,14 +17,14 @@ SUBPROTOCOL: Final = "mcp"
 
 
 class CloseCode(IntEnum):
-    """The close codes that mcptrio sends, and that of a connection that ended without one."""
+    """The close codes that mcptrio sends, and two that stand for a missing code."""
 
     DONE = 1000
     GOING_AWAY = 1001
     PROTOCOL_ERROR = 1002
     UNSUPPORTED_DATA = 1003
     NO_CODE = 1005
-    """Never sent: the close frame had none."""
+    """Never sent: the close frame had no code."""
     BROKEN = 1006
     """Never sent: there was no close frame."""
     INVALID_DATA = 1007
@@ -52,12 +52,13 @@ _MAX_REASON_CHARS: Final = 123
 
 
 def describe(code: int, reason: str | None = None) -> str:
-    """``1009 (message too big): 'more than 4 MiB'``."""
+    """Return a code with its name and reason, such as ``1009 (message too big): 'more than 4 MiB'``."""
+    # repr() keeps a peer's reason on one line.
     words = _WORDS.get(code)  # type: ignore[call-overload]  # an IntEnum is looked up by its number
     known = f"{code} ({words})" if words is not None else str(code)
     return f"{known}: {reason[:_MAX_REASON_CHARS]!r}" if reason else known
 
 
 def is_orderly(code: int) -> bool:
-    """Whether the peer simply had no more to say."""
+    """Return whether the peer closed without an error."""
     return code in (CloseCode.DONE, CloseCode.NO_CODE)

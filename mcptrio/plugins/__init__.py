@@ -1,3 +1,3 @@
-"""Plugins: found, imported, configured, registered, each at its own risk."""
+"""Plugins: finds, imports, configures and registers them, so that a failing one does not affect the others."""
 
 __all__: list[str] = []

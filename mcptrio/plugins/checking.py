@@ -1,4 +1,4 @@
-"""Whether an object can be a plugin, or a part of one: found out before anything of it is called."""
+"""Checks whether an object can be a plugin or a part of one, before any of its functions is called."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def check_kind(plugin: object) -> None:
         )
     if isinstance(plugin, str):
         raise TypeError(
-            f"expected a module, class or object as a plugin, got the text {plugin!r}: import the module and pass that"
+            f"expected a module, class or object as a plugin, got the string {plugin!r}: import the module and pass"
+            " that"
         )
     if plugin is None or isinstance(plugin, bytes | int | float | list | tuple | dict | set):
         raise TypeError(f"expected a module, class or object as a plugin, got {type(plugin).__name__}")
@@ -43,11 +44,13 @@ def check_plugin(plugin: object) -> None:
     check_kind(plugin)
     for name, hook, options in hooks_in(plugin):
         if hook not in HOOKS:
+            # pluggy ignores unknown hooks, so a misspelt one would silently do nothing.
             near = get_close_matches(hook, HOOKS, 1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(HOOKS)}"
             raise ValueError(f"there is no hook {hook!r}; {hint}")
         value = _plain(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
+            # pluggy calls hooks synchronously, so a coroutine would never run.
             raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
         _check_parameters(name, hook, value)
         if given := [option for option in _WITHOUT if options[option]]:
@@ -55,7 +58,7 @@ def check_plugin(plugin: object) -> None:
 
 
 def find_plugin(loaded: object) -> object:
-    """What of a loaded object is the plugin: of a module that has neither marks nor hooks, its one class that has.
+    """Return the plugin in a loaded object: the object itself, or a module's only class with marks or hooks.
 
     Raises:
         ValueError: there is nothing to serve: no marked function and no hook.
@@ -75,7 +78,7 @@ def find_plugin(loaded: object) -> object:
 
 
 def forgotten(plugin: object) -> str | None:
-    """A warning about the classes of a module whose marked methods are not served."""
+    """Return a warning about classes of a module whose marked methods are not served."""
     if not inspect.ismodule(plugin) or next(hooks_in(plugin), None) is not None:
         return None
     classes = _classes(plugin)
@@ -86,9 +89,9 @@ def forgotten(plugin: object) -> str | None:
 
 
 def hooks_in(plugin: object) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The functions of a plugin that are marked as hooks: name, hook, what pluggy notes of it."""
+    """Yield the functions of a plugin that are marked as hooks: name, hook, and pluggy's options."""
     for name in dir(plugin):
-        # Properties are not run to find out whether they are marked.
+        # getattr_static(), because reading a property would run the plugin's code.
         options = getattr(_plain(inspect.getattr_static(plugin, name, None)), "mcptrio_impl", None)
         if isinstance(options, dict):
             yield name, options["specname"] or name, options
@@ -101,7 +104,7 @@ def _plain(value: Any) -> Any:
 def _check_parameters(name: str, hook: str, function: Any) -> None:
     """
     Raises:
-        TypeError: the hook takes something that no server passes, which pluggy would tell in its own terms.
+        TypeError: the hook has a parameter that no server passes. pluggy's own error would be hard to understand.
     """
     passed = [each for each in inspect.signature(getattr(Hooks, hook)).parameters if each != "self"]
     for parameter in inspect.signature(function).parameters.values():
@@ -115,7 +118,7 @@ def _serves(plugin: object) -> bool:
 
 
 def _classes(module: Any) -> list[type]:
-    """The classes that a module defines and that have marks or hooks."""
+    """Return the module's own classes that have marks or hooks."""
     own = (each for each in list(vars(module).values()) if inspect.isclass(each))
     return [each for each in own if each.__module__ == module.__name__ and _serves(each)]
 

@@ -1,6 +1,6 @@
-"""What plugins bring to a server: collected when one is taken in, taken back when it leaves.
+"""The entries of plugins: added when a plugin is loaded, withdrawn when it leaves.
 
-Owned by the server.
+The server owns it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Contributions:
         self._tables = tables
         self._policy = policy
         self._taken: dict[str, Mapping[str, Any]] = {}
-        """By plugin, the settings it was taken in with."""
+        """By plugin, the settings with which it was loaded."""
         self._redactions = PluginRedactions(catalog.logging.redactions)
 
     def check_tables(self) -> None:
-        """Refuse settings that nothing reads: for a server that is not given others later.
+        """Refuse tables without a plugin, for a server whose settings do not change later.
 
         Raises:
-            TypeError: there are no tables.
-            ConfigError: a table has the name of no plugin, whatever the state of those that are known.
+            TypeError: the tables are no mapping.
+            ConfigError: there is no plugin with the name of a table.
         """
         known = sorted(self._plugins.plugins)
         for name in expect(self._tables.tables, Mapping, "config"):
@@ -55,10 +55,10 @@ class Contributions:
                 raise ConfigError(f"config: there is no plugin {name!r}{suggest(name, known)}")
 
     def set_tables(self, tables: PluginTables) -> set[str]:
-        """The operator has set something else, for plugins that are offered from now on.
+        """Set the operator's new settings, for plugins that are offered from now on.
 
         Returns:
-            Those that were taken in with other settings than these: also where a file that they name has changed.
+            The plugins that were loaded with other settings, including those whose referenced files have changed.
         """
         self._tables = tables
         changed = set()
@@ -70,7 +70,7 @@ class Contributions:
         return changed
 
     def offer_all(self) -> None:
-        """Take in every plugin there is.
+        """Add the entries of every plugin.
 
         Raises:
             PluginError: one failed, and the server is strict.
@@ -78,18 +78,18 @@ class Contributions:
         for plugin in self._plugins.active():
             self.offer(plugin)
         if any(plugin.state in ("quarantined", "disabled") for plugin in self._plugins.plugins.values()):
-            # It may be enabled or tried again, and its lists are unknown. Clients only ask for a list that the server
-            # has declared when they connected.
+            # It may be enabled later, with any kinds of entries, and clients request only lists that the server has
+            # declared when they connected.
             self._catalog.announce_lists()
 
     def offer(self, plugin: Plugin, *, kept_back: bool = False) -> bool:
-        """Read a plugin's settings, and let it register what it has.
+        """Read a plugin's settings, and let it register its entries.
 
         Args:
-            kept_back: until :meth:`publish`, clients see nothing of it.
+            kept_back: whether to hide its entries from clients until :meth:`publish`.
 
         Returns:
-            Whether it could.
+            Whether that succeeded.
 
         Raises:
             PluginError: it failed, and the server is strict.
@@ -118,7 +118,7 @@ class Contributions:
             return False
 
     def reconfigure(self, plugin: Plugin) -> bool:
-        """Hand the settings there are now to a plugin that runs. Returns whether it took them.
+        """Pass the present settings to a running plugin. Returns whether it accepted them.
 
         Raises:
             PluginError: it failed; the plugin is quarantined.
@@ -141,8 +141,10 @@ class Contributions:
         """
         self._catalog.withdraw(plugin, reserve=reserve)
         while plugin.undo:
+            # In reverse order, so that each step finds the state that it has left.
             plugin.undo.pop()()
         if plugin.state == "quarantined":
+            # Fail closed: nothing may become public because the plugin that protects it has failed.
             self._catalog.authorizers.distrust(plugin)
         plugin.limits = None
         plugin.offers.clear()
@@ -152,8 +154,10 @@ class Contributions:
 
     @contextmanager
     def suspended(self, plugin: Plugin) -> Iterator[None]:
-        """Withdraw the plugin's offers while it is started again inside. Until the end of that, the server refuses
-        everything that its authorizers judge, and keeps its names for it.
+        """Withdraw the plugin's entries while the block restarts it.
+
+        Until the end of the block, the server refuses everything that the plugin's authorizers would judge, and
+        reserves its names.
         """
         self.withdraw(plugin, reserve=True)
         self._catalog.authorizers.distrust(plugin)
@@ -163,7 +167,7 @@ class Contributions:
             self._catalog.release(plugin)
 
     def withdraw_failed(self, plugin: Plugin, problem: PluginError | None = None) -> None:
-        """Withdraw what a plugin in quarantine offers.
+        """Withdraw the entries of a quarantined plugin.
 
         Raises:
             PluginError: the server is strict.
@@ -176,7 +180,7 @@ class Contributions:
             raise problem
 
     def forget(self, plugin: Plugin) -> None:
-        """Take back what a plugin offered, its judgement too: the operator wants it gone."""
+        """Withdraw a plugin's entries and its authorizers, because the operator has removed it."""
         self.withdraw(plugin)
         self._taken.pop(plugin.name, None)
         self._catalog.authorizers.withdraw(plugin)

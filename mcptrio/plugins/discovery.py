@@ -24,7 +24,8 @@ GROUP = "mcptrio"
 
 
 def offered() -> dict[str, list[EntryPoint]]:
-    """The entry points by name, in the order of the names; several of one name in the order of their distributions."""
+    """Return the entry points by name, sorted; those with equal names sorted by distribution."""
+    # Sorted, so that the same plugins are loaded in the same order on every machine.
     from importlib.metadata import entry_points
 
     found: dict[str, list[EntryPoint]] = {}
@@ -52,7 +53,7 @@ def import_file(path: Path) -> Any:
     if spec is None or spec.loader is None:
         raise ImportError(f"expected a Python file, got {path}")
     module = importlib.util.module_from_spec(spec)
-    # Before execution, as import does: annotations of classes in the file are looked up there.
+    # Before execution, as in an import: annotations in the file are resolved through sys.modules.
     sys.modules[name] = module
     loaded = False
     try:

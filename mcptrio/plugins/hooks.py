@@ -32,29 +32,29 @@ hookimpl = pluggy.HookimplMarker(_PROJECT)
 class Hooks:
     """The hooks that a plugin may implement, as functions of its module or as methods, with ``@mcptrio.hookimpl``.
 
-    Each takes any of its parameters, by name, and may leave others out.
+    An implementation may take any of the parameters, by name, and omit the others.
     """
 
     @hookspec
     def setup(self, server: PluginSetup, config: Any) -> None:
-        """Add what is not marked: what depends on the settings, middleware, authorizers, routes, background tasks."""
+        """Add entries that are not marked: those that depend on settings, middleware, authorizers, routes, tasks."""
 
     @hookspec
     def lifespan(self, server: Registrar, config: Any) -> Opened:  # type: ignore[empty-body]
-        """Keep something open while the server is: see :func:`mcptrio.lifespan`, which marks it under any name."""
+        """Keep something open while the server is open; :func:`mcptrio.lifespan` marks it under any name."""
 
     @hookspec
     def doctor(self, config: Any) -> Iterable[str]:  # type: ignore[empty-body]
-        """Look whether everything is there that the plugin needs: one sentence for each problem.
+        """Check the plugin's requirements, and return one sentence for each problem.
 
-        Called by ``mcptrio plugins doctor`` only, in a process of its own with a time limit.
+        Only ``mcptrio plugins doctor`` calls it, in a separate process with a time limit.
         """
 
     @hookspec
     def transports(self, config: Any) -> Mapping[str, Callable[..., Awaitable[None]]]:  # type: ignore[empty-body]
         """Transports for ``mcptrio serve --transport NAME``, by name: see :class:`mcptrio.serving.Transport`.
 
-        Called only when a transport is asked for by such a name.
+        Called only if a transport with such a name is requested.
         """
 
 
@@ -62,11 +62,11 @@ HOOKS: Final = ("setup", "lifespan", "doctor", "transports")
 
 
 def lifespan(function: F) -> F:
-    """Mark an async generator that keeps something open while the server is: it yields once.
+    """Mark an async generator function that keeps something open while the server is open. It yields once.
 
     It may take ``server``, a :class:`Registrar`, and ``config``. The yielded value is ``ctx.state`` in the plugin's
-    handlers. It runs in a task of its own, so it may hold nurseries and cancel scopes around its ``yield``. A function
-    that returns an async context manager can be marked as well.
+    handlers. It runs in its own task, so its ``yield`` may be within nurseries and cancel scopes. A function that
+    returns an async context manager can be marked as well.
 
     Raises:
         TypeError: the function is a coroutine function, or no function.

@@ -25,16 +25,16 @@ KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates")
 """The kinds of entries in a lock, in this order."""
 
 _PART = 16
-"""Hexadecimal digits that tell one part from another; what counts is the whole."""
+"""Hexadecimal digits of a part's digest, which only tells which part has changed; the whole digest decides."""
 
 
 @frozen(kw_only=True)
 class Fingerprint:
     """
     Args:
-        sha256: of everything.
-        parts: name to what stands for it, for telling which of them has changed.
-        hints: as words.
+        sha256: digest of the whole definition.
+        parts: digests by part, to tell which part has changed.
+        hints: the hints as words.
     """
 
     sha256: str
@@ -70,7 +70,7 @@ def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:
 
 @frozen(kw_only=True)
 class LockedPlugin:
-    """A plugin as it was: its version, and by kind and name what it offered."""
+    """A locked plugin: its version, and its entries by kind and name."""
 
     version: str | None = None
     distribution: str | None = None
@@ -90,7 +90,7 @@ class ToolLock:
     plugins: Mapping[str, LockedPlugin] = field(factory=dict)
 
     def refuses(self, plugin: str, tool: Tool) -> str | None:
-        """Why a tool is not as it was locked; ``None`` where it is."""
+        """Return how a tool differs from the locked one; ``None`` if it does not."""
         locked = self.plugins.get(plugin, LockedPlugin()).of("tools").get(tool.name)
         if locked is None:
             return "it is not in the lock file"
@@ -110,9 +110,10 @@ def _hints(annotations: Any) -> Iterator[str]:
 
 
 def _digest(value: Any) -> str:
+    # Sorted and compact: the digest must not depend on the order of keys or on the Python version.
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def in_words(names: list[str]) -> str:
-    """``a, b and c``."""
+    """Return the names as ``a, b and c``."""
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]

@@ -1,4 +1,4 @@
-"""The lock of what a server's plugins offer now, and how that differs from an older lock."""
+"""The lock of a server's present plugins, and its differences from an older lock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SINGULAR: Mapping[Kind, str] = {"tools": "tool", "prompts": "prompt", "template
 
 @frozen(kw_only=True)
 class LockChange:
-    """One thing that is not as it was locked.
+    """One difference from a lock.
 
     Args:
         what: ``version``, ``added``, ``removed``, or the parts that differ.
@@ -36,7 +36,7 @@ class LockChange:
 
     @property
     def is_of_version(self) -> bool:
-        """Whether only the number has changed."""
+        """Whether only the version has changed."""
         return self.kind is None and self.what.startswith("version ")
 
 
@@ -77,7 +77,7 @@ def changes_since(
             change = f"version {was.version or '-'} has become {is_.version or '-'}"
             yield LockChange(plugin=name, kind=None, name=None, what=change)
         if plugin is not None and plugin.isolated:
-            continue  # it shows what it has when it is opened, and is looked at then
+            continue  # its entries are known only when it is open, and are compared then
         withheld = plugin.withheld if plugin is not None else {}
         for kind in KINDS:
             yield from _changes(name, kind, was.of(kind), is_.of(kind), withheld if kind == "tools" else {})

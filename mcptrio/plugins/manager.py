@@ -42,20 +42,20 @@ __all__ = ["BUILT_IN", "Instead", "PluginManager"]
 _log = logging.getLogger("mcptrio.plugins")
 
 BUILT_IN = ("stdio", "http", "stream")
-"""The transports there are without any plugin."""
+"""The transports of mcptrio itself."""
 
 Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
 """From the name of a plugin, and the path of a file: returns a function that makes the plugin's replacement, so that
 the plugin is not imported into this process; ``None`` to import it."""
 
 SLOW_IMPORT = 1.0
-"""Seconds after which the import of a plugin is worth a warning: everybody waits for it at every start."""
+"""Seconds above which the import of a plugin gets a warning, because every start waits for it."""
 
 
 class PluginManager:
     """
     Args:
-        strict: a plugin that fails is an error for all.
+        strict: whether a failing plugin is an error for the server.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -69,7 +69,7 @@ class PluginManager:
         """Return a manager with these modules and objects.
 
         Raises:
-            TypeError: no list, or something in it that cannot be a plugin.
+            TypeError: not a list, or an item that cannot be a plugin.
             PluginError: any fault, if strict.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
@@ -82,13 +82,13 @@ class PluginManager:
     # Finding
 
     def load_installed(self, only: Sequence[str] | None = None, without: Iterable[str] = ()) -> None:
-        """Import the plugins that are installed, in the order of their names.
+        """Import the installed plugins, in the order of their names.
 
-        Where distributions offer the same name, it is that of the first by name of distribution.
+        If several distributions offer the same name, the first one by name of distribution gets it.
 
         Args:
-            only: names; others are not even imported. ``None``: all.
-            without: names that are not imported.
+            only: names to import; ``None``: all.
+            without: names not to import.
 
         Raises:
             ConfigError: a name in ``only`` or ``without`` is not installed.
@@ -118,7 +118,7 @@ class PluginManager:
         """Take a module or an object as a plugin.
 
         Raises:
-            TypeError: a function or a text, which cannot be a plugin.
+            TypeError: a function or a string, which cannot be a plugin.
             PluginError: any fault, if strict.
         """
         check_kind(object)
@@ -142,7 +142,7 @@ class PluginManager:
             Whether it is loaded.
 
         Raises:
-            PluginError: It failed, and the manager is strict.
+            PluginError: it failed, and the manager is strict.
         """
         plugin.renew()
         if plugin.refused is not None:
@@ -159,8 +159,8 @@ class PluginManager:
         return [plugin for plugin in self.plugins.values() if plugin.state in ("loaded", "running")]
 
     def owner_of_file(self, path: str) -> str | None:
-        """The plugin that a source file belongs to, in words."""
-        # Asked by another thread, while this one may be taking in a plugin.
+        """Return the plugin of a source file, for messages; ``None`` if there is none."""
+        # A copy of the list: the watchdog's thread calls this while a plugin may be added.
         for plugin in list(self.plugins.values()):
             source = plugin.source if not plugin.isolated else None
             if source is not None and (path == source or path.startswith(f"{source}{os.sep}")):
@@ -168,7 +168,7 @@ class PluginManager:
         return None
 
     def call(self, plugin: Plugin, hook: str, **arguments: Any) -> list[Any]:
-        """Call one hook of one plugin, and of the objects that it has added.
+        """Call a hook of one plugin and of the objects that it has added.
 
         Raises:
             PluginError: it failed; the plugin is quarantined.
@@ -182,10 +182,10 @@ class PluginManager:
         return results
 
     def _configure(self, plugin: Plugin, tables: PluginTables) -> None:
-        """Read what the operator has set for a plugin: for the server, and as the class it names wants it.
+        """Read the operator's settings for a plugin: those for the server, and those for the plugin's class.
 
         Raises:
-            PluginError: it cannot be read, or does not fit; the plugin is quarantined.
+            PluginError: they cannot be read or are invalid; the plugin is quarantined.
         """
         read = run_guarded_sync(tables.policy, plugin.name)
         if isinstance(read, Failure):
@@ -200,12 +200,12 @@ class PluginManager:
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
         plugin.prefers_no_prefix = plugin.isolated and read.value.prefix is None
-        # A user who names a file, or registers an object, knows the other tools.
+        # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
         by_itself = plugin.name if plugin.distribution is not None else ""
         plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else by_itself
 
     def set_up(self, plugin: Plugin, setup: PluginSetup) -> None:
-        """Have a plugin add what it has: what its hook ``setup`` says, then what is marked.
+        """Let a plugin add its entries: those of its hook ``setup``, then the marked ones.
 
         Raises:
             PluginError: it failed; the plugin is quarantined.
@@ -223,7 +223,7 @@ class PluginManager:
             raise self.fault(plugin, f"setup failed: {self._describe_error(outcome.error, plugin)}", outcome.error)
 
     def adopt(self, plugin: Plugin, part: object, setup: PluginSetup) -> None:
-        """Take the hooks of an object as this plugin's own, and call its ``setup``.
+        """Add the hooks of an object to a plugin, and call the object's ``setup``.
 
         Raises:
             ValueError: the object is registered already.
@@ -240,10 +240,10 @@ class PluginManager:
                 implementation.function(*(given[name] for name in implementation.argnames))
 
     def _reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
-        """Hand new settings to a plugin that runs. Returns whether it took them.
+        """Pass new settings to a running plugin. Returns whether it accepted them.
 
-        ``False`` if the plugin has no hook for that or declines, if the settings do not fit its class, or if one of the
-        server's own settings of the plugin has changed. The plugin then has to start again.
+        ``False`` if the plugin has no function for that or declines, if the settings are invalid for its class, or if
+        one of the server's own settings for the plugin has changed. The plugin must then be restarted.
 
         Raises:
             PluginError: its hook failed; the plugin is quarantined.
@@ -288,7 +288,7 @@ class PluginManager:
         return {name: serve for name, (_, serve) in offered.items()}
 
     def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
-        """Quarantine a plugin, and log why. Returns the error, to be raised instead where being strict."""
+        """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
         plugin.quarantine(fault, error)
         if not self._strict:
             logged = single(error) if error is not None and has_own_frames(error) else None
@@ -298,7 +298,7 @@ class PluginManager:
         return problem
 
     def hooks_of(self, plugin: Plugin) -> list[str]:
-        """The hooks that a plugin implements."""
+        """Return the hooks that a plugin implements."""
         return [hook for hook in HOOKS if _implementations(plugin, hook)]
 
     @property
@@ -316,22 +316,19 @@ class PluginManager:
 
     @staticmethod
     def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
-        """Return the part of a policy that applies in this process. An isolated plugin's own process applies most of
-        it.
-
-        That process knows the tools' own names, adds the prefix, and counts calls. Only this one can see that it is too
-        slow."""
+        """Return the part of a policy that this process applies; the process of an isolated plugin applies the rest."""
+        # That process knows the tools' own names and counts calls. Only this one can notice that it is too slow.
         return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
 
     def _isolate(self, plugin: Plugin) -> bool:
-        """Find out whether a plugin runs in a process of its own. Returns whether that is not as it was."""
+        """Find out whether a plugin is isolated. Returns whether that has changed."""
         before = plugin.isolated
         can_be = self.instead if plugin.load is not None else None
         plugin.instead = can_be(plugin.name, plugin.file) if can_be is not None else None
         return plugin.isolated is not before
 
     def _enlist(self, plugin: Plugin) -> None:
-        """Put it on the list; where its name is taken, under one of its own, for being shown: ``notes #2``."""
+        """Add a plugin to the list. If its name is taken, it is listed for display as ``notes #2``."""
         taken = self.plugins.get(plugin.name)
         if taken is not None:
             plugin.refused = f"the name of {plugin.label} is already taken by {taken.label}"
@@ -405,7 +402,7 @@ def _installed(name: str, point: EntryPoint, state: PluginState = "loaded") -> P
 
 
 def _implementations(plugin: Plugin, hook: str) -> list[pluggy.HookImpl]:
-    """In the order in which their objects were added."""
+    """Return the implementations of a hook, in the order in which their objects were added."""
     return getattr(plugin.hooks.hook, hook).get_hookimpls() if plugin.hooks is not None else []
 
 

@@ -12,7 +12,7 @@ import re
 __all__ = ["LONG", "exposed", "is_portable"]
 
 LONG = 40
-"""Characters above which some host, with its own name for the server in front, cuts a tool's name."""
+"""Characters above which some host, which adds its own prefix, truncates a tool's name."""
 
 _PORTABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -23,5 +23,5 @@ def exposed(prefix: str, name: str) -> str:
 
 
 def is_portable(name: str) -> bool:
-    """Whether every host takes it."""
+    """Return whether every host accepts the name."""
     return _PORTABLE.fullmatch(name) is not None

@@ -9,7 +9,7 @@ Its state changes in four methods only:
     disabled       loaded     refused     disabled       disabled
 
 A lifespan may yield after the plugin was quarantined or disabled: :meth:`Plugin.start` then refuses, and the lifespan
-is left. An error in a disabled plugin is stored, and the plugin stays disabled.
+is ended. An error in a disabled plugin is stored, and the plugin stays disabled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["Plugin"]
 
 @define(eq=False, slots=True, kw_only=True)
 class Plugin(Owner):
-    """One plugin as the server knows it."""
+    """One plugin of a server."""
 
     distribution: str | None = None
     version: str | None = None
@@ -45,45 +45,45 @@ class Plugin(Owner):
     hooks: pluggy.PluginManager | None = None
     """The hooks of the plugin and of what it has added; ``None`` before it is set up."""
     config_class: type | None = None
-    """What its settings are read into; ``None``: it gets the table."""
+    """The class of its settings; ``None``: it gets the table."""
     config: Any = field(factory=dict)
     """The operator's settings: an instance of that class, or the table."""
     policy: PluginPolicy = field(factory=PluginPolicy)
     """The operator's limits for it."""
     prefix: str = ""
-    """Of its tools' names."""
+    """The prefix of its tools' names."""
     prefers_no_prefix: bool = False
-    """Whether that was the plugin's own choice, which holds where nothing collides."""
+    """Whether the plugin has chosen to have no prefix, which applies to names that are free."""
     load: Callable[[], Any] | None = None
-    """Imports it; ``None`` for an object that was there."""
+    """Imports it; ``None`` for an existing object."""
     file: Path | None = None
     """The imported file, if it is one."""
     instead: Callable[[], Any] | None = None
-    """Makes what is taken in its place, where it runs in a process of its own and is not imported here."""
+    """Makes its replacement, if it is isolated and not imported here."""
     refused: str | None = None
-    """Why it is never taken in: its name was another's already."""
+    """The reason why it can never be loaded: its name is taken."""
     import_seconds: float | None = None
-    """How long that took."""
+    """Seconds of its import."""
     withheld: dict[str, str] = field(factory=dict)
     """Tools that are not offered, with the reason."""
     renamed: dict[str, str] = field(factory=dict)
-    """Tools that have another name than their prefix makes, since theirs was taken: own name to that name."""
+    """Own names of tools to their names, if those differ from the prefixed name because that was taken."""
     warnings: list[str] = field(factory=list)
     """Problems that do not stop it."""
     offers: dict[str, list[str]] = field(factory=dict)
     """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
     takers: list[Callable[[Any], bool]] = field(factory=list)
-    """Take new settings while it runs; all of them have to."""
+    """Functions that accept new settings while it runs; all of them must."""
     background: list[Callable[[], Awaitable[None]]] = field(factory=list)
     """Tasks to run while its lifespan is open."""
     issuer: OwnIssuer | None = None
-    """The authorization server that it is."""
+    """Its authorization server, if it is one."""
     undo: list[Callable[[], None]] = field(factory=list)
-    """Take back what it has added and no registry knows."""
+    """Functions that remove its entries outside the registries."""
 
     @property
     def isolated(self) -> bool:
-        """Whether it runs in a process of its own."""
+        """Whether it runs in its own process."""
         return self.instead is not None
 
     @property
@@ -100,17 +100,17 @@ class Plugin(Owner):
         return os.path.dirname(file) if os.path.basename(file) == "__init__.py" else str(file)
 
     def start(self) -> bool:
-        """Its lifespan has yielded. Returns whether it still is to run."""
+        """Note that its lifespan has yielded. Returns whether it may run."""
         if self.state == "loaded":
             self.state = "running"
         return self.state == "running"
 
     def disable(self) -> None:
-        """It is not to run."""
+        """Disable it."""
         self.state = "disabled"
 
     def quarantine(self, fault: str, error: BaseException | None = None) -> None:
-        """It has failed."""
+        """Store its failure, and quarantine it unless it is disabled."""
         if self.state != "disabled":
             self.state = "quarantined"
         self.fault = fault
@@ -119,7 +119,7 @@ class Plugin(Owner):
         self.withheld.clear()
 
     def renew(self) -> None:
-        """As if nothing had been tried: another attempt begins."""
+        """Reset it for another attempt."""
         assert self.state != "running", "a plugin that runs is stopped first"
         self.state = "loaded"
         self.fault = self.error = None
@@ -129,10 +129,10 @@ class Plugin(Owner):
         self.hooks = None
 
     def begin(self, hooks: pluggy.PluginManager) -> None:
-        """Forget what it has registered: it is set up (again).
+        """Drop earlier registrations before it is set up.
 
         Args:
-            hooks: for the hooks of the plugin and of what it adds.
+            hooks: for the hooks of the plugin and of its added objects.
         """
         self.background.clear()
         self.takers.clear()

@@ -35,7 +35,7 @@ class ToolPolicy:
     exclude: tuple[str, ...] = ()
 
     def unlocked(self, plugin: str, tool: Tool) -> str | None:
-        """Why a tool is not offered, since it is not the one that was locked; ``None`` where it is offered."""
+        """Return the reason why a tool that differs from the locked one is not offered; ``None`` if it is offered."""
         return None
 
     def withholds(self, *names: str, read_only: bool | None) -> str | None:
@@ -56,7 +56,7 @@ class ToolPolicy:
 class LockedToolPolicy(ToolPolicy):
     """
     Args:
-        lock: holds the only tools that are offered, each as it was locked.
+        lock: the tools to offer, if they are unchanged.
     """
 
     lock: ToolLock
@@ -89,7 +89,7 @@ class PluginPolicy:
 
     def __attrs_post_init__(self) -> None:
         if self.max_memory_mb is not None and not self.isolate:
-            raise ValueError("max_memory_mb: expected isolate = true beside it, since it limits a process")
+            raise ValueError("max_memory_mb: expected isolate = true too, because it limits a process")
 
 
 RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))

@@ -19,25 +19,25 @@ from mcptrio.protocol.model.tools import Tool
 __all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "portability_warnings"]
 
 MAX_TOKENS = 25_000
-"""For all tools together; some hosts warn above it, others then load tools only when they are searched for."""
+"""Tokens of all tools; above it some hosts warn, and others load tools only after a search."""
 MAX_TOOL_TOKENS = 2_000
-"""For one tool."""
+"""Tokens of one tool."""
 
 _NOT_PORTABLE = ("exclusiveMinimum", "exclusiveMaximum")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose keys are names, and no keywords."""
+"""Keywords whose keys are names instead of keywords."""
 _VALUES = ("const", "enum", "default", "examples")
-"""Keywords whose values are no schemas."""
+"""Keywords whose values are not schemas."""
 _MAX_DEPTH = 64
 
 
 def portability_warnings(tool: Tool) -> Iterator[str]:
-    """Sentences that name the tool."""
+    """Yield a sentence for each finding."""
     name = tool.name
     if not is_portable(name):
-        yield f"tool {name}: some hosts take only names of 1 to 64 characters A-Za-z0-9_-"
+        yield f"tool {name}: some hosts accept only names of 1 to 64 characters A-Za-z0-9_-"
     elif len(name) > LONG:
-        yield f"tool {name} has {len(name)} characters: some hosts cut what is over {LONG}"
+        yield f"tool {name} has {len(name)} characters: some hosts truncate names over {LONG}"
     if not (tool.description or "").strip():
         yield f"tool {name} has no description: a model has to guess what it does"
     properties = tool.input_schema.get("properties")
@@ -79,7 +79,7 @@ def _unportable(schema: Any, depth: int) -> Iterator[str]:
         elif key == "type" and isinstance(value, list):
             yield "a list of types, which some models' APIs refuse"
         elif key in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
-            yield f"a reference to another document, {value}, which nobody fetches"
+            yield f"a reference to another document, {value}, which no host fetches"
         elif key in _NAMED and isinstance(value, dict):
             for each in value.values():
                 yield from _unportable(each, depth + 1)

@@ -1,6 +1,6 @@
-"""The redactions that plugins have added: they stay when their plugin is removed, since the secrets are still secret.
+"""The redactions of plugins. They stay when their plugin is removed, because the secrets remain secret.
 
-Used by the server's contributions.
+The server's contributions use it.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from mcptrio.capabilities.logging import Redaction
 __all__ = ["PluginRedactions"]
 
 REGISTRATIONS: Final = 8
-"""Registrations of one plugin whose redactions stay. Each text of the log passes all of them."""
+"""Registrations of one plugin whose redactions stay. The number is bounded because every log text passes all of
+them."""
 
 
 class PluginRedactions:
     """
     Args:
-        all: those of the server; also the embedder's.
+        all: all redactions of the server, including the embedding program's.
     """
 
     def __init__(self, all: list[Redaction]) -> None:
         self._all = all
         self._brought: dict[str, list[list[Redaction]]] = {}
-        """By plugin, those of its registrations, the oldest first."""
+        """By plugin, the redactions of each of its registrations, the oldest first."""
 
     def begin(self, plugin: str) -> None:
-        """A plugin registers once more: those of its oldest registrations are dropped."""
+        """Begin a plugin's registration, and drop the redactions of its oldest ones."""
         registrations = self._brought.setdefault(plugin, [])
         registrations[:] = [each for each in registrations if each]
         registrations.append([])
@@ -38,7 +39,7 @@ class PluginRedactions:
                 self._all.remove(redaction)
 
     def add(self, plugin: str, redaction: Redaction) -> None:
-        # It may be there already: from the last time that its plugin was there, or from the embedder.
+        # It may exist already, from an earlier registration of its plugin or from the embedding program.
         is_new = redaction not in self._all
         if is_new:
             self._all.append(redaction)
@@ -46,5 +47,5 @@ class PluginRedactions:
             self._brought[plugin][-1].append(redaction)
 
     def _is_brought(self, redaction: Redaction) -> bool:
-        """Whether a plugin has brought it; otherwise it is the embedder's."""
+        """Return whether a plugin has added it, and not the embedding program."""
         return any(redaction in each for registrations in self._brought.values() for each in registrations)

@@ -30,7 +30,7 @@ __all__ = ["RunningPlugins"]
 _log = logging.getLogger("mcptrio.plugins")
 
 LEAVE_TIMEOUT = 1.0
-"""Seconds a lifespan gets for being left at least, whatever its requests have used up."""
+"""Minimum seconds for the end of a lifespan, even if its requests have used the whole timeout."""
 
 
 class RunningPlugins:
@@ -39,15 +39,15 @@ class RunningPlugins:
         self._plugins = plugins
         self._contributions = contributions
         self._lifespans: dict[str, Lifespan] = {}
-        """By plugin, in the order in which they were entered."""
+        """By plugin, in the order of their start."""
         self._nursery: trio.Nursery | None = None
         self._entering: dict[str, trio.CancelScope] = {}
-        """By plugin, around the lifespan that is being entered."""
+        """By plugin, the scope around a lifespan that is starting."""
         self._changing: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By plugin: one change at a time."""
 
     async def enter_all(self, nursery: trio.Nursery) -> None:
-        """Open the plugins there are, in the order of registration. From now on some may come and go.
+        """Start all plugins, in the order of registration. From now on, plugins may be enabled and disabled.
 
         Raises:
             PluginError: one failed, and the server is strict.
@@ -55,12 +55,12 @@ class RunningPlugins:
         self._nursery = nursery
         for plugin in self._plugins.active():
             async with self._changing[plugin.name]:
-                # Meanwhile it may have gone, and come again.
+                # It may have been disabled and enabled again in the meantime.
                 if plugin.state == "loaded":
                     await self._enter(plugin)
 
     async def leave_all(self, drain_deadline: float) -> None:
-        """Leave them, the last one entered first, each by ``drain_deadline`` or in :data:`LEAVE_TIMEOUT` seconds."""
+        """End all lifespans, the last one first, each by ``drain_deadline`` or in :data:`LEAVE_TIMEOUT` seconds."""
         self._nursery = None
         for scope in self._entering.values():
             scope.cancel()
@@ -77,7 +77,7 @@ class RunningPlugins:
 
         Raises:
             ConfigError: There is no such plugin.
-            PluginError: It failed, and the server is strict.
+            PluginError: it failed, and the server is strict.
         """
         plugin = self._plugin(name)
 
@@ -112,8 +112,9 @@ class RunningPlugins:
         return plugin
 
     def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
-        """Withdraw what a plugin offers, and say why. Its calls in flight get ``timeouts.shutdown`` seconds, then its
-        lifespan is left; this does not wait for either.
+        """Withdraw a plugin's entries and log the reason, without waiting.
+
+        Its running calls have ``timeouts.shutdown`` seconds, and then its lifespan ends.
 
         Raises:
             PluginError: the server is strict.
@@ -125,7 +126,7 @@ class RunningPlugins:
         self._contributions.withdraw_failed(plugin, self._plugins.fault(plugin, fault, error))
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
-        """Take the operator's settings, as :meth:`mcptrio.Server.renew_plugins` says.
+        """Apply the operator's new settings; see :meth:`mcptrio.Server.renew_plugins`.
 
         Raises:
             PluginError: one failed, and the server is strict.
@@ -176,7 +177,7 @@ class RunningPlugins:
             raise outcome.error
 
     async def _reconfigure(self, plugin: Plugin) -> None:
-        """Hand a plugin its new settings; start it again unless it runs and takes them.
+        """Pass new settings to a plugin, and restart it unless it is running and accepts them.
 
         Raises:
             PluginError: it failed, and the server is strict.
@@ -190,7 +191,7 @@ class RunningPlugins:
                 self._contributions.withdraw_failed(plugin)
                 return
         with self._contributions.suspended(plugin):
-            await self._stop(plugin, "the plugin begins anew")
+            await self._stop(plugin, "the plugin restarts")
             await self._begin(plugin)
 
     async def _begin(self, plugin: Plugin) -> None:
@@ -204,12 +205,12 @@ class RunningPlugins:
         _log.info("%s is %s", plugin.label, plugin.state)
 
     async def _stop(self, plugin: Plugin, reason: str) -> None:
-        """Give the calls of a plugin that offers nothing any more their time, and leave its lifespan."""
+        """Wait for the running calls of a withdrawn plugin, and end its lifespan."""
         plugin.disable()
         await self._drain(plugin, reason)
 
     async def _retire(self, plugin: Plugin) -> None:
-        """End what still runs of a plugin in quarantine, unless it was tried again meanwhile."""
+        """End the calls and the lifespan of a quarantined plugin, unless it was enabled in the meantime."""
         async with self._changing[plugin.name]:
             if plugin.state == "quarantined":
                 await self._drain(plugin, "the plugin is in quarantine")
@@ -220,7 +221,7 @@ class RunningPlugins:
         await self._leave(plugin, deadline)
 
     async def _leave(self, plugin: Plugin, drain_deadline: float) -> None:
-        """Leave its lifespan, where that is open: also that of one in quarantine may be."""
+        """End a plugin's lifespan, if it is open; that of a quarantined plugin may be."""
         await self._leave_lifespan(plugin.name, drain_deadline)
         plugin.yielded = None
 
@@ -228,11 +229,11 @@ class RunningPlugins:
         lifespan = self._lifespans.get(name)
         if lifespan is not None:
             await lifespan.leave(max(drain_deadline, trio.current_time() + LEAVE_TIMEOUT))
-            # Gone already where it has failed.
+            # If it has failed, it is already gone.
             self._lifespans.pop(name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
-        """Open a plugin's lifespan, start its background tasks, and show what was kept back.
+        """Open a plugin's lifespan, start its background tasks, and publish its entries.
 
         Raises:
             PluginError: it failed, and the server is strict.
@@ -256,7 +257,7 @@ class RunningPlugins:
             self.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
 
         def failed_while_open(lifespan: Lifespan, error: BaseException) -> None:
-            # One that took too long to be left may end when the plugin has another one, which is not at fault.
+            # A lifespan that took too long to end may fail when the plugin has a new one, which is not at fault.
             if self._lifespans.get(plugin.name) is lifespan:
                 del self._lifespans[plugin.name]
                 failed(error)
@@ -280,12 +281,12 @@ class RunningPlugins:
             failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
         elif isinstance(outcome, Failure):
             if isinstance(outcome.error, PluginError) and plugin.state == "quarantined":
-                # Not its lifespan: a hook has failed, and that is written on it already.
+                # A hook has failed, and the plugin has its error already.
                 self._contributions.withdraw_failed(plugin)
             else:
                 failed(outcome.error)
         elif outcome is not None and (self._nursery is None or plugin.state != "running"):
-            # The server has begun to end, and left those that were there; or the plugin was quarantined meanwhile.
+            # The server has begun to stop after it ended the open lifespans, or the plugin was quarantined meanwhile.
             await self._leave(plugin, trio.current_time())
 
 

@@ -28,10 +28,10 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
     tables: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
 
     def of(self, plugin: str, cls: type[Any] | None) -> Any:
-        """The settings of a plugin: an instance of ``cls``, or its table where it has no class.
+        """Return the settings of a plugin: an instance of ``cls``, or its table if it has no class.
 
         Raises:
-            ConfigError: they do not fit; names file, line and key.
+            ConfigError: a setting is invalid; names file, line and key.
             TypeError: the class cannot be used for settings.
         """
         if cls is None:
@@ -44,13 +44,13 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """Return the operator's limits for a plugin.
 
         Raises:
-            ConfigError: A value is invalid; the message names file, line and key.
+            ConfigError: a value is invalid; the message names file, line and key.
         """
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key in RESERVED}
         return self.read(PluginPolicy, table, ("plugins", plugin), variables=(plugin,))
 
     def resolved_table(self, plugin: str) -> dict[str, Any]:
-        """The table of a plugin with the values of what it refers to.
+        """Return the table of a plugin, with references replaced by their values.
 
         Raises:
             ConfigError: a variable is not set, or a file cannot be read; names file, line and key.

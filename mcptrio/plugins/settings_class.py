@@ -1,6 +1,6 @@
-"""The class of a plugin's settings: the annotation of ``config``, where the plugin takes it.
+"""Finds the class of a plugin's settings: the annotation of its parameter ``config``.
 
-A class takes it in ``__init__``, a module or an object in its hooks.
+A class has the parameter in ``__init__``, a module or an object in its hooks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from mcptrio.plugins.checking import hooks_in
 __all__ = ["settings_class"]
 
 _NONE = (None, Any, dict, Mapping, inspect.Parameter.empty)
-"""Annotations that ask for the plain table."""
+"""Annotations that mean the plain table."""
 
 
 def settings_class(plugin: object) -> type | None:
-    """The class that a plugin's table is converted to; ``None`` if the plugin takes no settings, or the plain table.
+    """Return the class of a plugin's settings; ``None`` if it has no settings or takes the plain table.
 
     Raises:
-        TypeError: ``__init__`` needs something else than ``config``; an annotation cannot be found, or two differ.
+        TypeError: ``__init__`` needs other parameters, an annotation cannot be resolved, or two annotations differ.
     """
     found: dict[type, str] = {}
     for function, name in _takers(plugin):
@@ -42,7 +42,7 @@ def settings_class(plugin: object) -> type | None:
 
 
 def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
-    """What takes ``config``, with its name for messages."""
+    """Yield the functions with a parameter ``config``, with names for messages."""
     if not inspect.isclass(plugin):
         for name, _, _ in hooks_in(plugin):
             function = inspect.unwrap(getattr(plugin, name))
@@ -71,6 +71,7 @@ def _annotation(function: Any, name: str) -> Any:
     module = sys.modules.get(function.__module__)
     namespace = {**getattr(function, "__globals__", {}), **(vars(module) if module is not None else {})}
     try:
+        # The plugin's own source, already imported: get_type_hints() would fail for any other annotation of it.
         return eval(annotation, namespace)
     except NameError as error:
         raise TypeError(

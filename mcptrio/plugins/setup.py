@@ -1,6 +1,6 @@
-"""The server as a plugin sees it: each entry that the plugin adds belongs to it, and is removed with it.
+"""The server's interface for one plugin: every entry that the plugin adds is removed with it.
 
-Given to the plugin's hooks and, as ``ctx.server``, to its handlers.
+The plugin's hooks get it and, as ``ctx.server``, its handlers.
 """
 
 from __future__ import annotations
@@ -69,9 +69,8 @@ class PluginSetup(CatalogRegistrar):
         """Add an object: its marked methods are offered, and its hooks are called.
 
         Raises:
-            TypeError, ValueError: a marked method or a hook is wrong.
-            ValueError: the object belongs to a plugin already.
-            ValueError: a name is taken.
+            TypeError, ValueError: a marked method or a hook is invalid.
+            ValueError: the object already belongs to a plugin, or a name is taken.
         """
         self._adopt(self._plugin, part, self)
         marks = list(marks_of(part))
@@ -81,13 +80,12 @@ class PluginSetup(CatalogRegistrar):
                     self._offer(function, mark)
 
     def set_tool_prefix(self, prefix: str) -> None:
-        """Choose what the names of the plugin's tools begin with, before an underscore; by default the plugin's name.
+        """Set the prefix of the plugin's tool names, before an underscore; by default the plugin's name.
 
-        The operator's ``prefix`` in the plugin's table wins.
+        The operator's ``prefix`` in the plugin's table overrides it.
 
         Args:
-            prefix: an empty text for no prefix. It holds for names that are free: a tool whose name is taken gets the
-                plugin's name before it.
+            prefix: empty for no prefix. A tool whose name is then taken gets the plugin's name as its prefix.
 
         Raises:
             ValueError: a tool was added before.
@@ -100,31 +98,31 @@ class PluginSetup(CatalogRegistrar):
             plugin.prefers_no_prefix = not prefix
 
     def add_background(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run an async function, without arguments, while the plugin's lifespan is open.
+        """Run an async function without arguments while the plugin's lifespan is open.
 
-        A task that fails is started again after 1, 2, 4, … up to 60 seconds; a task that returns is done.
+        A failed task is restarted after 1, 2, 4, … up to 60 seconds; a task that returns is finished.
         """
         if not callable(task):
             raise TypeError(f"add_background: expected an async function, got {type(task).__name__}")
         self._plugin.background.append(task)
 
     def on_new_settings(self, take: Callable[[Any], bool]) -> None:
-        """Take new settings while the plugin runs, instead of being started again.
+        """Accept new settings while the plugin runs, instead of a restart.
 
-        ``take`` is called when the server reloads its configuration and the plugin's table has changed. It gets the new
-        settings, and returns whether the plugin took them. With ``True`` the plugin keeps its lifespan, its calls in
-        flight and what it offers; with ``False`` it is started again, as a plugin that takes none. If it raises, the
-        plugin is quarantined. It must not block; it can start tasks in a nursery that the lifespan holds open.
+        The server calls ``take`` with the new settings when it reloads its configuration and the plugin's table has
+        changed. If it returns ``True``, the plugin keeps its lifespan, its running calls and its entries; if it returns
+        ``False``, the plugin restarts; if it raises, the plugin is quarantined. It must not block; it can start tasks
+        in a nursery of the lifespan.
 
-        It is not called if one of the server's own settings of the plugin (``timeout``, ``include``, …) has changed, or
-        if the settings do not fit their class: then the plugin is started again.
+        It is not called if one of the server's own settings for the plugin (``timeout``, ``include``, …) has changed,
+        or if the settings are invalid: then the plugin restarts.
         """
         self._plugin.takers.append(take)
 
     def add_middleware(self, function: Middleware, order: int = 0) -> None:
-        """Put a function around every request: ``async def function(request, proceed)``.
+        """Surround every request with a function: ``async def function(request, proceed)``.
 
-        It gives the result: what ``await proceed()`` gave, or another, or it raises an :class:`MCPError`.
+        It returns the result of ``await proceed()`` or another one, or raises an :class:`MCPError`.
 
         Args:
             function: takes a :class:`RequestView` and ``proceed``.
@@ -134,25 +132,24 @@ class PluginSetup(CatalogRegistrar):
         self._note("middleware", _name_of(function))
 
     def add_authorizer(self, function: Authorizer) -> None:
-        """Have a function judge who may use what.
+        """Add a function that decides which principals may use which components.
 
         Args:
-            function: a plain function of a :class:`Component` and a principal. A component for which it does not
-                return ``True`` is neither listed nor found by that principal. All authorizers have to agree; if one
-                fails, the component is refused.
+            function: a sync function of a :class:`Component` and a principal. A component for which it does not return
+                ``True`` does not exist for that principal. All authorizers must agree; if one fails, the component is
+                refused.
         """
         self._catalog.authorizers.add(function, self._plugin)
         self._note("authorizers", _name_of(function))
 
     def add_route(self, path: str, app: ASGIApp) -> None:
-        """Serve an ASGI application on the port of the endpoint, at a path and everything below it; over HTTP only.
+        """Serve an ASGI application on the endpoint's port, at a path and all paths below it; only over HTTP.
 
-        Its scope has the whole path. It gets no lifespan and no WebSockets. ``Host`` has been checked; origins, users,
-        sizes and times are for the application to judge.
+        Its scope has the whole path. It gets no lifespan and no WebSockets. ``Host`` has been checked; the application
+        must check origins, users, sizes and times itself.
 
         Raises:
-            ValueError: it is no path, or the root.
-            ValueError: the path is taken.
+            ValueError: it is no path, it is the root, or it is taken.
         """
         self._catalog.routes.add(path, app, self._plugin)
         self._note("routes", path)
@@ -161,24 +158,24 @@ class PluginSetup(CatalogRegistrar):
         """Advertise an extension, with its settings.
 
         Raises:
-            ValueError: the identifier has no prefix, as ``com.example/name`` has.
+            ValueError: the identifier has no prefix such as in ``com.example/name``.
         """
         self._catalog.lifecycle.add_extension(identifier, settings)
         self._plugin.undo.append(partial(self._catalog.lifecycle.remove_extension, identifier))
         self._note("extensions", identifier)
 
     def add_redaction(self, function: Redaction) -> None:
-        """Take more secrets out of what clients are sent as log messages.
+        """Add a function that removes secrets from log messages to clients.
 
-        It stays when the plugin leaves; those of its last eight registrations are kept.
+        It stays when the plugin is removed; those of its last eight registrations are kept.
 
         Args:
-            function: from text to text. Where it fails, the text is not sent.
+            function: takes and returns a text. If it fails, the text is not sent.
         """
         self._redactions.add(self._plugin.name, function)
 
     def add_log_sink(self, function: LogSink) -> None:
-        """Hear every log message of every request, whatever level its client has asked for.
+        """Receive every log message of every request, whatever log level its client has set.
 
         Args:
             function: takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
@@ -188,9 +185,9 @@ class PluginSetup(CatalogRegistrar):
         self._plugin.undo.append(partial(self._catalog.logging.sinks.remove, function))
 
     def set_issuer(self, issuer: OwnIssuer) -> None:
-        """Say that the plugin is an authorization server, so that ``[auth]`` is compared with it.
+        """Declare that the plugin is an authorization server.
 
-        ``mcptrio serve`` does so at the start, and ``mcptrio plugins doctor``.
+        ``mcptrio serve`` and ``mcptrio plugins doctor`` then compare ``[auth]`` with it.
         """
         self._plugin.issuer = issuer
 
@@ -230,11 +227,11 @@ class PluginSetup(CatalogRegistrar):
 
     def _remove(self, kind: type[Mark], key: str) -> bool:
         if self._plugin.state in ("quarantined", "disabled"):
-            # Everything of the plugin was withdrawn: an entry with this name belongs to the embedder.
+            # All its entries were withdrawn, so an entry with this name belongs to the embedding program.
             return False
         names: tuple[str, ...] = (key,)
         if kind is ToolMark:
-            # The name that clients see, or the plugin's own; the last is what it became where its own was taken.
+            # The name that clients see, the prefixed one, or the one after a collision.
             names = (key, exposed(self._plugin.prefix, key), exposed(self._plugin.name, key))
         offered = self._plugin.offers.get(_KINDS[kind], [])
         name = next((each for each in names if each in offered), None)
@@ -246,7 +243,7 @@ class PluginSetup(CatalogRegistrar):
             offered.remove(name)
         for registry in self._catalog.registries_of(kind):
             entry = registry.find(name or key)
-            # Its own, and what no plugin has brought, but not another plugin's.
+            # Its own entries and those of no plugin, but not another plugin's.
             if entry is not None and entry.owner in (self._catalog.own, self._plugin):
                 return registry.remove(entry.key)
         return False
@@ -270,7 +267,7 @@ class PluginSetup(CatalogRegistrar):
                 plugin.withheld[name] = reason
                 return name
         self._catalog.register(function, evolve(mark, name=name), plugin)
-        # Only now is it known what it looks like; no client has seen it yet.
+        # The lock is checked after the registration, which makes the definition; no client has seen it yet.
         entry = registry.find(name)
         name_tools_in(entry, self.tool_name)
         if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
@@ -292,9 +289,9 @@ def _name_of(function: object) -> str:
 def _check_name(plugin: Plugin, name: str) -> None:
     """
     Raises:
-        ValueError: some hosts would not take the name.
+        ValueError: some hosts would refuse the name.
     """
     if not is_portable(name):
         raise ValueError(f"expected a tool name of 1 to 64 characters A-Za-z0-9_-, got {name!r}")
     if len(name) > LONG:
-        plugin.warnings.append(f"tool {name} has {len(name)} characters: some hosts cut what is over {LONG}")
+        plugin.warnings.append(f"tool {name} has {len(name)} characters: some hosts truncate names over {LONG}")

@@ -98,7 +98,7 @@ def _shown(name: str, value: Any, origin: str, *, is_secret: bool) -> ShownSetti
 
 
 def _open_fields(cls: type[Any]) -> Iterator[attrs.Attribute[Any]]:
-    """Those that are no secrets."""
+    """Yield the fields that are not secret."""
     if attrs.has(cls):
         yield from (each for each in attrs.fields(cls) if not _is_secret(each, _hint(cls, each)))
 

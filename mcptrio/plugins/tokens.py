@@ -23,16 +23,16 @@ BYTES_A_TOKEN = 4
 
 
 def listed(tool: Tool) -> Mapping[str, Any]:
-    """A tool as the newest revision lists it."""
+    """Return a tool as the newest revision lists it."""
     definition: Mapping[str, Any] = LATEST.unstructure(tool)
     return definition
 
 
 def estimated_tokens(tool: Tool) -> int:
-    """The bytes of its compact JSON, divided by four and rounded up."""
+    """Return the bytes of its compact JSON, divided by four and rounded up."""
     return -(-len(orjson.dumps(listed(tool))) // BYTES_A_TOKEN)
 
 
 def tokens_by_tool(catalog: Catalog, plugin: str) -> dict[str, int]:
-    """The estimate for each tool of a plugin, in the order in which they are listed."""
+    """Return the estimate for each tool of a plugin, in the order of the list."""
     return {each.key: estimated_tokens(each.tool) for each in catalog.tools.registry if each.owner.name == plugin}

@@ -15,10 +15,10 @@ __all__ = ["name_tools_in"]
 
 
 def name_tools_in(entry: object, name_of: NameOf) -> None:
-    """Put names into the descriptions of something that was just registered."""
+    """Replace names in the descriptions of an entry that was just registered."""
     if isinstance(entry, ToolEntry):
         tool = entry.tool
-        if entry.mark.listed is None:  # of a tool of another server nothing is the author's
+        if entry.mark.listed is None:  # not in tools of other servers, whose text is not the author's
             entry.tool = evolve(
                 tool,
                 description=_described(tool.description, name_of),

@@ -1,7 +1,7 @@
-"""The client's side of a connection without I/O: encodes requests, and decodes responses and the server's messages.
+"""The client's side of a connection, without I/O: encodes requests, decodes responses and the server's messages.
 
-The client's session uses this. Each message is encoded and decoded in its revision, and no other module of the client
-reads or writes an envelope.
+The client's session uses it. Each message is encoded and decoded in its revision. No other module of the client reads
+or writes an envelope.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/patterns/mrtr.
 """
@@ -61,7 +61,7 @@ class RemoteServer:
 
     revision: Revision
     info: Implementation | None = None
-    """``None`` where it did not say (2026-07-28 lets it)."""
+    """``None`` if the server did not send it, which 2026-07-28 allows."""
     capabilities: ServerCapabilities = field(factory=ServerCapabilities)
     instructions: str | None = None
 
@@ -72,33 +72,33 @@ class RequestSent:
 
     message: Request
     method: Method | None
-    """``None`` for a method outside the specification, whose result stays in wire form."""
+    """``None`` for a method outside the specification, whose result is not converted."""
     revision: Revision
 
 
 class ClientConnection:
     """
     Args:
-        info: who we are.
-        capabilities: what we can do; in the words of the newest revision.
+        info: the client's name and version.
+        capabilities: the client's capabilities, in the form of the newest revision.
     """
 
     def __init__(self, *, info: Implementation, capabilities: ClientCapabilities) -> None:
         self.info = info
         self.capabilities = capabilities
         self.in_flight: dict[RequestId, RequestReceived] = {}
-        """The server's requests that we have not answered."""
+        """The server's requests without a response yet."""
         self._last_id = 0
         self._envelopes: dict[str, dict[str, Any]] = {}
 
-    # Requests of ours
+    # The client's requests
 
     def initialize(self, revision: Revision) -> RequestSent:
-        """The first request of a handshake; ``revision`` is what we would like to speak."""
+        """Return the first request of a handshake, which proposes ``revision``."""
         capabilities = self.capabilities
         elicitation = capabilities.elicitation
         if elicitation is not None and elicitation.form is None and "url" not in revision.elicitation_modes:
-            # Without modes, the bare capability would promise forms.
+            # This revision has no modes, so the bare capability would promise forms.
             capabilities = evolve(capabilities, elicitation=None)
         params = InitializeParams(protocol_version=revision.version, capabilities=capabilities, client_info=self.info)
         return self.request(_INITIALIZE, params, revision=revision)
@@ -113,11 +113,12 @@ class ClientConnection:
             meta: members for ``params._meta``, in addition to those of the revision.
 
         Raises:
-            MethodNotFound: The specification has the method, but not this revision.
-            LocalProtocolError: A parameter has no JSON form, or one with another meaning.
+            MethodNotFound: the specification has the method, but not this revision.
+            LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
         """
         row = revision.method(method, Side.SERVER)
         if isinstance(params, dict):
+            # A dict may be for a custom method, whose result is not converted.
             row = None if row is None or row.result is None else row
             wire = dict(params)
         elif row is None or row.result is None:
@@ -131,19 +132,20 @@ class ClientConnection:
         return RequestSent(message=Request(id, method, wire or None), method=row, revision=revision)
 
     def progress_token(self) -> int:
-        """The token for the next request: its id, which no other request has."""
+        """Return the token for the next request: its id, which is unique."""
         return self._last_id + 1
 
     def result(self, sent: RequestSent, answer: Response | ErrorResponse) -> Any:
         """Decode a response: an instance of the method's result, an InputRequiredResult, or an object.
 
         Raises:
-            MCPError: The server responded with an error.
-            RemoteProtocolError: The result is invalid for this method in this revision.
+            MCPError: the server responded with an error.
+            RemoteProtocolError: the result is invalid for this method in this revision.
         """
         if isinstance(answer, ErrorResponse):
             raise server_error(answer, sent.revision, sent.message.params)
         raw, method = answer.result, sent.method
+        # Only 2026-07-28 has this member; in older revisions it would be a member of the result itself.
         kind = raw.get("resultType", _COMPLETE) if sent.revision.inputs is Inputs.ROUND_TRIPS else _COMPLETE
         if method is None and kind == _COMPLETE:
             return raw
@@ -165,7 +167,7 @@ class ClientConnection:
         return Notification(_CANCELLED, {"requestId": id, "reason": reason})
 
     def notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification | None:
-        """A notification of ours; ``None`` where the revision has none of this name."""
+        """Return a notification to the server; ``None`` if the revision does not have it."""
         row = revision.method(method, Side.SERVER)
         if row is None or row.result is not None:
             return None
@@ -175,7 +177,7 @@ class ClientConnection:
         return Notification(method, wire or None)
 
     def custom_notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification:
-        """A notification outside the specification."""
+        """Return a notification outside the specification."""
         wire = dict(params or {})
         self._add_meta(wire, revision, None)
         require_json(wire, method)
@@ -184,7 +186,7 @@ class ClientConnection:
     # The server's messages
 
     def receive(self, message: Request | Notification, revision: Revision) -> Event:
-        """Take in what the server sent on its own."""
+        """Return the event for a request or notification of the server."""
         if isinstance(message, Notification):
             return self._notification(message, revision)
         try:
@@ -195,21 +197,22 @@ class ClientConnection:
         return event
 
     def answer(self, request: RequestReceived, result: Any) -> Response | ErrorResponse:
-        """The response that carries ``result``, an instance of the method's result or an object in wire form."""
+        """Return the response with ``result``, an instance of the method's result or an object in wire form."""
         self.in_flight.pop(request.id, None)
         revision = request.peer.revision
         try:
             return Response(request.id, dict(result) if type(result) is dict else revision.unstructure(result))
         except (MCPError, LocalProtocolError) as error:
+            # The server waits for a response, so a result that cannot be written becomes an error.
             return ErrorResponse(request.id, int(Code.INTERNAL_ERROR), str(error))
 
     def refuse(self, request: RequestReceived, error: MCPError) -> ErrorResponse:
-        """The response that carries ``error``."""
+        """Return the response with ``error``."""
         self.in_flight.pop(request.id, None)
         return _error_response(request.id, error, request.peer.revision)
 
     def silence(self, request: RequestReceived) -> None:
-        """The server has taken its request back."""
+        """Forget a request that the server has cancelled."""
         self.in_flight.pop(request.id, None)
 
     # Private
@@ -217,6 +220,7 @@ class ClientConnection:
     def _request(self, message: Request, revision: Revision) -> RequestReceived:
         if revision.inputs is not Inputs.BACK_CHANNEL:
             raise InvalidRequest(f"{revision.version} has no requests from a server to a client")
+        # Responses and cancellations could not distinguish two requests with one id.
         if message.id in self.in_flight:
             raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
         row = revision.method(message.method, Side.CLIENT)
@@ -233,6 +237,7 @@ class ClientConnection:
         params = message.params or {}
         if message.method == _CANCELLED:
             id, reason = params.get("requestId"), params.get("reason")
+            # bool is a subclass of int.
             if not isinstance(id, str | int) or isinstance(id, bool):
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
@@ -254,6 +259,7 @@ class ClientConnection:
             wire["_meta"] = {**envelope, **(wire.get("_meta") or {}), **(meta or {})}
 
     def _envelope(self, revision: Revision) -> dict[str, Any]:
+        # Cached: it is the same in every request, and writing it takes longer than the rest of a small call.
         envelope = self._envelopes.get(revision.version)
         if envelope is None:
             envelope = {}
@@ -268,11 +274,12 @@ class ClientConnection:
 
 
 def log_level_meta(level: str) -> dict[str, Any]:
-    """The member of ``_meta`` that asks for log messages about one request (2026-07-28)."""
+    """Return the member of ``_meta`` that requests log messages for one request (2026-07-28)."""
     return {LOG_LEVEL: level}
 
 
 def _error_response(id: RequestId, error: MCPError, revision: Revision) -> ErrorResponse:
     response = ErrorResponse.of(id, error)
+    # A code may have another number in this revision.
     response.code = revision.codes.get(response.code, response.code)
     return response

@@ -1,7 +1,7 @@
 """A cache of parsed client info and capabilities.
 
-The supervisor keeps it for all connections. In per-request revisions each request contains both, nearly always equal to
-those of the request before. The bytes are the key, and the revision's converter makes the value.
+The supervisor keeps it for all connections. In per-request revisions each request contains both, and they are nearly
+always equal to those of the previous request.
 
 Source: MCP 2026-07-28, basic/index, "Request Metadata".
 """
@@ -20,9 +20,9 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = ["ClientInfoCache"]
 
 _CACHE_SIZE: Final = 256
-"""ClientInfoCache that are kept; with one more all are forgotten."""
+"""Clients that are kept; one more clears the cache."""
 _BYTES: Final = 4096
-"""A longer one is not kept."""
+"""Bytes of info and capabilities; a longer entry is not kept."""
 
 
 class ClientInfoCache:
@@ -33,9 +33,10 @@ class ClientInfoCache:
         """Return the client of a request.
 
         Raises:
-            InvalidParams: The client info or the capabilities are invalid in this revision.
+            InvalidParams: the client info or the capabilities are invalid in this revision.
         """
         info, capabilities = envelope.client_info, envelope.capabilities
+        # The encoded bytes are the key: comparing them is cheaper than converting the values.
         key = (revision.version, orjson.dumps((info, capabilities)))
         peer = self._peers.get(key)
         if peer is None:
@@ -46,6 +47,7 @@ class ClientInfoCache:
             )
             if len(key[1]) <= _BYTES:
                 if len(self._peers) >= _CACHE_SIZE:
+                    # Simpler than evicting one, and rare: few servers have 256 different clients.
                     self._peers.clear()
                 self._peers[key] = peer
         return peer

@@ -1,7 +1,7 @@
-"""The server's side of a connection without I/O: messages to events, and results and errors to messages.
+"""The server's side of a connection, without I/O: makes events of messages, and messages of results and errors.
 
-A connection is a stdio process, a handshake session, or one HTTP request of a per-request revision. The session uses
-it. Each message is read in its own revision, given by its envelope or by the handshake, so no other module asks for it.
+The session uses it. A connection is a stdio process, a handshake session, or one HTTP request of a per-request
+revision. Each message is decoded in its own revision, which its envelope or the handshake names.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/versioning.
 """
@@ -60,22 +60,23 @@ _INITIALIZE = "initialize"
 _INITIALIZED = "notifications/initialized"
 _CANCELLED = "notifications/cancelled"
 _INTRODUCTION = 64 * 1024
-"""Bytes a client may say of itself: a session, and whatever stores it, keeps them for as long as it lives."""
+"""Bytes of a client's info and capabilities, which a session and its store keep as long as it lives."""
 _NO_METHODS: Mapping[str, Method] = MappingProxyType({})
 
 
 class Connection:
-    """The server's end of one conversation.
+    """The server's end of one connection.
 
     Args:
-        serves: whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised; methods behind any
-            other do not exist (-32601).
-        server_info: stamped on results of revisions that identify the server per result.
-        peer: what an earlier handshake settled, for a session continued on this replica.
+        serves: whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised; methods that need
+            another one do not exist (-32601).
+        server_info: added to results in revisions that identify the server in each result.
+        peer: the result of an earlier handshake, for a session that continues on this replica.
+        initialized: whether that handshake was complete.
         custom: methods outside the specification, by name; their parameters and results stay in wire form.
-        handshake: whether ``initialize`` may open a session here; an HTTP request of a per-request revision has none.
-        id_prefix: makes the ids of our own requests unique in a session that several replicas work for.
-        introductions: what other connections have read of clients; without, this one reads for itself.
+        handshake: whether ``initialize`` may open a session here; not for an HTTP request of a per-request revision.
+        id_prefix: makes the ids of the server's requests unique in a session that several replicas serve.
+        client_info_cache: shared with other connections; by default a new one.
     """
 
     __slots__ = (
@@ -119,7 +120,8 @@ class Connection:
     # Receiving
 
     def receive(self, message: Message | Malformed) -> Event:
-        """Take in one message. Batches are taken apart by the caller, after :meth:`batch_refusal`."""
+        """Return the event for one message. The caller splits batches, after :meth:`batch_refusal`."""
+        # By exact type, which is faster than isinstance() on the hot path.
         kind = type(message)
         if kind is Request:
             return self._request(message)  # type: ignore[arg-type]
@@ -133,12 +135,12 @@ class Connection:
         return MessageRefused(message.reply)
 
     def batch_refusal(self, messages: tuple[Message | Malformed, ...]) -> ErrorResponse | None:
-        """Why this JSON-RPC array is not legal here, or ``None`` when it is.
+        """Return the refusal of a JSON-RPC array, or ``None`` if it is allowed here.
 
         Source: MCP 2025-03-26, basic/index, "Batching"; basic/lifecycle: ``initialize`` is never in a batch.
         """
         if self.peer is None or not self.peer.revision.batches:
-            why = "no revision is agreed on" if self.peer is None else f"{self.peer.revision.version} has no batches"
+            why = "no revision is negotiated" if self.peer is None else f"{self.peer.revision.version} has no batches"
             text = f"expected one JSON-RPC message, got an array: {why}"
             return ErrorResponse.of(None, InvalidRequest(text))
         for message in messages:
@@ -162,6 +164,7 @@ class Connection:
                 event = self._handshake_request(message)
         except MCPError as error:
             return MessageRefused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
+        # The session counts the memory of running requests by these.
         event.weight, event.owner = message.weight, message.owner
         self.in_flight[message.id] = event
         return event
@@ -169,6 +172,7 @@ class Connection:
     def _modern_request(self, message: Request) -> RequestReceived:
         envelope = Envelope.read(message.params)
         revision = REVISIONS.get(envelope.version)
+        # A handshake revision in an envelope has no meaning: its state would be missing.
         if revision is None or envelope.version not in MODERN_VERSIONS:
             raise UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
         method = self._method(message.method, revision)
@@ -179,15 +183,17 @@ class Connection:
 
     def _handshake_request(self, message: Request) -> RequestReceived:
         if not self._handshake:
-            Envelope.read(message.params)  # says what is missing
+            # Raises an error that names the missing member of the envelope.
+            Envelope.read(message.params)
         if self.phase is not Phase.READY and not may_receive(self.phase, message.method):
             raise InvalidRequest(
                 f"expected initialize first, or a request with its own envelope in params._meta, got {message.method}"
                 if self.peer is None
-                else f"{message.method} is not legal while initialize is being answered"
+                else f"{message.method} is not allowed while initialize is being answered"
             )
         if message.method == _INITIALIZE:
             return self._initialize(message)
+        # Only ping is allowed before the handshake, and it is equal in all handshake revisions.
         peer = self.peer or Peer(revision=LATEST_HANDSHAKE)
         revision = peer.revision
         method = self._method(message.method, revision)
@@ -205,19 +211,21 @@ class Connection:
 
     def _initialize(self, message: Request) -> RequestReceived:
         if self.peer is not None:
-            raise InvalidRequest(f"expected initialize once, this session speaks {self.peer.revision.version} already")
+            raise InvalidRequest(f"expected initialize once, this session has negotiated {self.peer.revision.version}")
         raw = message.params or {}
         requested = raw.get("protocolVersion")
         if not isinstance(requested, str):
             raise InvalidParams(f"expected a string, got {type(requested).__name__} @ $.protocolVersion")
         revision = negotiate(requested)
         params: InitializeParams = revision.structure(raw, InitializeParams)
+        # Measured after the conversion, which has refused other types.
         size = len(orjson.dumps([raw.get("clientInfo"), raw.get("capabilities")]))
         if size > _INTRODUCTION:
             raise InvalidParams(f"expected clientInfo and capabilities of at most {_INTRODUCTION} bytes, got {size}")
         method = revision.method(_INITIALIZE, Side.SERVER)
         assert method is not None
         peer = Peer(revision=revision, info=params.client_info, capabilities=params.capabilities)
+        # Until the response: a failed initialize may be repeated.
         self.phase = Phase.INITIALIZING
         return RequestReceived(message.id, method, params, peer)
 
@@ -244,19 +252,20 @@ class Connection:
             params = _params(message.params, method, peer.revision)
         except MCPError as error:
             return Unexpected(f"{message.method}: {error.message}")
+        # Over HTTP with several replicas it may arrive twice; the second one changes nothing.
         if message.method == _INITIALIZED and self.phase is Phase.NEGOTIATED:
             self.phase = Phase.READY
         return NotificationReceived(method, params, peer)
 
     def _response(self, message: Response) -> Event:
         if self.pending.pop(message.id, None) is None:
-            return Unexpected(f"a response to {message.id!r}, which nobody asked")
+            return Unexpected(f"a response to {message.id!r}, which is no request of the server")
         return ResponseReceived(message.id, result=message.result)
 
     def _error(self, message: ErrorResponse) -> Event:
         if message.id is None or self.pending.pop(message.id, None) is None:
-            return Unexpected(f"an error for {message.id!r}, which nobody asked: {message.message}")
-        # Only handshake revisions have requests to a client, and those have one peer.
+            return Unexpected(f"an error for {message.id!r}, which is no request of the server: {message.message}")
+        # Only handshake revisions have requests to a client, so the revision is that of the connection.
         revision = self.peer.revision if self.peer is not None else LATEST_HANDSHAKE
         return ResponseReceived(message.id, error=client_error(message, revision))
 
@@ -269,7 +278,7 @@ class Connection:
         result is an object in wire form and is not changed.
 
         Raises:
-            TypeError: That result is not an object.
+            TypeError: the result of such a method is not an object.
         """
         self.in_flight.pop(request.id, None)
         revision = request.peer.revision
@@ -281,45 +290,45 @@ class Connection:
         if type(value) is not dict:
             raise TypeError(f"expected an object as the result of {request.method.name}, got {type(value).__name__}")
         if revision.lifecycle is NegotiationStyle.PER_REQUEST:
-            # Results of methods outside the specification are complete unless they say otherwise.
+            # Results of methods outside the specification are complete unless they contain another type.
             value.setdefault("resultType", "complete")
             if self._stamp is not None:
                 value["_meta"] = {**value.get("_meta", {}), **self._stamp}
         return self._settle(request, Response(request.id, value))
 
     def error(self, request: RequestReceived, error: MCPError) -> ErrorResponse:
-        """The response that carries ``error``, with the revision's number for it."""
+        """Return the response with ``error``, with its code in this revision."""
         self.in_flight.pop(request.id, None)
         response = self._error_response(request.id, error, request.peer.revision)
         self._settle(request, response)
         return response
 
     def silence(self, request: RequestReceived) -> None:
-        """The request was cancelled: nothing more is sent for it."""
+        """Forget a cancelled request, for which nothing more is sent."""
         self.in_flight.pop(request.id, None)
         if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
             self.phase = Phase.NEW
 
     def request(self, method: str, params: Any, *, peer: Peer) -> Request:
-        """A request of ours to the peer.
+        """Return a request to the client.
 
         Raises:
-            MethodNotFound: the revision has no such method towards a client.
-            LocalProtocolError: it is not legal in this phase.
+            MethodNotFound: the revision has no such request to a client.
+            LocalProtocolError: it is not allowed in this phase.
         """
         row = peer.revision.method(method, Side.CLIENT)
         if row is None or row.result is None:
             raise MethodNotFound(f"{peer.revision.version} has no request {method} from a server to a client")
         if self.phase is not Phase.READY and not may_send(self.phase, method) and not self.in_flight:
-            raise LocalProtocolError(f"{method} must not be sent before the client has said it is initialized")
+            raise LocalProtocolError(f"{method} must not be sent before the client has sent notifications/initialized")
         return self.own_request(method, peer.revision.unstructure(params) if params is not None else None, peer=peer)
 
     def own_request(self, method: str, params: dict[str, Any] | None, *, peer: Peer) -> Request:
-        """A request with parameters in wire form; for methods outside the specification.
+        """Return a request with parameters in wire form, for methods outside the specification.
 
         Raises:
             MethodNotFound: the revision has no requests from a server.
-            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
+            LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
 
         Source: MCP 2026-07-28, basic/patterns: "Servers MUST NOT initiate JSON-RPC requests".
         """
@@ -331,6 +340,7 @@ class Connection:
         require_json(params or {}, method)
         self._last_id += 1
         id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
+        # Until the response or give_up(); a response to any other id is unexpected.
         self.pending[id] = method
         return Request(id, method, params or None)
 
@@ -339,7 +349,7 @@ class Connection:
         self.pending.pop(id, None)
 
     def notification(self, method: str, params: Any, *, peer: Peer) -> Notification | None:
-        """A notification of ours, or ``None`` where the revision has none or the phase forbids it."""
+        """Return a notification to the client; ``None`` if the revision or the phase does not allow it."""
         row = peer.revision.method(method, Side.CLIENT)
         if row is None or row.result is not None:
             return None
@@ -377,6 +387,6 @@ def _params(raw: dict[str, Any] | None, method: Method, revision: Revision) -> A
         return revision.structure(raw or {}, method.params)
     params = raw or {}
     if not isinstance(params.get("_meta", {}), dict):
-        # The rest is the method's own affair; this member is ours.
+        # The method checks its other parameters itself.
         raise InvalidParams(f"expected an object @ $._meta, got {type(params['_meta']).__name__}")
     return params

@@ -43,13 +43,15 @@ class Envelope:
 
     @staticmethod
     def present(params: dict[str, Any] | None) -> bool:
-        """Whether the message claims to belong to a per-request revision."""
+        """Return whether a message has an envelope, complete or not."""
         meta = params.get("_meta") if params else None
+        # One of the two is enough, so that an incomplete envelope gets an error that names the other one.
         return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
     @classmethod
     def read(cls, params: dict[str, Any] | None) -> Envelope:
-        """
+        """Return the envelope of a request.
+
         Raises:
             InvalidParams: a required member is missing or has another type.
         """

@@ -45,11 +45,11 @@ class RequestReceived:
     """An instance of ``method.params``."""
     peer: Peer
     log_level: str | None = None
-    """The level this request asks for, where the revision sets it per request."""
+    """The log level of this request, in revisions that set it per request."""
     weight: int = 0
-    """As :class:`mcptrio.protocol.messages.Request` has it."""
+    """See :attr:`mcptrio.protocol.messages.Request.weight`."""
     owner: Hashable = None
-    """As well."""
+    """See :attr:`mcptrio.protocol.messages.Request.owner`."""
 
 
 @define(slots=True)
@@ -61,7 +61,7 @@ class NotificationReceived:
 
 @define(slots=True)
 class ResponseReceived:
-    """The answer to a request of ours: a result in wire form, or the peer's error."""
+    """The response to a request of this side: a result in wire form, or the peer's error."""
 
     id: RequestId
     result: dict[str, Any] | None = None
@@ -76,14 +76,14 @@ class CancelReceived:
 
 @define(slots=True)
 class MessageRefused:
-    """Not served; the reply says why."""
+    """A message that is not served, with the response that gives the reason."""
 
     reply: ErrorResponse
 
 
 @define(slots=True)
 class Unexpected:
-    """A message that is not expected: a response to no request, or a notification without meaning here."""
+    """A message to ignore: a response to no request, or a notification that has no meaning here."""
 
     what: str
 

@@ -1,7 +1,7 @@
-"""The size, depth and owner of a JSON text, told without parsing it.
+"""The size, depth and id of a JSON text, found without parsing it.
 
-Used by the codec before it parses, since parsed values take up to 29 times as much memory as their text and the parser
-ends the process when memory runs out; and by the line framer for lines that it skips.
+The codec uses it before it parses, because parsed values take up to 29 times the memory of their text, and the parser
+ends the process when memory runs out. The line framer uses it for lines that it skips.
 
 Source: RFC 8259; JSON-RPC 2.0 section 5.
 """
@@ -29,30 +29,31 @@ __all__ = [
 ]
 
 HEAD_BYTES = 512
-"""How much of the beginning of a message is looked at for its id."""
+"""Bytes at the beginning of a message that are searched for its id."""
 TAIL_BYTES = 256
-"""How much of its end."""
+"""Bytes at the end of a message that are searched for its id."""
 
-# Patterns, compiled when the first message is too large. At each underscore there may be blanks.
+# Patterns, compiled when the first message is too large: most processes never see one. An underscore stands for blanks.
 _BLANKS = (b"_", rb"[ \t\r]*")
 _ID = rb'(-?[0-9]{1,20}|"(?:[^"\\\x00-\x1f]|\\.){0,150}")'
 _VERSION = rb'"jsonrpc"_:_"2\.0"'
 _HEAD = rb'_\{_(?:%b_,_)?(?:"id"_:_%b_,_)?(?:%b_,_)?"(method|result|error)"_:' % (_VERSION, _ID, _VERSION)
-"""The first members of an object that says there what it is. No text can have begun before them."""
+"""The first members of a message up to its kind. No string can have begun before them, so this cannot match within
+one."""
 _TAIL = rb',_"id"_:_%b_(?:,_%b_)?\}_\Z' % (_ID, _VERSION)
-"""The last members of an object. Its last brace stands outside of every text; read backwards from there, and since none
-has a backslash before it, each quotation mark begins or ends what it seems to."""
+"""The last members of a message. Its last brace is outside every string; read backwards from there, each quotation mark
+is a real one, because none has a backslash before it."""
 
 _OTHERS = bytes(set(range(256)) - set(b'[]{},"'))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""A level in or out, as a signed byte."""
+"""Brackets to +1 and -1, as signed bytes."""
 
 LIGHT = 1024
-"""Bytes of a text that weighs nothing: the number of requests bounds it."""
+"""Bytes. A text up to this size has weight 0, because the number of requests bounds such texts."""
 _CONTAINER = 250
-"""Bytes of memory that an object of one member takes, or an array; measured."""
+"""Bytes of memory of an array or an object with one member; measured."""
 _VALUE = 64
-"""Bytes of memory that an item or a member takes."""
+"""Bytes of memory of an item or a member; measured."""
 
 
 def read_head(start: bytes) -> tuple[bytes, bytes | None] | None:
@@ -68,7 +69,7 @@ def read_tail(end: bytes) -> bytes | None:
 
 
 def read_id(written: bytes | None) -> RequestId | None:
-    """The id as the codec reads it."""
+    """Return the decoded id; ``None`` if it is not valid."""
     try:
         id = orjson.loads(written) if written is not None else None
     except orjson.JSONDecodeError:
@@ -77,7 +78,7 @@ def read_id(written: bytes | None) -> RequestId | None:
 
 
 def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
-    """Whether a message is a call, as opposed to an answer, and its id; ``None`` if the first members do not say.
+    """Return whether a message is a call and not a response, and its id; ``None`` if the first members do not tell.
 
     Args:
         start: its first :data:`HEAD_BYTES`.
@@ -92,38 +93,36 @@ def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
 
 @frozen
 class Shape:
-    """How much a JSON text holds, counted outside of its strings."""
+    """The counts of a JSON text, outside its strings."""
 
     containers: int
     """Arrays and objects."""
     commas: int
     """Items and members, without the first of each container."""
     weight: int
-    """About how many bytes of memory the text takes when it is parsed, never much less; 0 for a short text."""
+    """Approximate bytes of memory of the parsed text, rather too many than too few; 0 for a short text."""
     brackets: bytes
-    """All of them, in their order."""
+    """All brackets, in order."""
 
     def is_deeper(self, limit: int) -> bool:
-        """Whether more than ``limit`` arrays and objects are inside each other."""
+        """Return whether more than ``limit`` arrays and objects are nested."""
         steps = memoryview(self.brackets.translate(_STEPS)).cast("b")
         return self.containers > limit and max(accumulate(steps)) > limit
 
 
 def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:
-    """The shape of a JSON text; of a text that has many more than so many values, only that it has more.
-
-    The time is linear, without a step in Python for each value: 2 ms for 4 MB of base64, at most 25 ms for 4 MB.
-    """
+    """Return the shape of a JSON text; if it has many more than ``values`` values, only that it has more."""
+    # Only operations on whole texts, with no step in Python for each value: 2 ms for 4 MB of Base64, at most 25 ms.
     text = data if isinstance(data, bytes) else bytes(data)
     size = len(text)
     if b"\\" in text:
-        # A run of backslashes begins outside of an escape, so that pairs are pairs.
+        # Pairs of backslashes first, so that the rest of the quotation marks after a backslash are escaped ones.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     text = text.translate(None, _OTHERS)
     quotes = text.count(b'"')
-    if quotes > 4 * values:  # a value has two strings at most, the key being one
+    if quotes > 4 * values:  # a value has at most two strings: its key and itself
         return Shape(0, quotes // 4, 0, b"")
-    # Most strings have nothing in them now. A bracket in another one is no bracket.
+    # Most strings are empty by now. The brackets within the others do not count, so drop every second part.
     text = b"".join(text.replace(b'""', b"").split(b'"')[::2])
     commas = text.count(b",")
     text = text.translate(None, b",")

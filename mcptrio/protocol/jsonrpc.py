@@ -1,13 +1,13 @@
 """Encodes and decodes JSON-RPC messages.
 
-Every transport calls :func:`decode` for received bytes and :func:`encode` for messages to send. Neither fails: invalid
-input becomes a :class:`Malformed` with the reason, and a message that cannot be encoded is replaced by one that can. So
-neither a hostile client nor a careless handler ends the task that reads or writes.
+Every transport calls :func:`decode` for received bytes and :func:`encode` for messages to send. Neither fails, so
+neither a hostile client nor a careless handler can end the task that reads or writes: invalid input becomes a
+:class:`Malformed` with the reason, and a message that cannot be encoded is replaced by one that can.
 
-Input is UTF-8 JSON; a byte order mark is ignored. Of a repeated member the last one counts. An integer beyond 64 bits
+Input is UTF-8 JSON; a byte order mark is ignored. The last of repeated members counts. An integer beyond 64 bits
 becomes the nearest float, as in most JSON implementations (RFC 8259 section 6), so it is refused as an id. ``params``
 that are null count as absent. Unknown members are ignored, but ``method`` together with ``result`` or ``error`` is
-refused: two readers could disagree about the kind of such a message.
+refused, because two readers could disagree on the kind of such a message.
 
 Source: JSON-RPC 2.0 sections 4-6; MCP 2026-07-28, basic/index, "Messages"; MCP 2025-03-26, basic, "Batching".
 """
@@ -50,7 +50,7 @@ _INTERNAL = int(Code.INTERNAL_ERROR)
 _ENVELOPE = 256
 """Assumed bytes of a message whose size is unknown."""
 _ENCODED_DEPTH = 200
-"""Levels of nesting in what is sent; the encoder stops at 254, the envelope included."""
+"""Levels of nesting in a sent value. The encoder's limit is 254, including the levels of the message."""
 _DEEP = f"expected at most {_ENCODED_DEPTH} levels of nesting"
 _BOM = b"\xef\xbb\xbf"
 _MESSAGES = (Response, Notification, Request, ErrorResponse)
@@ -72,6 +72,7 @@ def decode(
     size = data.nbytes if type(data) is memoryview else len(data)
     if size > limits.bytes:
         return _malformed(f"message of {size} bytes: the limit is {limits.bytes} bytes")
+    # Counted before parsing: see mcptrio.protocol.json_shape.
     shape = None if size <= LIGHT and _is_shallow(data, limits.depth) else measure(data, limits.values)
     if shape is not None and (problem := _too_many(shape, limits)) is not None:
         return _unparsed(data, problem)
@@ -85,12 +86,14 @@ def decode(
         return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
     if shape is not None and shape.is_deeper(limits.depth):
         return _too_deep(limits, value)
+    # A request keeps its _meta as long as it runs, unlike its other parameters.
     if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
         return refusal
     if type(value) is list:
         batch = _decode_batch(value, limits)
         for each in batch.messages if isinstance(batch, Batch) else ():
             if type(each) is Request:
+                # Each request of a batch counts for itself, because they end at different times.
                 each.weight, each.owner = measure(orjson.dumps(each.params), limits.values).weight, owner
         return batch
     message = _decode_object(value)
@@ -120,13 +123,13 @@ def encode(message: Message | Sequence[Message]) -> bytes:
     lone surrogate, an integer beyond 64 bits, a key that is not a string, more than 254 levels, any other object) do
     not stop the connection:
 
-    - a Response becomes an ErrorResponse -32603 with the same id, which names the value; - an ErrorResponse loses its
-    ``data``; - in a Request or Notification the values are replaced: lone surrogates by U+FFFD, keys by their
-    ``str()``, all others
-      by null.
+    - a Response becomes an ErrorResponse -32603 with the same id, which names the value;
+    - an ErrorResponse loses its ``data``;
+    - in a Request or Notification the values are replaced: lone surrogates by U+FFFD, keys by their ``str()``, all
+      others by null.
 
     Raises:
-        LocalProtocolError: The sequence is empty; an empty batch is not a message.
+        LocalProtocolError: the sequence is empty; an empty batch is not a message.
     """
     if isinstance(message, _MESSAGES):
         return _encode_one(message)
@@ -144,7 +147,7 @@ def preencoded(value: Any) -> Any:
 
 
 def encoded_size(message: Message | Sequence[Message]) -> int:
-    """About how many bytes the message takes as JSON: those of its parameters, result or error."""
+    """Return the approximate bytes of a message as JSON: those of its parameters, result or error."""
     if not isinstance(message, _MESSAGES):
         return sum(encoded_size(each) for each in message)
     try:
@@ -158,13 +161,13 @@ def encoded_size(message: Message | Sequence[Message]) -> int:
 
 
 def require_json(value: dict[str, Any], what: str) -> None:
-    """Check that a peer reads what the caller gave.
+    """Check that the peer will read the same value.
 
     Raises:
-        LocalProtocolError: a value cannot be written as JSON, or only as another value; with its place.
+        LocalProtocolError: a value cannot be written as JSON, or only as another value; names its place.
     """
     try:
-        # NaN and infinity are written as null, which is in few messages.
+        # NaN and infinity are written as null. Few messages contain null, so the slow search is rare.
         if b"null" not in orjson.dumps(value):
             return
     except TypeError as error:  # orjson.JSONEncodeError is one
@@ -178,7 +181,7 @@ def require_json(value: dict[str, Any], what: str) -> None:
 
 
 def _first_unwritable(value: Any, where: str = "$", depth: int = 0) -> tuple[str, str] | None:
-    """The place of the first value that JSON cannot carry, and why it cannot."""
+    """Return the place of the first value that JSON cannot represent, and the reason."""
     if type(value) is dict:
         for key, item in value.items():
             if type(key) is not str:
@@ -211,6 +214,7 @@ def _first_unwritable(value: Any, where: str = "$", depth: int = 0) -> tuple[str
 def _decode_object(value: Any) -> Message | Malformed:
     if type(value) is not dict:
         return _malformed(f"expected an object, got {_kind(value)}")
+    # JSON-RPC 2.0 section 4: exactly "2.0".
     if value.get("jsonrpc") != "2.0":
         return _malformed('expected "jsonrpc": "2.0"', _readable_id(value))
     if "method" in value:
@@ -231,15 +235,17 @@ def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
     if "result" in value or "error" in value:
         return _malformed("expected one of method, result, error; got more than one of them", _readable_id(value))
     id = value.get("id")
+    # By exact type, because bool is a subclass of int.
     if type(id) is int or type(id) is str:
         return Request(id, method, params)
+    # "id": null is no notification: MCP forbids null ids (basic/index, "Requests").
     if "id" not in value:
         return Notification(method, params)
     return _malformed(f"id: expected a string or an integer of 64 bits, got {_kind(id)}")
 
 
 def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malformed:
-    """A malformed response is answered without an id: ids of responses are ours, not the peer's."""
+    # A malformed response is reported without an id: the id of a response belongs to this side's request.
     id = value.get("id")
     has_id = type(id) is str or type(id) is int
     answers: RequestId | None = id if has_id else None
@@ -274,7 +280,7 @@ def _decode_batch(values: list[Any], limits: MessageLimits) -> Batch | Malformed
 
 
 def _readable_id(value: dict[str, Any]) -> RequestId | None:
-    """The id to answer with. Only a call has one that is the peer's."""
+    """Return the id for the error response. Only the id of a call belongs to the peer."""
     if "method" not in value and ("result" in value or "error" in value):
         return None
     id = value.get("id")
@@ -296,7 +302,7 @@ def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
 
 
 def _unparsed(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
-    """The refusal of a message that is not parsed, with its id where the first or last members say it."""
+    """Return the refusal of a message that is not parsed, with its id if the first or last members contain it."""
     found = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
     is_call, id = found if found is not None else (True, None)
     return _malformed(problem, id if is_call else None, answers=None if is_call else id)
@@ -313,7 +319,7 @@ def _large_meta(value: Any, limit: int) -> Malformed | None:
 
 
 def _kind(value: Any) -> str:
-    """A JSON type's name for error messages; never the value, which may be large."""
+    """Return a JSON type's name for an error. Not the value, which may be large."""
     if value is None:
         return "null"
     return _KINDS.get(type(value), type(value).__name__)
@@ -348,6 +354,7 @@ def _error_as_object(message: ErrorResponse) -> dict[str, Any]:
     if message.data is not None:
         error["data"] = message.data
     if message.id is None:
+        # Without the member, as the schema of MCP has it; JSON-RPC would send null.
         return {"jsonrpc": "2.0", "error": error}
     return {"jsonrpc": "2.0", "id": message.id, "error": error}
 
@@ -365,16 +372,16 @@ def _writable(message: Message, problem: str) -> Message:
 
 
 def _cleaned(value: Any, above: tuple[int, ...] = ()) -> Any:
-    """The nearest value that can be written.
+    """Return the nearest value that can be written.
 
     Args:
-        above: the ids of the containers around ``value``; a circle, and what lies too deep, ends in null.
+        above: the ids of the containers around ``value``. A circular reference or too deep a value becomes null.
     """
     match value:
         case None | bool():
             return value
         case str():
-            # Through UTF-16, so that a pair of surrogates becomes the character it stands for.
+            # Through UTF-16, so that a pair of surrogates becomes its character.
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         case int():
             return int(value) if -(2**63) <= value < 2**64 else None

@@ -16,19 +16,18 @@ MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
 
 @frozen(kw_only=True)
 class MessageLimits:
-    """How much of a peer's input is looked at."""
+    """The limits of one message of a peer."""
 
     bytes: int = field(default=4 * 1024 * 1024, validator=integer(1))
     """Bytes of one message, or of one batch."""
     containers: int = field(default=50_000, validator=integer(1), metadata=PROGRAM_ONLY)
-    """Arrays and objects in one message. Parsed, one takes up to 200 bytes and holds up the event loop for about 1 µs;
-    counted before it is parsed."""
+    """Arrays and objects in one message, counted before it is parsed. Parsing one takes about 1 µs and 200 bytes."""
     values: int = field(default=250_000, validator=integer(1), metadata=PROGRAM_ONLY)
     """Items of arrays and members of objects in one message; counted before it is parsed."""
     meta_bytes: int = field(default=64 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
-    """Bytes of ``params._meta`` of one message: it is kept as long as the request runs."""
+    """Bytes of ``params._meta`` of one message, which is kept as long as the request runs."""
     depth: int = field(default=64, validator=integer(1))
-    """Arrays and objects inside each other, the message itself included."""
+    """Levels of nested arrays and objects, including the message itself."""
     batch: int = field(default=100, validator=integer(1))
     """Messages in one batch."""
 
@@ -38,5 +37,5 @@ DEFAULT = MessageLimits()
 CLIENT_DEFAULT = MessageLimits(
     bytes=64 * 1024 * 1024, containers=500_000, values=2_500_000, meta_bytes=1024 * 1024, depth=128
 )
-"""For the messages of a server. Its user has chosen the server and wants the result: a picture or a document of 48 MB
-is one text of base64, parsed at its own size. Schemas nest about two levels for each level of the values."""
+"""For the messages of a server. The user has chosen the server and wants its results: an image of 48 MB is one string
+of Base64 and takes no more memory than its text. Schemas have about two levels for each level of a value."""

@@ -28,20 +28,20 @@ __all__ = [
 ]
 
 RequestId: TypeAlias = "str | int"
-"""Never null, never a bool; ``1`` and ``"1"`` are two ids."""
+"""Never null and never a bool; ``1`` and ``"1"`` are different ids."""
 
 
 @define(slots=True)
 class Request:
-    """A request, which has one answer: a :class:`Response` or an :class:`ErrorResponse`."""
+    """A request, which gets one answer: a :class:`Response` or an :class:`ErrorResponse`."""
 
     id: RequestId
     method: str
     params: dict[str, Any] | None = None
     weight: int = field(default=0, eq=False, repr=False)
-    """About how many bytes of memory ``params`` take; 0 for few, and for a message that did not come as bytes."""
+    """Approximate bytes of memory of ``params``; 0 if they are small or were not decoded from bytes."""
     owner: Hashable = field(default=None, eq=False, repr=False)
-    """The client that ``weight`` counts for, where the transport knows one; otherwise its connection is the owner."""
+    """The client that ``weight`` counts for; ``None`` if the transport knows only the connection."""
 
 
 @define(slots=True)
@@ -62,10 +62,10 @@ class Response:
 
 @define(slots=True)
 class ErrorResponse:
-    """Why a request has no result."""
+    """The error of a request."""
 
     id: RequestId | None
-    """``None`` where the id of the request could not be read; the member is then left out."""
+    """``None`` if the id of the request could not be read; the member is then omitted."""
     code: int
     message: str
     data: Any = None
@@ -77,12 +77,12 @@ class ErrorResponse:
 
 @define(slots=True)
 class Malformed:
-    """What arrived instead of a message: the reply says why (-32700, -32600, or the size limit)."""
+    """Received data that is no message, with the error response for the peer (-32700 or -32600)."""
 
     reply: ErrorResponse
-    """With the id of the peer's call, where it is a call and its id can be read."""
+    """Has the id of the peer's call, if it is a call and its id can be read."""
     answers: RequestId | None = None
-    """The id of our call, where it is an answer and its id can be read."""
+    """The id of this side's call, if it is a response and its id can be read."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -91,10 +91,10 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @define(slots=True)
 class Batch:
-    """A JSON-RPC array. Legal in 2025-03-26 only; whether it is legal here is the connection's decision."""
+    """A JSON-RPC array. Only 2025-03-26 allows it; the connection checks that."""
 
     messages: tuple[Message | Malformed, ...]
 
 
 Incoming: TypeAlias = Message | Batch | Malformed
-"""What arrives on a channel."""
+"""A received message, batch or malformed message."""

@@ -1,8 +1,8 @@
 """The exception for an error response of the peer.
 
-The connections of both sides and the HTTP client call this. A class whose attributes are not in ``data`` is not chosen,
-so that an error of a server with other conventions stays a plain one of its code.
-Source: MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation and client/sampling.
+The connections of both sides and the HTTP client call it. If ``data`` lacks the attributes of a class, the error
+becomes a plain :class:`MCPError` with its code: the server may have other conventions. Source: MCP 2026-07-28,
+basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation and client/sampling.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def server_error(answer: ErrorResponse, revision: Revision, params: Mapping[str,
 
     Args:
         revision: the revision of the request.
-        params: the parameters of the request. They have the URI if ``data`` does not.
+        params: the parameters of the request, for the URI if ``data`` does not contain it.
     """
     data = answer.data
     if answer.code == ResourceNotFound.code and params is not None:
@@ -50,14 +50,14 @@ def server_error(answer: ErrorResponse, revision: Revision, params: Mapping[str,
 
 
 def client_error(answer: ErrorResponse, revision: Revision) -> MCPError:
-    """Return the exception for an error of a client, which answers a request of the server."""
+    """Return the exception for the error response of a client to a request of the server."""
     return _error(answer, answer.data, revision, _FROM_CLIENT)
 
 
 def _error(answer: ErrorResponse, data: Any, revision: Revision, readers: Mapping[type[MCPError], _Read]) -> MCPError:
     members = data if isinstance(data, dict) else {}
     for cls, read in readers.items():
-        # Some servers send the number of another revision.
+        # Some servers send the code of another revision.
         if answer.code in (cls.code, revision.codes.get(cls.code)):
             error = read(answer.message, members)
             if error is not None:
@@ -121,5 +121,5 @@ _FROM_SERVER: Final[Mapping[type[MCPError], _Read]] = {
     URLElicitationRequired: _url_required,
     **{cls: _plain(cls) for cls in _PLAIN},
 }
-"""The first class whose code and data fit is raised."""
+"""The first class whose code and data match is used."""
 _FROM_CLIENT: Final[Mapping[type[MCPError], _Read]] = {**_FROM_SERVER, NotApproved: _plain(NotApproved)}

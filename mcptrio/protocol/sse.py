@@ -1,7 +1,7 @@
 """Encodes and decodes server-sent events.
 
-The HTTP transports of both sides use this. The data of an event stays bytes, which :mod:`mcptrio.protocol.jsonrpc`
-decodes. Time and memory are linear in the input and limited by one event, however it is cut into chunks.
+The HTTP transports of both sides use it. The data of an event stays bytes, which :mod:`mcptrio.protocol.jsonrpc`
+decodes. Time is linear in the input and memory is limited to one event, however the input is split into chunks.
 
 Source: WHATWG HTML, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream".
 """
@@ -26,17 +26,17 @@ class Event:
     """The contents of the data lines, joined by line feeds; not checked to be UTF-8."""
     event: str = "message"
     id: str = ""
-    """The last event id at this event, which an earlier event may have set; empty where none has."""
+    """The last event id at this event, which may come from an earlier event; empty if there is none."""
 
 
 def encode(data: bytes, *, event: str | None = None, id: str | None = None, retry: int | None = None) -> bytes:
-    """One event, with the empty line that dispatches it. Every line of ``data`` gets a data field of its own.
+    """Return one event, including the empty line at its end. Every line of ``data`` gets its own data field.
 
     Args:
-        retry: milliseconds the client waits before it connects again.
+        retry: milliseconds for which the client should wait before it reconnects.
 
     Raises:
-        LocalProtocolError: ``event`` or ``id`` holds a line end, ``id`` a NUL, or ``retry`` is negative.
+        LocalProtocolError: ``event`` or ``id`` contains a line end, ``id`` a NUL, or ``retry`` is negative.
     """
     fields = b""
     if event is not None:
@@ -47,54 +47,54 @@ def encode(data: bytes, *, event: str | None = None, id: str | None = None, retr
         if retry < 0:
             raise LocalProtocolError(f"retry: expected milliseconds, at least 0, got {retry}")
         fields += b"retry: %d\n" % retry
-    if b"\n" not in data and b"\r" not in data:  # as in all that we encode
+    if b"\n" not in data and b"\r" not in data:  # JSON as we write it has no line ends
         return b"%bdata: %b\n\n" % (fields, data)
     return fields + b"".join([b"data: %b\n" % line for line in _LINE_END.split(data)]) + b"\n"
 
 
 def comment(text: str = "") -> bytes:
-    """A comment, which the client ignores; it keeps idle connections open. Line ends make several comments."""
+    """Return a comment, which the client ignores and which keeps an idle connection open."""
     lines = text.encode("utf-8", "replace").splitlines() or [b""]
     return b"".join([b": %b\n" % line for line in lines]) + b"\n"
 
 
 class SSEDecoder:
-    """An event stream as it arrives. An event that is not complete at the end of the stream does not count.
+    """Decodes an event stream as it arrives. An incomplete event at the end of the stream is dropped.
 
     Args:
-        max_event_bytes: bound for one line, and for the data of one event.
+        max_event_bytes: maximum bytes of one line, and of the data of one event.
     """
 
     def __init__(self, max_event_bytes: int = 4 * 1024 * 1024) -> None:
         self._max = max_event_bytes
         self._line = bytearray()
-        """The line whose end has not arrived."""
+        """The received part of an incomplete line."""
         self._size = 0
-        """Bytes in ``_data``, line feeds included."""
+        """Bytes in ``_data``, including line feeds."""
         self._data: list[bytes] = []
         self._event = ""
         self._id = ""
         self._at_start = True
         self._after_cr = False
-        """Whether a line feed that comes next belongs to the carriage return before it."""
+        """Whether a line feed at the beginning of the next chunk belongs to the carriage return before it."""
         self._last_event_id = ""
         self._retry: int | None = None
 
     @property
     def last_event_id(self) -> str:
-        """What to send as Last-Event-ID when connecting again; empty where the server has set none."""
+        """The value of Last-Event-ID for reconnecting; empty if the server has set none."""
         return self._last_event_id
 
     @property
     def retry(self) -> int | None:
-        """Milliseconds to wait before connecting again; ``None`` where the server has not said."""
+        """Milliseconds to wait before reconnecting; ``None`` if the server has not set it."""
         return self._retry
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that ``chunk`` completes.
+        """Return the events that ``chunk`` completes.
 
         Raises:
-            RemoteProtocolError: an event is larger than the limit; the stream is of no more use.
+            RemoteProtocolError: an event is larger than the limit; the stream cannot be used any more.
         """
         if not chunk:
             return []
@@ -132,13 +132,15 @@ class SSEDecoder:
         elif name == b"event":
             self._event = value.decode(errors="replace")
         elif name == b"id":
+            # WHATWG HTML 9.2.6: an id with a NUL is ignored.
             if b"\0" not in value:
                 self._id = value.decode(errors="replace")
         elif name == b"retry" and value.isdigit() and len(value) <= 18:
-            # 18 digits are 31 million years; without a bound int() takes quadratic time.
+            # 18 digits are 31 million years; without a bound, int() takes quadratic time.
             self._retry = int(value)
 
     def _dispatch(self, events: list[Event]) -> None:
+        # Also for an event without data, which only sets the id (priming events).
         self._last_event_id = self._id
         if self._data:
             events.append(Event(data=b"\n".join(self._data), event=self._event or "message", id=self._id))

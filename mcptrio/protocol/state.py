@@ -42,12 +42,12 @@ _SENDABLE: dict[Phase, frozenset[str] | None] = {
 
 
 def may_receive(phase: Phase, method: str) -> bool:
-    """Whether the server serves ``method`` in this phase."""
+    """Return whether the server serves ``method`` in this phase."""
     allowed = _RECEIVABLE[phase]
     return allowed is None or method in allowed
 
 
 def may_send(phase: Phase, method: str) -> bool:
-    """Whether the server may send ``method`` unasked in this phase."""
+    """Return whether the server may send ``method`` in this phase, apart from messages about a received request."""
     allowed = _SENDABLE[phase]
     return allowed is None or method in allowed

@@ -29,6 +29,7 @@ async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
         outcome = await run_guarded(task)
         if not isinstance(outcome, Failure):
             return
+        # It had worked for a while, so this is a new failure and not a crash loop.
         if trio.current_time() - started > MAX_PAUSE_SECONDS:
             pause = FIRST
         name = getattr(task, "__qualname__", repr(task))

@@ -36,6 +36,7 @@ class BatchOutlet:
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         if isinstance(message, Response | ErrorResponse):
+            # JSON-RPC 2.0 section 6: one array with all responses of a batch.
             self._answers.append(message)
         else:
             await self._outlet.send(message)
@@ -46,6 +47,7 @@ class BatchOutlet:
     def close(self) -> None:
         self._open -= 1
         if self._open == 0:
+            # close() must not wait, so a task of the session sends the array.
             self._start(self._finish)
 
     def release(self, retry_ms: int) -> bool:
@@ -53,6 +55,7 @@ class BatchOutlet:
 
     async def _finish(self) -> None:
         try:
+            # A batch of notifications gets no response, not even an empty array.
             if self._answers:
                 await self._outlet.send(self._answers)
         except ConnectionClosed:

@@ -1,8 +1,7 @@
-"""Callers as texts, and the caller that the parent of an isolated plugin names.
+"""Callers as strings, and the caller that the parent of an isolated plugin forwards.
 
-Read by requests. A plugin that runs in a process of its own is asked by its parent for everybody, so the parent names
-the caller in ``_meta``; that is believed on this one pipe alone. A caller is no credential: access is decided by the
-principal.
+Requests use it. The process of an isolated plugin gets the requests of all clients from its parent, which names the
+caller in ``_meta``; only this pipe is believed. A caller is no credential: the principal decides on access.
 
 Source: MCP 2026-07-28, basic, "_meta".
 """
@@ -66,14 +65,14 @@ class ForwardedCaller:
 
 
 def caller_of_principal(principal: Principal) -> str:
-    """The same text in all sessions and processes, for one issuer and subject."""
+    """Return the string for one issuer and subject, equal in all sessions and processes."""
     issuer = principal.issuer or ""
-    # With its length, so that no other issuer and subject make the same text.
+    # With the issuer's length, so that no other issuer and subject make the same string.
     return "principal:" + _digest(f"{len(issuer)} {issuer} {principal.subject}")
 
 
 def caller_of_session_id(id: str) -> str:
-    """The text for a session or connection whose client has not signed in. It does not reveal the id."""
+    """Return the string for a session or connection without a login. It does not reveal the id."""
     return f"session:{_digest(id)}"
 
 
@@ -94,8 +93,10 @@ def decode_caller(method: str, meta: Mapping[str, Any] | None) -> ForwardedCalle
     """Read what :func:`encode_caller` has written. Anonymous if it is invalid; the parent itself if it is missing."""
     forwarded = meta.get(CALLER) if meta else None
     if forwarded is None:
+        # Reading lists for all clients is the parent's own work; a call always has a caller.
         return ForwardedCaller(PARENT if method in _OWN else None, is_own=True)
     if not isinstance(forwarded, dict) or not isinstance(forwarded.get("caller"), str):
+        # Anonymous and not the parent: an invalid value must not give more rights than none.
         return ForwardedCaller()
     principal = forwarded.get("principal")
     return ForwardedCaller(None if principal is None else _principal(principal), forwarded["caller"])

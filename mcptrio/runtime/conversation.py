@@ -37,9 +37,9 @@ class Conversation:
         id: of a stored session; made when it is needed otherwise.
         principal: who sends what is received next.
         outlets: streams for messages that belong to no request, the newest last.
-        is_shared: one outlet serves every request (stdio); it is not closed when a request ends.
-        trusts_forwarded_caller: the peer is the process that started this one for a plugin, and says for whom it asks.
-        record: of a stored session; otherwise made when ``initialize`` has been answered.
+        is_shared: whether one outlet serves all requests (stdio); it is then not closed when a request ends.
+        trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards callers.
+        record: of a stored session; otherwise made after ``initialize``.
     """
 
     connection: Connection
@@ -74,13 +74,13 @@ class Conversation:
 
     @property
     def caller(self) -> str:
-        """The caller that a handshake session, or a shared connection, stands for."""
+        """The caller of a handshake session or a shared connection."""
         return caller_of_session_id(self.id) if self.principal is None else caller_of_principal(self.principal)
 
     # Its record
 
     def negotiated(self) -> None:
-        """``initialize`` has been answered: with a result, if there is a peer now."""
+        """Make the record after the response to ``initialize``, if it was a result."""
         peer = self.connection.peer
         if peer is None or self.record is not None:
             return
@@ -93,7 +93,7 @@ class Conversation:
         )
 
     def initialized(self) -> None:
-        """The client has said that it is ready."""
+        """Note in the record that the client is ready."""
         if self.record is not None and not self.record.initialized:
             self.record = evolve(self.record, initialized=True)
 
@@ -108,7 +108,8 @@ class Conversation:
 
     @property
     def outlet(self) -> MessageSink | None:
-        """The newest one, so each message goes to exactly one."""
+        """The newest outlet; ``None`` if there is none."""
+        # Each message goes to exactly one stream (2025-11-25, basic/transports, "Multiple Connections").
         return self.outlets[-1] if self.outlets else None
 
     def notify(self, method: str, params: Any, *, key: object) -> None:
@@ -122,9 +123,9 @@ class Conversation:
             outlet.offer(notification, key)
 
     def tell(self, method: str, params: dict[str, Any] | None) -> None:
-        """The same for a notification in wire form.
+        """Send a notification in wire form.
 
-        Does not block: a peer that does not read loses it once its outlet holds back as many as it can.
+        Does not block: if the peer does not read and its outlet is full, the notification is lost.
         """
         if self.outlet is not None and self.connection.peer is not None:
             self.outlet.offer(Notification(method, params), object())
@@ -136,13 +137,14 @@ class Conversation:
         return self.record.log_level if self.record is not None else None
 
     def log_level_of(self, peer: Peer) -> str | None:
-        """The level that the session asked for, in revisions that ask per session."""
+        """Return the log level of the session, in revisions that set it per session."""
         if peer.revision.log_level is LogLevel.SESSION:
             return self.log_level or self.settings.log_level
         return None
 
     def set_log_level(self, level: str) -> None:
         if self.record is not None:
+            # A new record, so that the HTTP endpoint sees that it must be stored.
             self.record = evolve(self.record, log_level=level)
 
     @property

@@ -1,8 +1,8 @@
 """Results of ``ctx.once`` that another delivery of the same request must find.
 
-A client may send a retry of 2026-07-28 twice, or again after its connection broke. Both deliveries carry the same
-``requestState``, so neither has what the other has done. Whichever comes first runs the effect; the others wait for
-its result. The results are those of this process.
+A client may send a retry of 2026-07-28 twice, for example after its connection broke. Both deliveries carry the same
+``requestState``, so neither knows the results of the other. The first one runs the effect, and the others wait for its
+result. Results are kept in this process only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Effects"]
 
 MAX_RESULTS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all results together; past either bound the oldest is forgotten, but never the newest."""
+"""Bytes of all results. Beyond either bound the oldest result is dropped, but never the newest."""
 
 
 class Effects:
@@ -31,13 +31,13 @@ class Effects:
         self._lifetime = lifetime
         self._running: dict[tuple[str, str], trio.Event] = {}
         self._results: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
-        """Until when it is kept, and the result as JSON; in the order of their ends."""
+        """Expiry and result as JSON, in the order of expiry."""
         self._bytes = 0
 
     async def once(self, call: str, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
-        """The result of an effect, which runs unless another delivery of the call has run it or does so now.
+        """Return the result of an effect, and run it unless another delivery of the call has run it or is running it.
 
-        An effect that fails or is cancelled leaves no result, and the next delivery runs it.
+        An effect that fails or is cancelled leaves no result, so the next delivery runs it.
 
         Args:
             call: names the call over all its rounds.
@@ -55,6 +55,7 @@ class Effects:
         ended = self._running[name] = trio.Event()
         try:
             value = await effect()
+            # As JSON, because the next round reads it from JSON too: both must be equal.
             self._keep(name, orjson.dumps(value))
             return value
         finally:

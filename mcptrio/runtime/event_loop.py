@@ -1,8 +1,7 @@
 """The event loop of a server, as any thread may use it.
 
-Functions of plugins that are not ``async`` run in threads, and may call what is not ``async`` either: add a tool, say
-that a resource has changed, write to the log. Trio's objects belong to the event loop, so the work behind these calls
-passes through here.
+Sync functions of plugins run in threads, and may call sync methods: add a tool, report a changed resource, write to the
+log. Trio's objects belong to the event loop, so these methods use this class for their work.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class EventLoop:
             try:
                 return trio.from_thread.run_sync(work, trio_token=token)
             except trio.RunFinishedError:
-                pass  # so nothing runs at the same time
+                pass  # the event loop has ended, so nothing runs concurrently
         return work()
 
     def _elsewhere(self) -> trio.lowlevel.TrioToken | None:
@@ -65,7 +64,7 @@ class EventLoop:
 
 
 def _contained(work: Callable[[], object]) -> None:
-    """An exception would end all of Trio."""
+    # An exception in run_sync_soon() would end all of Trio.
     outcome = run_guarded_sync(work)
     if isinstance(outcome, Failure):
         _log.error("what a thread handed over failed", exc_info=outcome.error)

@@ -1,7 +1,7 @@
-"""Places that calls wait for, which clients get in turns: many calls of one client do not hold up those of another.
+"""A limiter whose places clients get in turns, so that many calls of one client do not delay those of another.
 
-Tools, plugins and threads are limited by it. :class:`trio.CapacityLimiter` serves in the order of arrival, and cannot
-be subclassed.
+It limits tools, plugins and threads. :class:`trio.CapacityLimiter` serves in the order of arrival, and cannot be
+subclassed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _Client = tuple[Hashable, bool]
 class FairLimiter:
     """
     Args:
-        places: taken at the same time.
-        spares: whether a client over HTTP may only hold as many as are free, which is half of them for the first one.
-            So others need not wait until a slow call of it has ended.
+        places: number of places.
+        spares: whether a client over HTTP may hold only as many places as are free, which is half of them if it is
+            alone. Other clients then need not wait for its slow calls.
     """
 
     def __init__(self, places: int, *, spares: bool = False) -> None:
@@ -33,7 +33,7 @@ class FairLimiter:
         self._borrowers: dict[object, _Client] = {}
         self._held: dict[_Client, int] = {}
         self._waiting: dict[_Client, dict[object, Waiter[None]]] = {}
-        """The client whose turn is next comes first, unless it holds more places than another."""
+        """Waiting borrowers by client. The first client is next, unless it holds more places than another."""
 
     @property
     def borrowed_tokens(self) -> int:
@@ -57,6 +57,7 @@ class FairLimiter:
         client = _client()
         if borrower in self._borrowers:
             raise RuntimeError("this borrower has a place already")
+        # A newcomer must not overtake the waiting calls of its own client.
         if client in self._waiting or not self._has_room_for(client):
             raise trio.WouldBlock
         self._grant(borrower, client)
@@ -79,6 +80,7 @@ class FairLimiter:
             ready = [each for each in self._waiting if self._has_room_for(each)]
             if not ready:
                 return
+            # Fewest places first; the dict keeps the order of turns among equals.
             self._serve(min(ready, key=lambda each: self._held.get(each, 0)))
 
     # Private
@@ -88,7 +90,7 @@ class FairLimiter:
         try:
             await waiter.wait()
         except trio.Cancelled:
-            # It may have been served meanwhile, in vain.
+            # _serve() may have removed it already.
             waiting = self._waiting.get(client, {})
             waiting.pop(borrower, None)
             if not waiting:
@@ -98,9 +100,11 @@ class FairLimiter:
     def _serve(self, client: _Client) -> None:
         waiting = self._waiting.pop(client)
         borrower = next(iter(waiting))
+        # False if that task was cancelled; then the place stays free.
         if waiting.pop(borrower).set(None):
             self._grant(borrower, client)
         if waiting:
+            # At the end: the other clients come first.
             self._waiting[client] = waiting
 
     def _grant(self, borrower: object, client: _Client) -> None:

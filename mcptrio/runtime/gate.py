@@ -25,7 +25,7 @@ __all__ = ["Gate"]
 class Gate:
     """
     Args:
-        works: the handlers at work, also those whose requests have ended: they count against ``limits.requests``.
+        works: the running handlers; also those of ended requests count against ``limits.requests``.
     """
 
     def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized) -> None:
@@ -43,10 +43,10 @@ class Gate:
     def open(
         self, session: Conversation, request: RequestReceived, outlet: MessageSink, *, owns_outlet: bool = False
     ) -> RequestScope:
-        """Admit a request. Call :meth:`close` once for it.
+        """Admit a request. The caller must call :meth:`close` once.
 
         Raises:
-            Overloaded: with the limit that is reached, or the server is stopping.
+            Overloaded: a limit is reached, or the server is stopping.
         """
         if self.is_closed:
             self.refuse_closed()
@@ -64,10 +64,11 @@ class Gate:
         return scope
 
     def close(self, scope: RequestScope) -> None:
-        """The request has ended."""
+        """Note that the request has ended."""
         self.in_flight -= 1
         scope.session.requests -= 1
         if scope.memory is not None:
+            # Handlers that still run keep their own use of it.
             scope.memory.let_go()
         self._deadlines.discard(scope)
         if self.is_closed and not self.in_flight:
@@ -97,7 +98,7 @@ class Gate:
         place = places.take(session if request.owner is None else request.owner, request.weight)
         if place is None:
             raise Overloaded(
-                f"too much to hold: the parameters take about {request.weight} bytes of memory, those of all requests"
-                f" at work {places.taken}; the limit is {places.limit}, and half of it for one client"
+                f"too much memory: the parameters take about {request.weight} bytes, those of all running requests"
+                f" {places.taken}; the limit is {places.limit}, and half of it for one client"
             )
         return SharedPlace(places, place)

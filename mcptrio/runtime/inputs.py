@@ -37,16 +37,16 @@ T = TypeVar("T")
 
 
 class InputQuestion(Protocol):
-    """A question: its message, the capability that it needs, and how its answer is read."""
+    """A question to the client: its request, its capability, and the reader of its answer."""
 
     @property
     def key(self) -> str | None:
-        """The author's own name for it inside one request; ``None``: its content names it."""
+        """The author's name for it within one request; ``None``: its content identifies it."""
         ...
 
     @property
     def capability(self) -> str:
-        """The client capability it needs, as a path: ``elicitation.form``."""
+        """The required client capability as a path, such as ``elicitation.form``."""
         ...
 
     def request(self) -> InputRequest: ...
@@ -54,30 +54,30 @@ class InputQuestion(Protocol):
     def result_type(self) -> type[Result]: ...
 
     def read(self, result: Any) -> Any:
-        """The answer for the author, from an instance of ``result_type``.
+        """Return the answer for the author, from an instance of ``result_type``.
 
         Raises:
-            InvalidParams: the answer does not fit the question.
+            InvalidParams: the answer does not match the question.
         """
         ...
 
 
 class InputChannel(Protocol):
-    """How one request asks its client."""
+    """Asks the client of one request."""
 
     scope: RequestScope
     """The current request. For a handler that outlives its request, this becomes the retry."""
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
-        """Run the handler of the request, which may ask.
+        """Run the handler of the request, which may ask questions.
 
         Args:
-            parks: whether the handler may wait between two requests; ``False`` for one that would keep its thread.
+            parks: whether the handler may wait between two requests; ``False`` if it would block a thread.
         """
         ...
 
     async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
-        """The answers, in the order of the questions.
+        """Return the answers in the order of the questions.
 
         Raises:
             MissingClientCapability: before anything was sent.
@@ -88,21 +88,21 @@ class InputChannel(Protocol):
         ...
 
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
-        """The result of a side effect that must not run twice, however often the handler is replayed.
+        """Return the result of a side effect that must not run twice, however often the handler is replayed.
 
         Args:
-            effect: its result is a JSON value.
-            shared: whether another delivery of the request takes the result, for which the effect is finished although
-                the request is cancelled. ``False`` for an effect that asks.
+            effect: returns a JSON value.
+            shared: whether other deliveries of the request use the result; the effect then finishes even if the request
+                is cancelled. ``False`` for an effect that asks questions.
         """
         ...
 
 
 class Lifetime:
-    """How long a handler's context may be used: until the handler has ended.
+    """Allows the use of a handler's context until the handler has ended.
 
-    A thread, or a nursery of the plugin's lifespan, can use the context from tasks that the cancel scope of the handler
-    does not reach. Those tasks are cancelled here.
+    A thread, or a nursery of the plugin's lifespan, can use the context in tasks outside the handler's cancel scope.
+    This class cancels them.
     """
 
     def __init__(self) -> None:
@@ -131,8 +131,8 @@ class Lifetime:
         finally:
             self._scopes.discard(scope)
         if cancelled is not None and _is_for_thread():
-            # Trio does not cancel this task with the thread's own, but the thread has to see a cancellation: it must
-            # not take this for an error that it can handle.
+            # Trio does not cancel this task together with the thread's, but the thread must see a cancellation and not
+            # an error that it could handle.
             raise cancelled
         raise ConnectionClosed(self._over or "the handler has ended")
 
@@ -143,13 +143,13 @@ class Lifetime:
 
 
 def _is_for_thread() -> bool:
-    """Whether :func:`trio.from_thread.run` has started the current task: it is a system task then."""
+    """Return whether :func:`trio.from_thread.run` has started the current task, as a system task."""
     nursery = trio.lowlevel.current_task().parent_nursery
     return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
 
 
 class BackChannel:
-    """Requests on the session; the handler stays where it is and waits."""
+    """Asks with requests on the session, while the handler waits."""
 
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
@@ -167,8 +167,10 @@ class BackChannel:
     async def _ask_client(self, questions: Sequence[InputQuestion]) -> list[Any]:
         scope = self.scope
         for question in questions:
+            # All of them before the first one is sent, so that no user answers in vain.
             require(scope.request.peer, question.capability)
         answers: list[Any] = [None] * len(questions)
+        # The idle timeout stops while the user thinks.
         timeout = scope.wait_for_input()
         try:
             if len(questions) == 1:
@@ -183,7 +185,7 @@ class BackChannel:
         return await self._lifetime.within(effect)
 
     async def _ask_all(self, questions: Sequence[InputQuestion], answers: list[Any], timeout: float) -> None:
-        """All at once; the first refusal stands for all of them, as it would with a single question."""
+        """Ask all questions concurrently. The first error cancels the others and is raised."""
         refusals: list[MCPTrioError | trio.TooSlowError] = []
 
         async def ask(position: int) -> None:
@@ -209,13 +211,14 @@ class BackChannel:
                 request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
             )
         except LocalProtocolError as error:
-            # An older revision has no words for it, a choice of several for one; the model may try another way.
+            # An older revision cannot express the question, such as a choice of several values; the model may try
+            # another way.
             raise ToolError(f"this client cannot be asked: {error}") from error
         return question.read(peer.revision.structure(raw, question.result_type()))
 
 
 class NoChannel:
-    """For a method that cannot be answered with a question, in a revision where the server sends no requests."""
+    """The channel of methods that cannot ask, in revisions without requests to the client."""
 
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
@@ -249,8 +252,9 @@ def request_for(question: InputQuestion, peer: Peer) -> InputRequest:
 
 
 def declares(peer: Peer, capability: str) -> bool:
-    """Whether the client declared a capability: ``roots``, ``roots.listChanged``, ``sampling``, ``sampling.tools``,
-    ``sampling.context``, ``elicitation``, ``elicitation.form``, ``elicitation.url``, or an extension's identifier.
+    """Return whether the client has declared a capability: ``roots``, ``roots.listChanged``, ``sampling``,
+    ``sampling.tools``, ``sampling.context``, ``elicitation``, ``elicitation.form``, ``elicitation.url``, or an
+    extension's identifier.
 
     Source: MCP 2025-11-25, client/elicitation: an empty object means form.
     """

@@ -56,7 +56,7 @@ class Lifespan:
         self._left = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[Done[None] | Failure] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be open until :meth:`leave`. Started when open, or with what prevented that."""
+        """Keep the lifespan open until :meth:`leave`. Started when it is open, or with the failure."""
 
         async def live() -> None:
             async with AsyncExitStack() as stack:
@@ -64,7 +64,8 @@ class Lifespan:
                 async with trio.open_nursery() as nursery:
                     for task in self._tasks(states):
                         nursery.start_soon(keep_running, task, self._label)
-                    # Cancelled while it was entered: started() would be ignored, and the lifespan never left.
+                    # If it was cancelled while it was entered, started() would be ignored and nothing would call
+                    # leave().
                     await trio.lowlevel.checkpoint_if_cancelled()
                     # A cancellation of the server ends the requests first; leave() ends the lifespan afterwards.
                     self._scope.shield = True
@@ -81,7 +82,7 @@ class Lifespan:
         finally:
             self._left.set()
         if self._scope.cancelled_caught:
-            _log.error("%s: its lifespan was cancelled, for it took too long to be left", self._label)
+            _log.error("%s: its lifespan was cancelled, because its end took too long", self._label)
         elif isinstance(outcome, Failure) and not self._is_open:
             task_status.started(outcome)
         elif isinstance(outcome, Failure):
@@ -90,11 +91,11 @@ class Lifespan:
             self._failed(self, RuntimeError("it ended while the server is open"))
 
     async def leave(self, deadline: float) -> None:
-        """Stop the background tasks and leave the lifespan; what takes longer than until ``deadline`` is cancelled."""
+        """Stop the background tasks and end the lifespan. It is cancelled at ``deadline``."""
         self._scope.deadline = deadline
         self._leave.set()
         with trio.move_on_at(deadline + CLOSE_TIMEOUT) as patience:
             await self._left.wait()
         if patience.cancelled_caught:
-            # It shields itself. The lifespans entered before it are left all the same.
-            _log.error("%s: its lifespan goes on although it was cancelled", self._label)
+            # It shields itself; continue with the lifespans that were entered before it.
+            _log.error("%s: its lifespan does not end although it was cancelled", self._label)

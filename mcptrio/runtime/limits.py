@@ -21,22 +21,22 @@ _COUNT: Final = integer(1)
 class ServerLimits:
     """
     Args:
-        sessions: handshake sessions with a local working part, on this process.
+        sessions: handshake sessions with a local part in this process.
         requests: requests in flight on this process.
-        requests_per_session: requests in flight in one session (one stdio process is one session); as many
-            notifications may be waiting for plugins to hear them, more are dropped.
-        held_bytes: memory that the parameters of all requests at work may take together, estimated from their JSON; one
-            client may hold as much as is free, so at most half.
+        requests_per_session: requests in flight in one session (one stdio process is one session). As many
+            notifications may wait for plugins; further ones are dropped.
+        held_bytes: bytes of memory for the parameters of all running requests, estimated from their JSON. One client
+            may use as much as is free, so at most half.
         listen_streams: open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
-        parked: handlers that wait for a client's answer between two requests; past it the caller with the most of them
-            loses its oldest, whose retry replays. 0 makes every retry replay.
+        parked: handlers that wait for a client's answer between two requests. Beyond it, the oldest one of the caller
+            with the most is dropped, and its retry replays. 0 makes every retry replay.
         state_bytes: length of a sealed ``requestState``.
-        outbox: messages waiting to be written to one peer; past it senders wait.
-        outbox_bytes: bytes of JSON waiting to be written to one peer; past it senders wait.
-        threads: sync functions of one plugin running at the same time, and threads that its functions start. Clients
-            take turns, and one over HTTP may have as many as are free, so about half.
-        logs_per_second: log messages sent to one session; past it they are dropped, and a later message says how many.
+        outbox: messages queued for one peer; beyond it senders wait.
+        outbox_bytes: bytes of JSON queued for one peer; beyond it senders wait.
+        threads: concurrent sync functions of one plugin, and as many threads that its functions start. Clients take
+            turns, and one over HTTP may have as many as are free, so about half.
+        logs_per_second: log messages to one session; further ones are dropped, and a later message has their number.
     """
 
     sessions: int = field(default=10_000, validator=_COUNT)

@@ -23,9 +23,10 @@ Listener: TypeAlias = Callable[[Conversation, Any], Awaitable[None]]
 async def handle_notification(listener: Listener, session: Conversation, event: NotificationReceived) -> None:
     """Call a listener. Its exception is logged; it may take as long as a request."""
     outcome: Done[None] | Failure | None = None
+    # A notification has no response, so nothing else would end a listener that hangs.
     with trio.move_on_after(session.settings.timeouts.request) as timeout:
         outcome = await run_guarded(listener, session, event.params)
     if isinstance(outcome, Failure):
         _log.error("%s failed", event.method.name, exc_info=outcome.error)
     elif timeout.cancelled_caught:
-        _log.error("%s was not heard in time", event.method.name)
+        _log.error("%s was not handled in time", event.method.name)

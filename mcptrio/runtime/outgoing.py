@@ -25,7 +25,7 @@ from mcptrio.runtime.timeouts import Timeouts
 __all__ = ["Outgoing"]
 
 CANCEL_NOTICE_TIMEOUT = 1.0
-"""Seconds the notice of cancellation may take; after that the peer is not reading anyway."""
+"""Seconds for sending a cancellation; a peer that has not read it by then reads nothing."""
 
 
 @define(slots=True, eq=False)
@@ -53,10 +53,10 @@ class Outgoing:
             timeout: seconds; by default ``timeouts.input``.
 
         Raises:
-            MCPError: The client responded with an error; ``code`` and ``data`` are the client's.
-            MethodNotFound: The revision has no such request.
-            trio.TooSlowError: No response in time; the request is cancelled on the client.
-            ConnectionClosed: The session ended first.
+            MCPError: the client responded with an error; ``code`` and ``data`` are the client's.
+            MethodNotFound: the revision has no such request.
+            trio.TooSlowError: no response in time; the request is cancelled on the client.
+            ConnectionClosed: the session ended first.
         """
         # A cancelled caller must not ask the user.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -78,6 +78,7 @@ class Outgoing:
             del self._waiters[message.id]
             if waiter.answer is None:
                 connection.give_up(message.id)
+                # A request that was never sent needs no cancellation, and one with a response is over.
                 if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
                         await self._take_back(message, peer, outlet)
@@ -89,7 +90,7 @@ class Outgoing:
         return answer.result or {}
 
     def settle(self, event: ResponseReceived) -> None:
-        """The peer has answered."""
+        """Pass a response to the waiting caller."""
         waiter = self._waiters.get(event.id)
         if waiter is not None:
             waiter.answer = event

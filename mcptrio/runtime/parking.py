@@ -1,7 +1,7 @@
 """Handlers that wait for a client's answer between two requests.
 
-The round trips add and remove them, within the supervisor's limits. They are a cache in front of replay: any of them
-may be dropped at any time, and its retry is replayed.
+The round trips add and remove them, within the supervisor's limits. They are a cache: any of them may be dropped at any
+time, and its retry is then replayed.
 """
 
 from __future__ import annotations
@@ -56,15 +56,16 @@ class SuspendedHandlers:
         return self._spaces > 0
 
     def park(self, ticket: str, run: Parked, *, caller: str = "", session: object = None) -> bool:
-        """Whether there is a space at all.
+        """Keep a handler, and return whether that is possible.
 
         Args:
-            caller: whose request it is.
-            session: with whose end the handler ends too.
+            caller: the caller of its request.
+            session: the handler is cancelled when this session ends.
         """
         if not self.has_spaces:
             return False
         while len(self._parked) >= self._spaces:
+            # A caller with many parked handlers evicts its own and not those of others.
             most = max(self._callers.values(), key=len)
             self._take(next(iter(most))).run.cancel("evicted: too many handlers wait for an answer")
         self._parked[ticket] = _Space(run, caller, session)
@@ -72,19 +73,19 @@ class SuspendedHandlers:
         return True
 
     def find(self, ticket: str) -> Parked | None:
-        """The handler parked under this ticket."""
+        """Return the handler with this ticket; ``None`` if it is gone."""
         space = self._parked.get(ticket)
         return space.run if space is not None else None
 
     def remove(self, run: Parked) -> None:
-        """Take a handler off that has ended, or whose time is over."""
+        """Remove a handler that has ended or expired."""
         for ticket, space in self._parked.items():
             if space.run is run:
                 self._take(ticket)
                 return
 
     def clear(self, reason: str, *, owner: str | None = None, session: object = None) -> None:
-        """Cancel all; or those of one plugin, or of one session."""
+        """Cancel all handlers, or those of one plugin or one session."""
         for ticket, space in list(self._parked.items()):
             if (owner is None or space.run.owner == owner) and (session is None or space.session is session):
                 self._take(ticket).run.cancel(reason)

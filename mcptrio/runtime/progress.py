@@ -1,6 +1,6 @@
-"""Progress for one request: rising, rate-limited, newest wins.
+"""Progress of one request: increasing and rate-limited; the newest report wins.
 
-Called by Context.report_progress; writes to the request's outlet, so nothing is sent after the answer.
+``Context.report_progress`` uses it. It writes to the request's outlet, so nothing is sent after the response.
 Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should be protected from floods.
 """
 
@@ -35,6 +35,7 @@ class ProgressReporter:
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
         """Report progress. A report that does not increase is dropped, and fast reports replace each other."""
+        # MCP 2026-07-28, basic/patterns/progress: the value MUST increase.
         if self.latest is not None and progress <= self.latest:
             return
         self.latest, self.total = progress, total
@@ -44,7 +45,8 @@ class ProgressReporter:
             self.flush()
 
     def flush(self) -> None:
-        """Send what was held back; called before the answer."""
+        """Send the held report; called before the response."""
         if self._held is not None:
+            # The key makes a newer report replace a queued one.
             self._outlet.offer(self._held, (_METHOD, self._token))
             self._held = None

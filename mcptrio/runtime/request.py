@@ -1,7 +1,7 @@
-"""One request in flight: its state, its deadline, its handler, and where its messages go.
+"""One request in flight: its state, its deadline, its handler and its outlet.
 
-The gate makes it, the session serves it, and Context holds it. Its states are those of
-:mod:`mcptrio.runtime.request_lifecycle`; every end, from whatever side, is an event of that table.
+The gate makes it, the session serves it, and Context refers to it. :mod:`mcptrio.runtime.request_lifecycle` has its
+states; each way in which a request ends is an event of that table.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class RequestScope:
     """
     Args:
         request: as received, in its revision.
-        outlet: where everything about this request goes.
-        session: the session that it came in.
-        deadlines: told when :attr:`deadline` moves.
-        memory: that its parameters take; ``None`` for little.
-        owns_outlet: the outlet serves this request alone, and is closed with it.
+        outlet: the sink for all messages of this request.
+        session: the session of the request.
+        deadlines: watches :attr:`deadline`.
+        memory: the memory of its parameters; ``None`` if they are small.
+        owns_outlet: whether the outlet serves only this request and is closed with it.
     """
 
     request: RequestReceived
@@ -69,13 +69,13 @@ class RequestScope:
     reply: Response | ErrorResponse | None = field(init=False, default=None)
     """The answer, once the handler has ended."""
     reason: str | None = field(init=False, default=None)
-    """Why there is no answer."""
+    """The reason why there is no answer."""
     error: MCPError | None = field(init=False, default=None)
-    """Why the server ends it."""
+    """The error with which the server ends it."""
     principal: Principal | None = field(init=False)
-    """Who asked. With a later token of the same person, a later request of the session may do more, or less."""
+    """The principal of this request. A later request of the session may have a token with other scopes."""
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
-    """For whom the process that started this one asks; ``None`` for any other peer."""
+    """The caller that the parent of an isolated plugin forwards; ``None`` for any other peer."""
     label: str = field(init=False)
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
@@ -92,7 +92,7 @@ class RequestScope:
     _timeouts: Timeouts = field(init=False)
     _begun: float = field(init=False)
     _latest: float = field(init=False, default=inf)
-    """The caller gives up then, whatever else holds."""
+    """The caller's own deadline, which nothing extends."""
     _waiting: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
@@ -127,10 +127,10 @@ class RequestScope:
 
     @property
     def caller(self) -> str:
-        """The caller as a text: the same for one principal (issuer and subject) in all sessions and processes.
+        """The caller as a string: equal for one principal (issuer and subject) in all sessions and processes.
 
-        Without a principal it is the same for one session or connection. A request that has neither is
-        :data:`mcptrio.ANONYMOUS`. Neither a name nor the id of a session can be read from it.
+        Without a principal it is equal for one session or connection. Without either it is
+        :data:`mcptrio.ANONYMOUS`. It reveals neither a name nor the id of a session.
         """
         if self.principal is not None:
             return caller_of_principal(self.principal)
@@ -142,21 +142,21 @@ class RequestScope:
 
     @property
     def log_level(self) -> str | None:
-        """The least severe level the client wants to see of this request; ``None``: nothing."""
+        """The minimum level of log messages for this request; ``None``: no messages."""
         return self.request.log_level or self.session.log_level_of(self.request.peer)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of its handler may be sent any more."""
+        """Whether the handler may send nothing more."""
         return self.state >= RequestState.CANCELLED
 
     # Its life
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
-        """A task is about to run the handler, inside this scope.
+        """Begin the request in the task that will run the handler within this scope.
 
         Returns:
-            Whether the handler is still to be run.
+            Whether to run the handler: ``False`` if the request has been cancelled.
         """
         if self._advance(RequestEvent.BEGIN) is Action.NONE:
             return False
@@ -164,14 +164,14 @@ class RequestScope:
         return True
 
     def cancel(self, reason: str) -> None:
-        """Stop the request: nothing more is sent for it. The first reason given is kept."""
+        """Stop the request without an answer. The first reason is kept."""
         action = self._advance(RequestEvent.CANCEL)
         if self.state is RequestState.CANCELLED and self.reason is None:
             self.reason = reason
         self._do(action)
 
     def fail(self, error: MCPError) -> None:
-        """Stop the request and answer with an error, unless its answer is on its way. The first one given is kept."""
+        """Stop the request with an error, unless it is being answered. The first error is kept."""
         action = self._advance(RequestEvent.FAIL)
         if self.state is RequestState.FAILING and self.error is None:
             self.error = error
@@ -180,12 +180,12 @@ class RequestScope:
         self._do(action)
 
     def expire(self) -> None:
-        """The deadline has passed."""
+        """Stop the request because its deadline has passed."""
         seconds = trio.current_time() - self.started
         self.fail(InternalError(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
 
     def keep_open(self, open: OpenRequest) -> None:
-        """Stay open without a task, where ``can_stay_open`` says so. The handler returns; its result is not sent."""
+        """Keep the request open without a task, if ``can_stay_open``. The handler's result is dropped."""
         self.remove_deadline()
         if self._advance(RequestEvent.KEEP_OPEN) is Action.DO:
             self.open = open
@@ -194,7 +194,7 @@ class RequestScope:
             open.on_closed()
 
     async def until_concluded(self) -> None:
-        """Stay open with a task. Returns when it is time for the answer."""
+        """Keep the request open with a task. Returns when it should be answered."""
         self.remove_deadline()
         with trio.CancelScope() as self._concluding:
             await self.session.closing.wait()
@@ -206,10 +206,10 @@ class RequestScope:
             self._concluding.cancel()
 
     def finish(self) -> Response | ErrorResponse | None:
-        """The handler has ended: nothing but the answer is sent any more, and no event stops that.
+        """End the request after its handler: from now on only the answer is sent, and no event stops that.
 
         Returns:
-            The answer, if there is one to be sent.
+            The answer, if one must be sent.
         """
         if self._advance(RequestEvent.FINISH) is Action.NONE:
             return None
@@ -221,7 +221,7 @@ class RequestScope:
         return self.reply
 
     def close(self) -> bool:
-        """Let go of the request. Returns False if that was done before."""
+        """Close the request. Returns ``False`` if it was closed before."""
         if self._advance(RequestEvent.CLOSE) is Action.NONE:
             return False
         self._cancel_scope = None
@@ -229,6 +229,7 @@ class RequestScope:
         if self.reply is None and self.reason is None:
             self.reason = "the session ended"
         if self.open is not None:
+            # Also when the client has left, so that a subscription never outlives its request.
             self.open.on_closed()
             self.open = None
             self.owns_outlet = True
@@ -237,13 +238,13 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Its turn has come, where it had to wait for one: idle time starts now.
+        """Start the idle timeout, after the request has waited for its turn.
 
         Args:
-            timeout: a plugin's or a tool's own bound, in seconds from now.
+            timeout: the timeout of the plugin or the tool, in seconds from now.
         """
         if trio.current_time() >= self.deadline:
-            # The alarm has not rung yet.
+            # The task that watches the deadlines has not run yet.
             self.expire()
             return
         if timeout is not None:
@@ -252,7 +253,7 @@ class RequestScope:
         self._set_deadline()
 
     def remove_deadline(self) -> None:
-        """This request is meant to stay open (a subscription)."""
+        """Remove the deadline, for a request that stays open (a subscription)."""
         self.deadline = inf
 
     def restart_idle_timeout(self) -> None:
@@ -260,7 +261,7 @@ class RequestScope:
             self._set_deadline()
 
     def wait_for_input(self) -> float:
-        """The client is being asked: the idle time stops. Returns the seconds it may take."""
+        """Stop the idle timeout while the client is asked, and return the seconds for its answer."""
         self._waiting += 1
         self.deadline = min(self._begun + self._timeouts.request, self._latest)
         return self._timeouts.input
@@ -272,7 +273,7 @@ class RequestScope:
     # Messages
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Progress: restarts the idle time, and is sent if the client has asked for it.
+        """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
             ValueError: not a finite number.
@@ -287,7 +288,7 @@ class RequestScope:
         """Send a notification that belongs to this request, without waiting.
 
         Returns:
-            Whether it was: the revision has it, and the answer is not on its way yet.
+            Whether it was sent: the revision has it, and the request is not being answered.
         """
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
         if notification is None or self.is_over:
@@ -307,7 +308,7 @@ class RequestScope:
     def check_open(self) -> None:
         """
         Raises:
-            ConnectionClosed: the request is over; on a channel shared by all, its outlet would still take messages.
+            ConnectionClosed: the request is over. The outlet of a shared channel would still accept messages.
         """
         if self.is_over:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
@@ -348,10 +349,10 @@ class RequestScope:
 
 
 Handler: TypeAlias = Callable[[RequestScope, Any], Awaitable[Any]]
-"""Takes the scope and the method's params; gives the method's result."""
+"""Takes the scope and the method's params, and returns the method's result."""
 
 Wrapper: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
-"""Calls the handler, and does something before or after."""
+"""Calls the handler, with work before or after."""
 
 
 class MiddlewareProvider(Protocol):
@@ -386,18 +387,19 @@ async def _handle(handler: Handler, scope: RequestScope, around: Wrapper | None)
     if around is None:
         result = await handler(scope, request.params)
     else:
-        # Middleware is around a request until it ends.
+        # Middleware surrounds the whole request, so its task must stay.
         scope.can_stay_open = False
         result = await around(handler, scope, request.params)
-    # Written here as well: a plugin can return what has no form on the wire.
+    # Converted within the guard too: a plugin may return a value that cannot be written.
     return scope.session.connection.result(request, result) if scope.open is None else None
 
 
 def _error_of(error: BaseException, label: str) -> MCPError:
-    """The error to send for an exception, which is logged in full unless it was meant for the client."""
+    """Return the error to send for an exception. It is logged in full unless it was meant for the client."""
     if isinstance(error, MCPError):
         return error
     if isinstance(error, ToolError):
         return InternalError(str(error))
+    # The client gets only an id: the text of an exception may contain secrets.
     failure_id = log_failure(_log, error, "%s failed", label)
     return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")

@@ -1,7 +1,7 @@
 """The states of a request, as a table: state and event lead to the next state and an action.
 
 Every change of a request's state is one entry of :data:`TRANSITIONS`; :class:`mcptrio.runtime.request.RequestScope`
-looks it up and does what it says.
+looks it up and performs its action.
 
     WAITING ── begin ──▶ RUNNING ── finish ──▶ ANSWERING ── close ──▶ CLOSED
        │                  │  │ └─ keep_open ──▶ KEPT_OPEN ── finish ──▶ ANSWERING
@@ -9,8 +9,8 @@ looks it up and does what it says.
        └── cancel ──▶ CANCELLED ◀── cancel ── RUNNING, KEPT_OPEN, FAILING
 
 - A request has one answer, or none. It has none if it was cancelled before its handler ended, or if its session ended.
-- The first end counts. After a cancellation no error is sent. A request that fails can still be cancelled, since the
-  client no longer wants the answer then. Once the answer is on its way, neither has an effect.
+- The first end counts. After a cancellation no error is sent. A failing request can still be cancelled, because the
+  client then no longer wants the error. Once it is being answered, neither has an effect.
 - The handler is cancelled at most once, through the scope that was attached when it began.
 - From CANCELLED on, no message of the handler is sent. A handler that fails may still send messages while it cleans up.
 - A request that is kept open has no task, so a cancellation closes it at once. In all other states the task of the
@@ -29,10 +29,10 @@ __all__ = ["TRANSITIONS", "Action", "RequestEvent", "RequestState"]
 
 
 class RequestState(IntEnum):
-    """From CANCELLED on, nothing but the answer may be sent."""
+    """From CANCELLED on, only the answer may be sent."""
 
     WAITING = 0
-    """No task has begun with it."""
+    """No task runs it yet."""
     RUNNING = 1
     KEPT_OPEN = 2
     """It stays open without a task, until its client leaves or the server stops."""
@@ -49,21 +49,21 @@ class RequestEvent(IntEnum):
     BEGIN = 0
     """A task is about to run the handler."""
     KEEP_OPEN = 1
-    """The handler asks for the request to stay open without a task."""
+    """The handler wants the request to stay open without a task."""
     CANCEL = 2
     """The client has cancelled it or left, or its session ends."""
     FAIL = 3
-    """The server ends it with an error: a deadline, a plugin that leaves, the end of the server."""
+    """The server ends it with an error: a deadline, a disabled plugin, or the server's own end."""
     FINISH = 4
     """The handler has ended."""
     CLOSE = 5
-    """Its task lets go of it."""
+    """Its task closes it."""
 
 
 class Action(IntEnum):
     NONE = 0
     DO = 1
-    """Do what the event asks for: run the handler, keep the request open, answer, let go."""
+    """Perform the event: run the handler, keep the request open, answer, or close."""
     CANCEL_HANDLER = 2
     CLOSE_NOW = 3
 
@@ -73,7 +73,7 @@ _Row: TypeAlias = dict[RequestEvent, tuple[RequestState, Action]]
 
 
 def _staying(state: RequestState) -> _Row:
-    """No event leads out of a state, but for those that are added."""
+    """Return the row of a state that no event leaves, except those added to it."""
     return dict.fromkeys(RequestEvent, (state, Action.NONE))
 
 
@@ -106,7 +106,7 @@ TRANSITIONS: Final[Mapping[RequestState, _Row]] = MappingProxyType(
         },
         _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
         _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
-        # Its session may have ended while the handler, shielded, went on.
+        # Events may still come: its session may have ended while a shielded handler continued.
         _S.CLOSED: _staying(_S.CLOSED),
     }
 )

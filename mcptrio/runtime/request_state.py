@@ -35,7 +35,7 @@ _log = logging.getLogger("mcptrio.request_state")
 NONCE_BYTES = 12
 KEY_ID_BYTES = 4
 VERSION = 1
-"""Of the members of a state; one of another version is refused."""
+"""Version of the members of a state; other versions are refused."""
 LIFETIME = 3600
 """Seconds for which a sealed state is accepted."""
 
@@ -44,7 +44,7 @@ class KeyRing:
     """Seals with the first key, opens with any.
 
     Args:
-        keys: at least 16 bytes each, shared by all replicas; none makes a key of this process's own.
+        keys: at least 16 bytes each, shared by all replicas; without keys, this process makes its own.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -52,7 +52,9 @@ class KeyRing:
             if len(key) < 16:
                 raise ValueError(f"expected sealing keys of at least 16 bytes, got one of {len(key)}")
         self._keys = [
-            hashlib.sha256(b"mcptrio request state\0" + key).digest() for key in keys or (secrets.token_bytes(32),)
+            # The prefix separates this use of the operator's keys from all others.
+            hashlib.sha256(b"mcptrio request state\0" + key).digest()
+            for key in keys or (secrets.token_bytes(32),)
         ]
         self._ciphers: dict[bytes, AESGCM] = {}
 
@@ -78,6 +80,7 @@ class KeyRing:
             raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES],
             raw[KEY_ID_BYTES + NONCE_BYTES :],
         )
+        # Several keys, so that an operator can change the key while old states are in use.
         for key in self._keys:
             if hmac.compare_digest(_key_id(key), key_id):
                 try:
@@ -121,7 +124,7 @@ class Journal:
 
 
 def digest_of(request: RequestReceived) -> str:
-    """What makes a retry the same request: the method and its parameters, without the round's own members."""
+    """Return the digest that a request and its retries share: of the method and its original parameters."""
     params = request.peer.revision.unstructure(request.params)
     for member in ("_meta", "inputResponses", "requestState"):
         params.pop(member, None)
@@ -152,7 +155,7 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
 def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: str, digest: str) -> Journal:
     """
     Raises:
-        InvalidParams: always the same, whatever is wrong; the log says which check failed.
+        InvalidParams: the same error for every reason; the log has the failed check.
     """
     refusal = _refusal(sealed)
     try:
@@ -164,7 +167,9 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         raise refusal from error
     checks = (
         (value["e"] >= time.time(), "expired"),
+        # A stolen state is useless to another principal.
         (hmac.compare_digest(value["p"].encode(), principal.encode()), "another principal's"),
+        # Otherwise the answers of one call could be used for another one.
         (hmac.compare_digest(value["d"], digest), "of another request"),
     )
     for passed, what in checks:

@@ -5,8 +5,8 @@ One :class:`RoundTrips` serves one HTTP (or stdio) request; the handler itself i
     request ──▶ Run started in the supervisor's nursery ── asks ──▶ parked; the reply: input_required, sealed state
     retry ────▶ parked here? resumed with the answers      otherwise ▶ a new Run replays the recorded answers
 
-Replay always works, and parking avoids the second run. So a question is matched with its answer by a key alone: the
-author's, or a digest of the question with an ordinal for equal ones.
+Replay always works, and parking avoids the second run. For both, a key alone matches a question with its answer: the
+author's key, or a digest of the question with an ordinal for equal ones.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -62,7 +62,7 @@ class RoundTrips:
             await run.settle()
         except trio.Cancelled:
             if scope.reason is None and scope.error is None:
-                # Not its deadline: the exchange that carries the request has let go of it.
+                # Neither a deadline nor an error: the HTTP exchange of the request has ended.
                 scope.cancel("the client is gone")
             run.cancel(scope.reason or "its time is over")
             raise
@@ -126,7 +126,8 @@ class RoundTrips:
         return await self._lifetime.within(once)
 
     def over(self) -> None:
-        """The handler has ended. Each of the two held the other."""
+        """End the channel with its handler."""
+        # Breaks the reference cycle between the two.
         self._run = None
         self._lifetime.end(f"request {self.scope.label} has ended")
 
@@ -142,6 +143,7 @@ class RoundTrips:
         if state is None:
             return Journal()
         settings = self._runs.settings
+        # Before it is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
             raise InvalidParams(f"expected at most {settings.limits.state_bytes} characters @ $.requestState")
         return open_state(
@@ -158,16 +160,16 @@ class RoundTrips:
         return "" if principal is None else "\0".join([each or "" for each in principal.identity])
 
     def _resume(self, journal: Journal) -> Run | None:
-        """The parked handler of this request, woken with the answers that came."""
+        """Return the parked handler of this request, resumed with the received answers."""
         parking = self._runs.parking
         run = parking.find(journal.ticket) if journal.ticket is not None else None
         if not isinstance(run, Run) or not run.can_resume:
             return None
         given = self._given(journal)
-        # An answer that does not fit is the client's affair: the handler stays parked.
+        # All answers are read first: an invalid one is an error for the client, and the handler stays parked.
         read = {key: self._read(run.open[key].question, given[key]) for key in run.open if key in given}
         parking.remove(run)
-        # The handler holds the channel it was started with; from now on that one speaks for the retry.
+        # The handler uses the channel with which it was started; from now on that channel serves the retry.
         run.channel.scope = self.scope
         run.resume(self._work)
         for key, answer in read.items():
@@ -178,7 +180,7 @@ class RoundTrips:
         return run
 
     def _given(self, journal: Journal) -> dict[str, Any]:
-        """The answers that came to what was asked; with the first request, when nothing was, to whatever will be."""
+        """Return the received answers to the last questions; in a first request, the answers to future questions."""
         responses: dict[str, Any] = self.scope.request.params.input_responses or {}
         if not journal.round:
             return responses
@@ -190,10 +192,10 @@ class RoundTrips:
         return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
-        """The reply with the questions of a handler, which waits for the answers if there is room for it."""
+        """Return the reply with the questions of a handler, and park the handler if there is room."""
         ticket = secrets.token_urlsafe(16) if run.parks and self._runs.may_park else None
         journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
-        # Sealed first: no retry would ever come for a handler whose state cannot be sent.
+        # Sealed first: if the state cannot be sent, no retry would ever come for a parked handler.
         is_sealed = False
         try:
             reply = self._input_required({key: asked.wire for key, asked in run.open.items()}, journal, digest)
@@ -218,10 +220,10 @@ class RoundTrips:
         return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call)
 
     def _require_url_visit(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
-        """What 2025-11-25 says with an error (-32042) is a round trip here; the retry runs the handler again.
+        """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.
 
         Raises:
-            ToolError: the user did not want to visit the page.
+            ToolError: the user declined to open the URL.
         """
         for page in run.journal.pages:
             answer = run.given.get(page)
@@ -247,5 +249,5 @@ class RoundTrips:
         )
         limit = settings.limits.state_bytes
         if len(state) > limit:
-            raise MCPError(f"the answers so far need {len(state)} bytes of state, more than {limit}")
+            raise MCPError(f"the answers so far need a state of {len(state)} bytes: the limit is {limit} bytes")
         return InputRequiredResult(input_requests=requests, request_state=state)

@@ -34,7 +34,7 @@ __all__ = ["PendingQuestion", "Run", "Runs"]
 _log = logging.getLogger("mcptrio.round_trips")
 
 MAX_FINISH = 5.0
-"""Seconds that a side effect has for its end, once its handler is cancelled."""
+"""Seconds for a side effect to end after its handler was cancelled."""
 
 
 @define(eq=False, slots=True)
@@ -49,12 +49,12 @@ class PendingQuestion:
 
 @define(eq=False, slots=True)
 class _Effect:
-    """A side effect that is under way.
+    """A running side effect.
 
     Args:
         outer: the nurseries that its task had opened before; tasks in later ones belong to the effect.
-        finishes: whether it is waited for when the handler is cancelled.
-        asks: questions that it waits for.
+        finishes: whether a cancellation of the handler waits for it.
+        asks: its unanswered questions.
     """
 
     task: trio.lowlevel.Task
@@ -95,16 +95,16 @@ class Runs:
         return self.parking.has_spaces and not self._is_stopping
 
     def stop(self) -> None:
-        """Park nothing more, and cancel what is parked."""
+        """Park no more handlers, and cancel the parked ones."""
         self._is_stopping = True
         self.parking.clear("the server is stopping")
 
 
 class Channel(Protocol):
-    """The input channel that a handler was started with."""
+    """The input channel with which a handler was started."""
 
     scope: RequestScope
-    """The request that it serves now."""
+    """The present request."""
 
     def over(self) -> None:
         """The handler has ended."""
@@ -114,8 +114,8 @@ class Channel(Protocol):
 class Run:
     """
     Args:
-        work: of the request that started it.
-        given: answers that came with the request; they go into the journal when their question is asked, or nowhere.
+        work: the work of the request that started it.
+        given: answers in the request; they enter the journal when their question is asked.
         parks: whether it may wait between two requests; otherwise each retry replays it.
     """
 
@@ -151,7 +151,7 @@ class Run:
         work.begin()
 
     async def run(self, handler: Callable[[], Awaitable[Any]]) -> None:
-        """Run the handler to its end, however that comes."""
+        """Run the handler to its end."""
         CURRENT.set(self.channel)
         self._task = trio.lowlevel.current_task()
         try:
@@ -177,17 +177,17 @@ class Run:
         _log.debug("%s: %s", self.label, reason)
         self._is_ending = True
         if self.is_parked:
-            # From now on its code runs again, and cleans up.
+            # Its code runs again, to clean up, so it counts as work.
             self._unpark(self.work)
         self._cut()
 
     def expire(self) -> None:
-        """The answer has not come in time."""
+        """Cancel the parked handler, because no answer has come in time."""
         self._runs.parking.remove(self)
         self.cancel("no answer came")
 
     def park(self, seconds: float) -> None:
-        """Its request is answered with its questions: nothing of it runs until one that answers them comes."""
+        """Park the handler, whose request is answered with its questions, until a request with answers comes."""
         self.since = trio.current_time()
         self.deadline = self.since + seconds
         self.is_parked = True
@@ -201,21 +201,19 @@ class Run:
 
     @property
     def can_resume(self) -> bool:
-        # One whose time is over may still be cleaning up.
+        # One that has expired may still be cleaning up.
         return self.is_parked and self.outcome is None
 
     async def settle(self) -> None:
-        """Wait until the handler has ended, or has asked something while no side effect is under way.
-
-        A replay would repeat an effect whose result is not yet recorded when the state is sealed.
-        """
+        """Wait until the handler has ended, or has asked questions while no side effect is running."""
+        # If the state were sealed before an effect has recorded its result, a replay would repeat the effect.
         while not (self.is_over or self.fault is not None or (self.open and not self._is_working)):
             self._changed = trio.Event()
             await self._changed.wait()
 
     def key_for(self, question: InputQuestion, wire: dict[str, Any]) -> str:
         name = key = question.key if question.key is not None else content_key(wire)
-        # An author's key may look like one of ours.
+        # An author's key may have the form of a generated one.
         while name in self._names:
             self._seen[key] = count = self._seen.get(key, 1) + 1
             name = f"{key}#{count}"
@@ -227,7 +225,7 @@ class Run:
         self._wake()
 
     def fail(self, error: MCPError) -> None:
-        """The round is over with an error for the client; the handler has no say in it."""
+        """End the round with an error for the client, without the handler's influence."""
         self.fault = error
         self.cancel("an answer does not fit")
         self._wake()
@@ -260,11 +258,12 @@ class Run:
         return value
 
     def is_shielded(self) -> bool:
-        """Whether a shield keeps a cancellation of this run from the current task, which is one of its own."""
+        """Return whether a shield keeps a cancellation of this run from the current task."""
         if all(task is not self._task for task, _ in _above()):
-            # It was asked for from a thread, or from a nursery of the plugin's: it ends with the run all the same.
+            # Called in a thread, or in a nursery of the plugin: Lifetime cancels it at the end of the run.
             return False
         deadline = self._scope.deadline
+        # A past deadline shows in the effective deadline exactly if no shield is in between; it is restored at once.
         self._scope.deadline = -inf
         try:
             return trio.current_effective_deadline() != -inf
@@ -272,10 +271,10 @@ class Run:
             self._scope.deadline = deadline
 
     def begin_question(self) -> list[_Effect]:
-        """The current task asks: side effects of which it is a part are not at work meanwhile.
+        """Note that the current task asks, so the side effects around it are waiting and not working.
 
         Returns:
-            For :meth:`end_question`.
+            The side effects, for :meth:`end_question`.
         """
         above = _above()
         waiting = [effect for effect in self._effects if effect.holds(above)]
@@ -290,7 +289,7 @@ class Run:
     # Private
 
     async def _wait_for_turn(self) -> None:
-        """Begin no side effect that the state, which the client has by now, does not know of.
+        """Wait while the handler is parked: the client's state would not know of a side effect that begins now.
 
         Raises:
             ConnectionClosed: the run is over.
@@ -307,6 +306,7 @@ class Run:
         return any(not effect.asks for effect in self._effects)
 
     def _cut(self) -> None:
+        # Their results must reach the journal, or the next delivery would repeat them.
         if any(effect.finishes and not effect.asks for effect in self._effects):
             self._scope.deadline = min(self._scope.deadline, trio.current_time() + MAX_FINISH)
         else:
@@ -325,12 +325,12 @@ class Run:
 
 
 def content_key(wire: dict[str, Any]) -> str:
-    """A key made of the question itself, so that an answer only meets the question it was given for."""
+    """Return a key made from the question, so that an answer matches only the question that it was given for."""
     return hashlib.sha256(orjson.dumps(wire, option=orjson.OPT_SORT_KEYS)).hexdigest()[:24]
 
 
 def _above() -> list[tuple[trio.lowlevel.Task, trio.Nursery | None]]:
-    """The current task and those above it, each with the nursery through which the one below it runs."""
+    """Return the current task and its ancestors, each with the nursery that contains the task below it."""
     found: list[tuple[trio.lowlevel.Task, trio.Nursery | None]] = []
     task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
     nursery: trio.Nursery | None = None

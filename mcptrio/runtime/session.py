@@ -1,8 +1,8 @@
-"""One peer on this process: its requests in flight, read from its channel or brought by the HTTP endpoint.
+"""One peer in this process, with its requests in flight, which come from its channel or from the HTTP endpoint.
 
-A stdio process is one session; so is the local part of an HTTP session, and, with a single request, an HTTP request
-of a per-request revision. The supervisor makes it. Everything that a session starts ends with it: its tasks, which run
-in its nursery, and its requests, which over HTTP are served by workers that all sessions share.
+The supervisor makes it. A stdio process is one session; so is the local part of an HTTP session, and, with a single
+request, an HTTP request of a per-request revision. Everything that a session starts ends with it: the tasks in its
+nursery, and its requests, which over HTTP run in workers that all sessions share.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SessionOwner(Protocol):
     settings: ServerSettings
     gate: Gate
     workers: Workers
-    """Of all sessions that have none of their own."""
+    """Shared by the sessions without own workers."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
     middleware: MiddlewareProvider
@@ -67,7 +67,7 @@ class SessionOwner(Protocol):
 class Session(Conversation):
     """
     Args:
-        begin: called when there is the first task to be run, and calls :meth:`run`; without, the owner does.
+        begin: called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
 
     The others are those of :class:`Conversation`.
     """
@@ -76,14 +76,14 @@ class Session(Conversation):
     _begin: Callable[[Session], None] | None = field(alias="begin", default=None)
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
-    """Why it was ended."""
+    """The reason for its end."""
     _over: bool = field(init=False, default=False)
     _nursery: trio.Nursery | None = field(init=False, default=None)
     _early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = field(init=False, factory=list)
     """Tasks that were started before :meth:`run`."""
     _pending_notifications: int = field(init=False, default=0)
     _negotiating: trio.Event | None = field(init=False, default=None)
-    """Set when ``initialize``, which is being answered, has been."""
+    """Set after the response to ``initialize``; ``None`` if that is not in progress."""
 
     @cached_property
     def _workers(self) -> Workers:
@@ -106,7 +106,7 @@ class Session(Conversation):
             nursery.cancel_scope.deadline = trio.current_time() + FLUSH_TIMEOUT
 
     async def run(self, body: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Live until ended, or until ``body`` is done and nothing is in flight."""
+        """Run until ended, or until ``body`` has returned and no request is in flight."""
         with self._cancel_scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -130,6 +130,7 @@ class Session(Conversation):
         if self._nursery is not None:
             self._nursery.start_soon(function, *args)
             return
+        # Sessions over HTTP have no task until they need one, which saves 10 KiB each.
         self._early.append((function, args))
         if self._begin is not None and not self._over:
             begin, self._begin = self._begin, None
@@ -144,13 +145,13 @@ class Session(Conversation):
         if self._begin is None:
             self._cancel_scope.cancel()
         elif not self._over:
-            # Nothing runs that would do it in the end.
+            # run() was never called, so it cannot do this.
             self._close()
             self.server.forget(self)
 
     @property
     def ended(self) -> bool:
-        """Whether it takes in nothing more."""
+        """Whether it accepts no more messages."""
         return self._over or self.reason is not None
 
     @property
@@ -162,7 +163,7 @@ class Session(Conversation):
         self._over = True
         self.outgoing.close(self.reason or "the session ended")
         if self.is_shared:
-            # Requests that no worker has come to. Workers of the server come to all of them.
+            # Requests that no worker has begun: the session's own workers have ended with its nursery.
             for scope in list(self.in_flight.values()):
                 self.release(scope)
                 scope.outlet.close()
@@ -170,18 +171,17 @@ class Session(Conversation):
             outlet.close()
 
     async def _read(self, channel: MessageChannel, outbox: Outbox) -> None:
-        """The receive loop of a channel."""
         try:
             while True:
                 for incoming in await channel.receive():
                     self.receive(incoming, outbox)
                     if self._negotiating is not None:
-                        # Messages that are pipelined behind initialize are read in the revision that it settles.
+                        # Messages pipelined behind initialize must be read in the negotiated revision.
                         await self._negotiating.wait()
-                # A peer that floods the server waits for the answers, so memory is bounded.
+                # Back-pressure: a peer that does not read its answers is not read either.
                 await outbox.wait_for_room()
         except trio.EndOfChannel:
-            # Requests in flight have a little time to finish.
+            # The peer may still read, so running requests get some time to finish.
             self.closing.set()
             self.outgoing.close("the peer has closed its side")
             deadline = trio.current_time() + self.settings.timeouts.shutdown
@@ -191,7 +191,6 @@ class Session(Conversation):
         self._workers.close()
 
     async def _write(self, channel: MessageChannel, outbox: Outbox) -> None:
-        """The writer of a channel: everything queued goes out in one write."""
         try:
             while True:
                 await channel.send(await outbox.take())
@@ -204,11 +203,11 @@ class Session(Conversation):
     # Receiving
 
     def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
-        """Take in what arrived; ``outlet`` is closed when nothing more comes.
+        """Handle received messages. ``outlet`` is closed after the last response.
 
         Returns:
-            Whether it concerned this process. ``False`` is for an answer or a cancellation of something that is not
-            in flight here: another replica may be waiting for it.
+            Whether they concerned this process; ``False`` for a response or a cancellation without its request here,
+            which another replica may be waiting for.
         """
         if self._over or self.reason is not None:
             # No task is left that could answer.
@@ -270,8 +269,8 @@ class Session(Conversation):
             self.initialized()
         for listener in self.server.listeners.get(event.method.name, ()):
             if self._pending_notifications >= self.settings.limits.requests_per_session:
-                # The peer does not wait for its notifications, so nothing slows it down.
-                _log.warning("%s: %s was dropped: too many are waiting to be heard", self.name, event.method.name)
+                # A peer does not wait for its notifications, so only a bound limits them.
+                _log.warning("%s: %s was dropped: too many notifications are waiting", self.name, event.method.name)
                 return
             self._pending_notifications += 1
             self.start(self._hear, listener, event)
@@ -296,10 +295,10 @@ class Session(Conversation):
     async def answer(
         self, event: RequestReceived, outlet: MessageSink, *, opened: Callable[[RequestScope], None]
     ) -> bool:
-        """Serve the one request of this session in the task of the caller: a result, an error, or nothing.
+        """Serve the single request of this session in the task of the caller.
 
         Returns:
-            Whether it is kept open instead, until :meth:`conclude` or its cancellation ends it.
+            Whether the request is kept open without a task, until :meth:`conclude` or a cancellation.
         """
         scope = self.server.gate.open(self, event, outlet)
         self.in_flight[event.id] = scope
@@ -323,7 +322,6 @@ class Session(Conversation):
         return is_kept_open
 
     async def conclude(self, scope: RequestScope) -> None:
-        """Answer a request that is kept open."""
         if scope.open is not None and scope.state is RequestState.KEPT_OPEN:
             scope.reply = self.connection.result(scope.request, scope.open.result())
             await self.finish(scope)
@@ -337,22 +335,21 @@ class Session(Conversation):
             scope.reply = self.connection.error(scope.request, error)
 
     async def finish(self, scope: RequestScope) -> None:
-        """Send the answer, if it has one, and let go of the request."""
+        """Send the answer, if there is one, and release the request."""
         try:
             reply = scope.finish()
             if reply is not None:
                 outlet = scope.outlet
-                # Where other answers are on their way, all of them become one write.
+                # With other requests in flight, use the queue: several answers then become one write.
                 if len(self.in_flight) > 1 or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
                     await outlet.send(reply)
         except ConnectionClosed:
             scope.reason = "the connection was closed before the answer was sent"
-            _log.debug("%s: the answer to %s had nowhere to go", self.name, scope.label)
+            _log.debug("%s: the answer to %s was lost", self.name, scope.label)
         finally:
             self.release(scope)
 
     def release(self, scope: RequestScope) -> None:
-        """Let go of a request; harmless if that was done before."""
         is_open = scope.open is not None
         if not scope.close():
             return

@@ -33,9 +33,9 @@ class RuntimeState:
         self.deadlines = Deadlines()
         self.sessions: set[Session] = set()
         self.works = Works()
-        """Handlers. Those of requests that have ended count against ``limits.requests``."""
+        """Running handlers; also those of ended requests count against ``limits.requests``."""
         self.surrounding = Works()
-        """Requests inside of middleware, and requests to ASGI applications of plugins."""
+        """Requests within middleware, and requests to ASGI applications of plugins."""
         self.threads = ThreadShares(settings.limits.threads)
         self.parking = SuspendedHandlers(settings.limits.parked)
         self.runs = Runs(settings, self.parking, sealer, self.deadlines, start=self.start)

@@ -1,8 +1,8 @@
-"""The supervisor: every session and every request of a server lives below it.
+"""The supervisor of a server: it runs every session and every request.
 
-Made by the server, called by the transports (it is their Engine). All tasks run below the nursery of
+The server makes it, and the transports use it as their Engine. All tasks run below the nursery of
 :class:`~mcptrio.runtime.state.RuntimeState`. When the server stops, requests in flight have ``timeouts.shutdown``
-seconds, then they are cancelled.
+seconds before they are cancelled.
 
     Supervisor ── Session (one peer) ── RequestScope (one request)
        └───────── Runs: handlers, waiting between two requests for a client's answer
@@ -44,7 +44,7 @@ __all__ = ["Supervisor"]
 _log = logging.getLogger("mcptrio.supervisor")
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds for closing a channel, whatever it does."""
+"""Seconds for closing a channel."""
 
 
 class Supervisor:
@@ -87,7 +87,7 @@ class Supervisor:
         self.loop = state.loop
         self.gate = Gate(settings, state.deadlines, state.works)
         self.workers = Workers(state.start)
-        """Of the sessions over HTTP."""
+        """Shared by the sessions over HTTP."""
         self.mirrored_parameters = mirrored
         self.missing_scopes = missing_scopes
         self.route = route
@@ -114,7 +114,7 @@ class Supervisor:
         return self.gate.in_flight
 
     async def drain(self) -> None:
-        """Take nothing new; wait for what is in flight, at most ``timeouts.shutdown`` seconds; cancel the rest."""
+        """Refuse new requests, wait at most ``timeouts.shutdown`` seconds for those in flight, and cancel the rest."""
         self.gate.shut()
         for session in self.sessions:
             session.closing.set()
@@ -130,8 +130,8 @@ class Supervisor:
             session.end("the server is stopping")
 
     async def _answer_the_rest(self) -> None:
-        """Answer what has not ended in time with an error, where one connection carries all answers of a session. Over
-        HTTP each request is answered by its own exchange."""
+        """Fail the requests that have not ended in time, on channels that all answers of a session share."""
+        # Over HTTP, the exchange of each request answers it.
         late = [scope for session in self.sessions if session.is_shared for scope in session.in_flight.values()]
         for scope in late:
             scope.fail(Overloaded("the server is stopping"))
@@ -140,10 +140,10 @@ class Supervisor:
                 await self.gate.wait_idle()
 
     async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
-        """Wait until no code of a plugin is at work for a request. Handlers that it has parked are cancelled at once;
-        calls that have not ended by ``deadline`` are cancelled and answered with an error.
+        """Wait until no code of a plugin runs for a request.
 
-        A request that asks for this inside of the plugin's middleware is not waited for, since it waits itself.
+        Parked handlers are cancelled at once. Calls that have not ended by ``deadline`` are cancelled and fail. A
+        request that calls this within the plugin's middleware is not waited for, because it waits itself.
         """
         self.state.parking.clear(reason, owner=owner)
         current = CURRENT.get()
@@ -168,12 +168,12 @@ class Supervisor:
         """Serve one peer on one channel until either side ends it.
 
         Args:
-            trusts_forwarded_caller: the peer is the process that started this one for a plugin, and says for whom it
-                asks; see :mod:`mcptrio.runtime.callers`.
+            trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards
+                callers; see :mod:`mcptrio.runtime.callers`.
 
         Raises:
-            Overloaded: too many sessions; the channel is still open, for saying so.
-            RuntimeError: the server is not open: nothing would keep its deadlines.
+            Overloaded: too many sessions; the channel is still open, so that the caller can report it.
+            RuntimeError: the server is not open, so nothing would watch deadlines.
         """
         _ = self.nursery
         write_now = channel.send_now if isinstance(channel, SynchronousChannel) else None
@@ -233,7 +233,7 @@ class Supervisor:
             elif isinstance(event, MessageRefused):
                 await outlet.send(event.reply)
             elif isinstance(event, NotificationReceived):
-                # The caller waits, so a client that floods the server is slowed down.
+                # In the caller's task, so that a client with many notifications slows down only itself.
                 for listener in self.listeners.get(event.method.name, ()):
                     await handle_notification(listener, session, event)
         finally:
@@ -243,13 +243,13 @@ class Supervisor:
         return is_kept_open
 
     def open_session(self, *, principal: Principal | None = None, record: SessionRecord | None = None) -> Session:
-        """A session waiting for ``initialize``, or the local part of a stored one.
+        """Return a session that waits for ``initialize``, or the local part of a stored one.
 
         Raises:
             Overloaded: too many sessions, or the server is stopping.
         """
         self.gate.refuse_closed()
-        # Most sessions do nothing most of the time: a task is there for those alone that need one.
+        # Most sessions are idle most of the time, so a session has no task until it needs one.
         session = Session(
             server=self,
             settings=self.settings,
@@ -265,7 +265,7 @@ class Supervisor:
         return session
 
     async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
-        """Run a task of a transport. Its exceptions are logged, and end nothing."""
+        """Run a task of a transport; its exceptions are logged and do not propagate."""
         outcome = await run_guarded(task)
         if isinstance(outcome, Failure):
             _log.error("%s failed", what, exc_info=outcome.error)
@@ -282,6 +282,7 @@ class Supervisor:
             peer=peer_of(record) if record is not None else None,
             initialized=record.initialized if record is not None else False,
             handshake=handshake,
+            # Several replicas may send requests in one HTTP session, so their ids must differ.
             id_prefix=f"{secrets.token_hex(4)}-" if id_prefix else "",
             client_info_cache=self._client_info_cache,
         )

@@ -42,7 +42,8 @@ class Timeouts:
     blocked: float = field(default=1.0, validator=number(above=0))
 
     def with_request(self, request: float) -> Timeouts:
-        """What an author or an operator states for a tool or a plugin: so long, whatever it reports, or does not."""
+        """Return these timeouts with the one that an author or operator sets for a tool or a plugin."""
+        # For both: a call with its own timeout need not report progress.
         return evolve(self, request=request, idle=request)
 
 

@@ -1,8 +1,8 @@
 """Detects functions that block the event loop, and logs them.
 
 The server runs it while it is open. A plugin that computes or waits without ``await`` blocks all requests, and no task
-can detect that. So a thread asks the loop for a sign of life and, without one, reads the stack of the Trio thread. It
-never waits for the loop without a limit.
+can detect that. So a thread asks the loop for a sign of life and, if none comes, reads the stack of the Trio thread. It
+never waits for the loop without a timeout.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _log = logging.getLogger("mcptrio.watchdog")
 _ASKED: Final = 0.5
 """Seconds between two signs of life."""
 _JOIN_TIMEOUT: Final = 1.0
-"""Seconds the thread has for ending; it needs none."""
+"""Seconds for the thread to end."""
 _REAL_CLOCK: Final = "trio._core._run"
-"""Where Trio's own clock is from, which is not public."""
+"""The module of Trio's default clock, whose class is not public."""
 _FRAMES: Final = 200
-"""Of the stack that are looked at."""
+"""Frames of the stack that are searched for an owner."""
 
 
 @asynccontextmanager
@@ -66,7 +66,7 @@ class _Watch:
         self._alive = threading.Event()
 
     def end(self) -> None:
-        """Called by the loop, which then waits for the thread: so that may not wait for the loop any more."""
+        """Make the thread stop waiting. The loop calls this and then waits for the thread."""
         self._ended.set()
         self._alive.set()
 
@@ -84,13 +84,13 @@ class _Watch:
             pass  # there is no loop any more
 
     def _report(self, asked: float) -> None:
-        """Say who it is, and when it is over, how long it took."""
+        """Log the blocking function, and at its end the duration."""
         culprit = self._culprit()
-        _log.error("the event loop has been held up for %.3g s by %s", monotonic() - asked, culprit)
+        _log.error("the event loop has been blocked for %.3g s by %s", monotonic() - asked, culprit)
         while not self._alive.wait(_ASKED):
             if self._ended.is_set():
                 return
-        _log.error("the event loop was held up for %.3g s by %s", monotonic() - asked, culprit)
+        _log.error("the event loop was blocked for %.3g s by %s", monotonic() - asked, culprit)
 
     def _culprit(self) -> str:
         """Return the innermost frame that has an owner, or else the innermost one."""

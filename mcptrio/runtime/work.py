@@ -1,9 +1,9 @@
-"""The code of plugins that is at work for a request, counted until it has really ended.
+"""Counts the running code of plugins until it has really ended.
 
-Each call of an author's function is one :class:`Work`, and so is each request inside of a plugin's middleware, and each
-request to a plugin's ASGI application. The answer may be sent long before its end: a thread cannot be
-cancelled, and a handler of 2026-07-28 cleans up outside of its request. A work keeps its places in limiters and the
-lifespan of its plugin until its code has ended.
+Each call of an author's function is one :class:`Work`, and so is each request within a plugin's middleware and each
+request to a plugin's ASGI application. The answer may be sent long before its end: a thread cannot be cancelled, and a
+handler of 2026-07-28 cleans up outside its request. Until its code has ended, a work keeps its places in limiters and
+the lifespan of its plugin open.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CANCEL_TIMEOUT = 1.0
 
 
 class Ending(Protocol):
-    """A request as its works see it: it can be ended before its code is done."""
+    """A request from the view of its works: it can be ended before its code."""
 
     @property
     def memory(self) -> SharedPlace | None:
-        """That its parameters take, until the last work has ended."""
+        """The memory of its parameters, until the last work has ended."""
         ...
 
     def fail(self, error: MCPError, /) -> None:
@@ -38,12 +38,12 @@ class Ending(Protocol):
         ...
 
     def conclude(self) -> None:
-        """End it in the regular way if it stays open for as long as its client wants."""
+        """End it normally if it is one that stays open."""
         ...
 
 
 class Cancelling:
-    """Ends work by its cancel scope if it is no request of the protocol: a notification, an HTTP exchange."""
+    """Ends, by its cancel scope, work that is no MCP request: a notification or an HTTP exchange."""
 
     memory = None
 
@@ -60,13 +60,13 @@ class Cancelling:
 
 @define(eq=False, slots=True)
 class Work:
-    """One call of an author's function: its tasks and threads, and the places that they hold in limiters.
+    """One call of an author's function: its tasks and threads, and their places in limiters.
 
-    It also is the limiter of the call's own thread, since Trio tells a limiter when the thread has really ended.
+    It is also the limiter of the call's own thread, because Trio calls a limiter when a thread has really ended.
 
     Args:
-        label: the tool or the like, for messages.
-        owner: the plugin whose code it is.
+        label: the name of the tool or similar, for messages.
+        owner: the plugin of the function.
         scope: the request that waits for it.
     """
 
@@ -79,7 +79,7 @@ class Work:
     _ended: trio.Event | None = field(init=False, default=None)
 
     def begin(self) -> None:
-        """One more task or thread of it runs."""
+        """Count a task or thread of the work."""
         if self._parts == 0:
             self._works.add(self)
             if self.scope.memory is not None:
@@ -87,7 +87,7 @@ class Work:
         self._parts += 1
 
     def end(self) -> None:
-        """A task or thread of it has ended; with the last one, all places are free again."""
+        """Count the end of a task or thread; the last one frees all places."""
         self._parts -= 1
         if self._parts == 0:
             while self._held:
@@ -135,7 +135,7 @@ class Works(set[Work]):
     """All works of a server."""
 
     def new(self, label: str, owner: str | None, scope: Ending) -> Work:
-        """A work, counted while something of it runs: ``with works.new(...) as work``."""
+        """Return a work, which is counted while it runs: ``with works.new(...) as work``."""
         return Work(self, label, owner, scope)
 
     async def wait_ended(self) -> None:
@@ -148,7 +148,7 @@ class Works(set[Work]):
         """Wait until no work of a plugin is left. Works that have not ended by ``deadline`` are cancelled.
 
         Args:
-            but: a request that is left out.
+            but: a request to leave out.
         """
         for work in self._of(owner, but):
             work.scope.conclude()
@@ -172,12 +172,12 @@ class Works(set[Work]):
 
 
 class ThreadShares:
-    """The threads of sync functions: so many for each plugin, so no plugin waits for the threads of another.
+    """The limiters for threads of sync functions, separate for each plugin.
 
-    Clients get them in turns, and one over HTTP gets no more than half.
+    Clients take turns, and one over HTTP gets at most half.
 
     Args:
-        share: threads at the same time, of one plugin; those left behind count until they have ended.
+        share: concurrent threads of one plugin; abandoned ones count until they have ended.
     """
 
     def __init__(self, share: int) -> None:
@@ -186,15 +186,13 @@ class ThreadShares:
         self._helpers: dict[str | None, FairLimiter] = {}
 
     def of_calls(self, owner: str | None) -> FairLimiter:
-        """A plugin's share for its sync functions; ``None``: the server's own."""
+        """Return the limiter for a plugin's sync functions; ``None``: the server's."""
         return self._limiter(self._calls, owner)
 
     def of_helpers(self, owner: str | None) -> FairLimiter:
-        """As many again, for the threads that its functions start.
-
-        A sync function may start one and wait for it. If both came from one share, functions that have all of it would
-        wait for each other.
-        """
+        """Return the limiter for threads that a plugin's functions start."""
+        # Separate from the other one: a sync function may start a thread and wait for it, so with a single limiter
+        # functions that have all its places would deadlock.
         return self._limiter(self._helpers, owner)
 
     @property

@@ -22,29 +22,29 @@ from mcptrio.runtime.request import RequestScope
 __all__ = ["Serving", "Workers"]
 
 IDLE = 64
-"""Workers that stay when there is nothing to do; more are done for."""
+"""Workers that stay when there is nothing to do; further ones end."""
 
 
 class Serving(Protocol):
-    """A session as its workers see it."""
+    """A session from the view of its workers."""
 
     async def serve(self, scope: RequestScope) -> None:
         """Run the handler of a request."""
         ...
 
     async def finish(self, scope: RequestScope) -> None:
-        """Send the answer and let go of the request. Does not raise."""
+        """Send the answer and release the request. Does not raise."""
         ...
 
     def release(self, scope: RequestScope) -> None:
-        """Let go of the request; harmless if that was done before."""
+        """Release the request; does nothing the second time."""
         ...
 
 
 class Workers:
     """
     Args:
-        start: runs a task in the nursery of whose workers these are.
+        start: starts a worker in the nursery of the owner.
     """
 
     def __init__(self, start: Callable[..., None]) -> None:
@@ -53,16 +53,16 @@ class Workers:
         self._idle: list[Waiter[None]] = []
         """Idle workers; the last busy one is used first, because its data is still in the processor's caches."""
         self._coming = False
-        """A worker has been called and has not looked yet."""
+        """Whether a worker was called and has not run yet."""
         self._closed = False
 
     def put(self, session: Serving, scope: RequestScope) -> None:
-        """Have a request served, at once, in the context of the caller."""
+        """Have a request served, in the context of the caller."""
         self._waiting.append((session, scope, copy_context()))
         self._call()
 
     def close(self) -> None:
-        """Nothing more will be put: workers without work leave."""
+        """End idle workers, because no more requests follow."""
         self._closed = True
         while self._idle:
             self._idle.pop().set(None)
@@ -87,17 +87,19 @@ class Workers:
                         session, scope, context = self._waiting.popleft()
                         current = session, scope
                         if self._waiting:
-                            # In case this one takes long; if not, the other finds nothing and stays for later.
+                            # If this request takes long, another worker serves the next one; otherwise that worker
+                            # finds nothing and stays idle.
                             self._call()
                         if scope.attach_cancel_scope(cancel_scope):
                             await ContextRunner(context, session.serve(scope))
+                        # A cancelled scope cannot be used again, so this worker ends after the request.
                         if cancel_scope.cancel_called:
                             break
                         await session.finish(scope)
                         current = None
                     if current is not None or self._closed or len(self._idle) >= IDLE:
                         break
-                    # A worker without work keeps nothing of the last request.
+                    # An idle worker must not keep the last request in memory.
                     session = scope = context = None  # type: ignore[assignment]
                     await self._rest()
             if self._waiting:
@@ -109,7 +111,7 @@ class Workers:
                 current[0].release(current[1])
 
     async def _rest(self) -> None:
-        """Until there is something to do."""
+        """Wait for a request."""
         waiter: Waiter[None] = Waiter()
         self._idle.append(waiter)
         await waiter.wait()

@@ -1,6 +1,6 @@
-"""What the tests of the client's side share: flows as tables; a world of a server, authorization servers and a person.
+"""Helpers of the client's authorization tests: flows as tables, and a world of servers and a user.
 
-The one rule: the world is strict. It grants nothing that was not asked for as the specifications say.
+The world is strict: it grants only requests that follow the specifications.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Issuer:
     tokens: list[dict[str, str]] = field(factory=list)
     """Token requests."""
     authorizations: list[str | None] = field(factory=list)
-    """Of the token requests, the header."""
+    """The header of each token request."""
     _numbers: Any = field(factory=lambda: count(1))
 
     @property
@@ -138,7 +138,7 @@ class Issuer:
         return {name: value for name, value in {**own, **self.metadata}.items() if value is not None}
 
     def authorize(self, url: str) -> str:
-        """What a browser is sent back to."""
+        """Return the URL to which a browser is redirected."""
         fields = parse_qs(urlsplit(url).query, strict_parsing=True)
         asked = {name: values[0] for name, values in fields.items()}
         assert all(len(values) == 1 for values in fields.values())
@@ -196,7 +196,7 @@ class World:
 
     url: str = "https://mcp.example.com/mcp"
     resource: dict[str, Any] = field(factory=dict)
-    """Beside, or instead of, what its metadata say."""
+    """Additions to its metadata, or replacements."""
     issuers: list[Issuer] = field(factory=lambda: [Issuer("https://login.example.com")])
     requests: list[FetchRequest] = field(factory=list)
     clock: Clock = field(factory=Clock)
@@ -248,11 +248,11 @@ class World:
         return (oauth or self.oauth(**options)).client_auth(self.url, self.fetch)
 
     async def sent(self, client: OAuthClient) -> str | None:
-        """What the client would send as credentials."""
+        """Return the credentials that the client would send."""
         return (await client.headers("POST", self.url)).get("Authorization")
 
     async def refuse(self, client: OAuthClient, status: int = 401, **parameters: str) -> bool:
-        """Refuse a request; whoever has to be asked then is asked."""
+        """Refuse a request, and answer the client's question to the user."""
         try:
             return await client.challenged(self.url, status, self.challenge(**parameters))
         except ConsentNeeded as needed:

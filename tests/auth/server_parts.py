@@ -1,6 +1,6 @@
-"""What the tests of the resource server share: a clock, an issuer in memory, and requests.
+"""Helpers of the resource server's tests: a clock, an issuer in memory, and requests.
 
-The one rule: the issuer signs and answers for real; only the network between is left out.
+The issuer signs and answers like a real one; only the network between is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OTHER_KEY = Key.generate("ES256")
 
 @define
 class Clock:
-    """Seconds since 1970, which pass when they are told to."""
+    """Seconds since 1970, which a test advances."""
 
     now: float = 1_800_000_000.0
 

@@ -1,4 +1,4 @@
-"""``[auth]``: what it makes of a file, and what is said, with file, line and key, where it makes nothing."""
+"""``[auth]``: the values of a valid file, and errors with file, line and key for others."""
 
 from __future__ import annotations
 

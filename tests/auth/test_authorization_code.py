@@ -1,4 +1,4 @@
-"""What a person's browser brings back is believed only where it answers the one attempt. Most of this is attacks."""
+"""The redirect of a user's browser is accepted only for the present attempt. Most of these are attacks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def attempt(**options: Any) -> Attempt:
 
 
 def brought(of: Attempt, uri: str = BACK, **parameters: str | None) -> str:
-    """A redirect as it should be, but for what is said otherwise."""
+    """Return a valid redirect, changed by the arguments."""
     usual = {"code": "c0de", "state": of.state, "iss": ISSUER}
     said = {name: value for name, value in {**usual, **parameters}.items() if value is not None}
     return f"{uri}?{urlencode(said)}"

@@ -1,4 +1,4 @@
-"""Whom a certificate is about: the one name of the kind that the operator goes by, and nobody if there are two."""
+"""The subject of a certificate: the one name of the operator's kind; none if there are two."""
 
 from __future__ import annotations
 

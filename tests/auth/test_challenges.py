@@ -1,4 +1,4 @@
-"""WWW-Authenticate is read whatever comes, and written so that anybody can read it."""
+"""Any WWW-Authenticate can be read, and ours can be read by every client."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def challenge(scheme: str, token68: str = "", **parameters: str) -> Challenge:
         ("Bearer, Basic realm=x", [challenge("bearer"), challenge("basic", realm="x")]),
         ("Negotiate dG9rZW4=, Bearer a=b", [challenge("negotiate", token68="dG9rZW4="), challenge("bearer", a="b")]),
         (", ,Bearer a=b ,, c=d,", [challenge("bearer", a="b", c="d")]),
-        # What cannot be read ends the list.
+        # The first unreadable part ends the list.
         ('Bearer a="1", b="not finished', [challenge("bearer", a="1")]),
         ('Basic realm="x", Be@rer a=b, Bearer c=d', [challenge("basic", realm="x")]),
         ('"quoted"', []),

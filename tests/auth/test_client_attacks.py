@@ -1,6 +1,6 @@
-"""Attacks on a client that has been authorized or is about to be, and tokens that are bound to a key.
+"""Attacks on a client before and after authorization, and tokens that are bound to a key.
 
-What a browser may bring back is in test_authorization_code.py; what documents may say, in test_discovery.py.
+Redirects are tested in test_authorization_code.py, documents in test_discovery.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client's requests are authorized: once for all, never for somebody else, and not for ever."""
+"""A client's requests are authorized: once for all, with its own credentials, and until they expire."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_no_is_a_no_for_all_who_waited(world: World) -> None:
             nursery.start_soon(request)
 
     assert (asked, len(failures)) == (1, 5)
-    # Another request may ask anew.
+    # Another request may ask again.
     await request()
     assert asked == 2
 
@@ -206,7 +206,7 @@ async def test_token_is_renewed_before_it_ends(world: World) -> None:
 async def test_renewal_outlasts_a_cancelled_request(
     world: World, is_answered: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """The answer that nobody waits for has the only refresh token that is good."""
+    """The response that no task awaits has the only valid refresh token."""
     is_slow = False
 
     async def fetch(request: FetchRequest) -> FetchResponse:

@@ -42,7 +42,7 @@ def judge(**options: Any) -> DPoPVerifier:
 
 
 def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: Any) -> str:
-    """One that is good for a POST to :data:`URL` with :data:`TOKEN`, but for what is said otherwise."""
+    """Return a valid proof for a POST to :data:`URL` with :data:`TOKEN`, changed by the arguments."""
     good = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": hash_token(TOKEN)}
     told = {name: value for name, value in {**good, **claims}.items() if value is not ...}
     return sign(
@@ -153,7 +153,7 @@ def test_a_proof_that_anybody_can_make(algorithm: str) -> None:
 
 
 def test_a_good_proof_of_the_wrong_key() -> None:
-    """Whoever has stolen a token has not stolen the key."""
+    """A thief of the token does not have the key."""
     with pytest.raises(BadDPoPProof, match="another key") as caught:
         judge().judge([proof(OTHER)], method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
     assert caught.value.error == "invalid_token"

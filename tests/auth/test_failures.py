@@ -1,4 +1,4 @@
-"""Who fails too often has to wait; who does not fail never does; and remembering it costs so much and no more."""
+"""Clients with many failures have to wait, others never do, and the record of failures is bounded."""
 
 from __future__ import annotations
 

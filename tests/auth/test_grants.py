@@ -1,4 +1,4 @@
-"""Tokens that nobody is asked for: as the program itself, for a person of a company, for a workload."""
+"""Tokens without a user: for the program itself, for a company's user, for a workload."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class World:
 
     server: dict[str, Any] = field(factory=dict)
     metadata: dict[str, Any] = field(factory=dict)
-    """Of the authorization server: beside, or instead of, what it says otherwise."""
+    """Additions to the authorization server's metadata, or replacements."""
     given: dict[str, Any] = field(factory=dict)
     """In its answers."""
     refusal: FetchResponse | RequestFailed | None = None

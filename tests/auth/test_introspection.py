@@ -1,4 +1,4 @@
-"""Tokens that are asked about: as seldom as was said, never past their end, and nobody gets in unanswered."""
+"""Introspected tokens: asked for as rarely as configured, never used after their end, refused without an answer."""
 
 from __future__ import annotations
 

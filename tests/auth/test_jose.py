@@ -1,4 +1,4 @@
-"""Signed tokens and keys: what is taken, and the attacks that are not."""
+"""Signed tokens and keys: valid ones, and attacks."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_the_thumbprint_of_the_rfc() -> None:
 
 
 def confused_with_public_key() -> str:
-    """HS256, keyed with the public RSA key as it is published."""
+    """Return a token with HS256, keyed with the published form of the public RSA key."""
     start = f"{encoded({'alg': 'HS256', 'kid': RSA.id})}.{encoded(CLAIMS)}"
     public = RSA._key.as_pem(private=False)
     return f"{start}.{encoded(hmac.digest(public, start.encode(), sha256))}"
 
 
 def re_signed(**header: object) -> str:
-    """By somebody else, with their key in the header."""
+    """Return a token that an attacker has signed, with the attacker's key in the header."""
     return sign(CLAIMS, Key.from_jwk({**Key.generate().private(), "kid": EC.id}), header=header)
 
 

@@ -1,4 +1,4 @@
-"""What a client keeps of its logins, for its next run and for other processes."""
+"""The logins that a client stores for its next run and for other processes."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ async def test_tokens_bound_to_a_key(version: str) -> None:
 
 
 async def test_http_with_sse() -> None:
-    """Its messages are posted beside the stream: each is authorized, and may be refused, by itself."""
+    """The POSTs are separate from the stream: each is authorized, and may be refused."""
     now = [1_800_000_000.0]
     async with protected(whole=True) as here:
         here.login.gives_refresh = False

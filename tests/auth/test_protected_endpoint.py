@@ -1,6 +1,6 @@
-"""From nothing to an answer over real HTTP: 401, its header, the documents behind it, a token, 200, in every revision.
+"""The whole way over real HTTP, in every revision: 401, its header, the documents, a token, 200.
 
-The issuer is a real one on a socket of its own; what it signs, the endpoint verifies with the keys it fetches there.
+A real issuer on its own socket signs, and the endpoint verifies with the keys that it fetches from there.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Here:
     fetch: Fetcher
 
     async def ask(self, method: str, target: str, body: bytes = b"", *fields: tuple[str, str]) -> Reply:
-        """One request on a connection of its own, as it is written here."""
+        """Send one request on its own connection, exactly as given."""
         host = self.resource.split("/")[2]
         lines = [f"{method} {target} HTTP/1.1", f"host: {host}", "connection: close", f"content-length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in fields]
@@ -314,7 +314,7 @@ async def test_attacks() -> None:
             assert refused.status == 401, name
             assert 'error="invalid_token"' in refused.header("www-authenticate"), name
             assert token not in str(refused) or len(token) < 9, name
-            # Only the sender of a genuine token is told more.
+            # Only the sender of a genuine token learns more.
             assert ("has expired" in refused.body.decode()) == (name == "expired"), name
         for name, fields, target in (
             ("twice", [good, good], "/mcp"),

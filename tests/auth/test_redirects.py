@@ -24,7 +24,7 @@ URL = "https://login.example.com/authorize?client_id=a&state=st%2Dte"
 
 
 async def get(uri: str, query: str, *, method: str = "GET", host: str | None = None) -> tuple[int, str]:
-    """What a browser does, and sees."""
+    """Request the page like a browser, and return status and text."""
     there = urlsplit(uri)
     stream = await trio.open_tcp_stream(there.hostname or "", there.port or 0)
     async with stream:

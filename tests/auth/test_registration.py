@@ -26,7 +26,7 @@ def server(**members: Any) -> ServerMetadata:
 
 
 def registered(response: FetchResponse, *, by: ServerMetadata | None = None, **options: Any) -> tuple[Any, Registered]:
-    """What was asked for, and what came of it."""
+    """Return the request and its result."""
     client = options.pop("client", ClientMetadata(name="Notes"))
     flow = register(by or server(), client, [BACK], **options)
     request: FetchRequest = next(flow)

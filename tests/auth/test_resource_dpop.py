@@ -1,4 +1,4 @@
-"""Tokens bound to a key: good with a fresh proof of this very request, and worthless to whoever has stolen them."""
+"""Tokens that are bound to a key: valid with a fresh proof for the same request, and useless to a thief."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def proven(
 
 
 async def refusal(guard: ResourceServer, head: RequestHead) -> tuple[int, str, Mapping[str, str]]:
-    """Status, the scheme that is told first, and what it is told."""
+    """Return the status, the scheme of the first challenge, and its parameters."""
     with pytest.raises(AuthorizationError) as refused:
         await guard.admit(head)
     first, *_ = parse_challenges(refused.value.challenge or "")

@@ -1,4 +1,4 @@
-"""Whatever comes, it is let in or refused: nothing else can happen, and nobody gets in by chance."""
+"""Any request is admitted or refused, and none is admitted by chance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is let in, and what is said to all others: status, challenge and documents, refusal by refusal."""
+"""Admissions, and the status, challenge and documents of each refusal."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ async def test_certificates_alone_leave_nothing_to_ask_for() -> None:
 @pytest.mark.parametrize(
     ("bound_to", "shown", "is_good"),
     [
-        (certificate(URI), certificate(URI), False),  # signed anew: another certificate
+        (certificate(URI), certificate(URI), False),  # signed again: another certificate
         (b"same", b"same", True),
         (b"same", b"other", False),
         (b"same", None, False),
@@ -421,7 +421,7 @@ async def test_address_that_guesses_is_told_to_wait_and_its_neighbours_are_not()
     assert refused.value.retry_after == pytest.approx(10)
     with pytest.raises(Overloaded):
         await guard.admit(request("new"))
-    assert len(tokens.asked) == asked  # nobody was asked
+    assert len(tokens.asked) == asked  # no request was made
     assert await guard.admit(request("good")) == ADA  # has been let in before
     assert await guard.admit(request("new", address="203.0.113.8")) == ADA
     # To ask without a token is how clients begin.

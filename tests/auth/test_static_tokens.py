@@ -94,7 +94,7 @@ async def test_file_that_others_may_write_lets_nobody_in(mode: int, is_good: boo
 
 
 async def test_hash_is_compared_without_telling_how_much_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token is looked up by its SHA-256, which nobody can steer, and the last word has compare_digest."""
+    """The token is looked up by its SHA-256, which an attacker cannot steer, and then compared by compare_digest."""
     path = tmp_path / "tokens.json"
     token, kept = make_token("ada", subject="ada", created=0)
     write(path, kept)

@@ -1,4 +1,4 @@
-"""What is asked of a token endpoint, and what is believed of its answer."""
+"""Requests to a token endpoint, and the parts of its response that are accepted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A browser that runs no scripts, with a person in front of it who knows what to type and which button to press.
+"""A browser without scripts, with a user who knows what to type and which button to press.
 
-Used by the tests in which somebody logs in and consents.
-The one rule: it does what a browser does with what a page says: it follows redirects, keeps cookies, sends every field
-of a form as it came, and a button only if that one was pressed. It knows nothing of OAuth.
+The tests with a login and a consent page use it. It follows redirects, keeps cookies, and sends every field of a form
+unchanged, and only the pressed button. It knows nothing about OAuth.
 """
 
 from __future__ import annotations
@@ -26,22 +25,21 @@ class Form:
     action: str
     method: str
     fields: list[tuple[str, str]] = field(factory=list)
-    """What is sent as it came: hidden fields, and what has a value already."""
+    """Fields with a value: hidden ones and prefilled ones."""
     blanks: list[str] = field(factory=list)
-    """Names of what is to be typed."""
+    """Names of the fields to fill in."""
     buttons: list[tuple[str, str, str]] = field(factory=list)
-    """Name, value, and what is written on it."""
+    """Name, value and label of each button."""
 
 
 @define
 class Browser:
     """
     Args:
-        typed: by the name of a field.
-        pressed: what is written on the buttons that are pressed, where a form has several: the first of them that is
-            there.
-        back: where the program waits that sent us here: such an address is not visited.
-        ticked: of boxes that can be ticked, the values; ``None`` for all.
+        typed: values by field name.
+        pressed: labels of the buttons to press; the first one in the form is used.
+        back: the redirect URI of the program, which is not visited.
+        ticked: values of the boxes to tick; ``None`` for all.
     """
 
     typed: Mapping[str, str]
@@ -49,7 +47,7 @@ class Browser:
     back: str
     ticked: frozenset[str] | None = None
     pages: list[str] = field(factory=list)
-    """What was seen."""
+    """The pages that it has shown."""
     _cookies: httpx2.Cookies = field(factory=httpx2.Cookies)
 
     async def visit(self, url: str) -> str:

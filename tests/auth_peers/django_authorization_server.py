@@ -1,12 +1,11 @@
-"""An authorization server as a Django shop has one: Django OAuth Toolkit, with what its pages say is to be set.
+"""An authorization server with Django OAuth Toolkit, configured as its documentation recommends.
 
-Run by the tests of this folder in an environment of its own, where nothing of mcptrio is. It serves its metadata, keys,
-introspection, revocation, registration, a login and a page that asks for consent.
-The one rule: nothing here decides about OAuth but the toolkit. Two things are this file's: what an access token looks
-like, which the toolkit leaves to whoever runs it (``ACCESS_TOKEN_GENERATOR``), and ``/control/rotate``.
+The tests of this folder run it in an environment without mcptrio. It serves metadata, keys, introspection, revocation,
+registration, a login and a consent page. The toolkit makes all decisions of OAuth. This file adds the form of access
+tokens, which the toolkit leaves to its users (``ACCESS_TOKEN_GENERATOR``), and ``/control/rotate``.
 
-Of clients and users it has those of its arguments: a JSON object with ``users`` (name to password) and ``clients``
-(objects with ``id``, ``secret``, ``grant``, ``redirect_uris``, ``owner``).
+Its argument is a JSON object with ``users`` (name to password) and ``clients`` (objects with ``id``, ``secret``,
+``grant``, ``redirect_uris``, ``owner``).
 
 Source: django-oauth-toolkit 3.4; RFC 9068 section 2.
 """
@@ -97,7 +96,7 @@ LOGIN = '<form method="post">{% csrf_token %}{{ form }}<input type="submit" valu
 
 
 def access_token(request: Any) -> str:
-    """A JWT access token (RFC 9068). What is opaque to clients is not to the server that it is for."""
+    """Return a JWT access token (RFC 9068)."""
     from oauth2_provider.settings import oauth2_settings
     from oauth2_provider.utils import jwk_from_pem
 
@@ -126,7 +125,7 @@ def issuer() -> str:
 
 
 def rotate(request: Any) -> Any:
-    """The operator takes a new key, and goes on to publish the old one or not."""
+    """Change to a new key; keep publishing the old one or not."""
     from django.http import HttpResponse
     from oauth2_provider.settings import oauth2_settings
 

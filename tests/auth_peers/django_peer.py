@@ -1,7 +1,4 @@
-"""What the tests know of the Django OAuth Toolkit that runs beside them, and what they ask of it.
-
-The one rule: it is asked over HTTP, as anybody asks it.
-"""
+"""The Django OAuth Toolkit that runs for the tests, over HTTP: its addresses and requests to it."""
 
 from __future__ import annotations
 
@@ -75,7 +72,7 @@ class DjangoPeer:
         assert response.status_code == 200, response.text
 
     async def rotate(self, *, keep: bool) -> None:
-        """Take a new key to sign with, and go on to publish the old one or not."""
+        """Change to a new signing key; keep publishing the old one or not."""
         async with plain_http() as http:
             await http.get(f"{self.url}/control/rotate", params={"keep": "yes"} if keep else {})
 

@@ -1,7 +1,6 @@
-"""A server of ours over real HTTP behind a real guard, and raw requests to it.
+"""Our server over real HTTP with a real guard, and raw requests to it.
 
-Used by all tests of this folder.
-The one rule: the guard is made for the address at which the server is really reached, and everything goes over sockets.
+All tests of this folder use it. The guard is made for the address of the server, and all requests use sockets.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Notes:
 
     @tool
     def who(self, ctx: Context) -> str:
-        """Who asks, with which client, for what it is good."""
+        """Return the user, the client and the scopes of the request."""
         found = ctx.principal
         assert found is not None
         return f"{found.subject} {found.client_id} {' '.join(sorted(found.scopes))}"
@@ -140,7 +139,7 @@ class Guarded:
         query: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """One request as it is written here; of a stream, what comes up to its end."""
+        """Send one request exactly as given; for a stream, return everything up to its end."""
         given = {"accept": ACCEPT, **({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         if message is not None:
             given["content-type"] = "application/json"
@@ -151,7 +150,7 @@ class Guarded:
 
 @define(eq=False)
 class Answer:
-    """What comes of a request, line by line."""
+    """The result of a request, line by line."""
 
     stream: trio.SocketStream
     connection: h11.Connection
@@ -241,7 +240,7 @@ async def _serve(server: Server, descriptor: int, options: HTTPOptions, task_sta
 
 
 def plain_http() -> httpx2.AsyncClient:
-    """A client of somebody else's, which asks this machine and follows nothing."""
+    """Return a client of another library, which follows no redirects."""
     return httpx2.AsyncClient(timeout=PATIENCE, verify=_NO_TLS, trust_env=False)
 
 

@@ -1,7 +1,7 @@
-"""A server that answers whatever a test wants, and remembers what it was asked.
+"""A server that gives the responses of a test, and records the requests.
 
-Used by the tests in which those whom we ask are the attackers. It is a plugin of a server of ours, which only listens:
-what it answers it writes itself.
+The tests in which the servers are the attackers use it. It is a plugin of our server, which only listens; the plugin
+writes the responses itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Said:
 class Hostile:
     url: str = ""
     says: dict[str, Said | Callable[[Asked], Said]] = field(factory=dict)
-    """By path; what is not there is 404."""
+    """Responses by path; others are 404."""
     asked: list[Asked] = field(factory=list)
     written: int = 0
     """Bytes of bodies without end that were taken."""
@@ -93,7 +93,7 @@ class Hostile:
 
 
 async def endless(write: Callable[[bytes], Awaitable[None]]) -> None:
-    """JSON that never ends: until nobody takes it any more."""
+    """Write JSON without an end, until the client stops reading."""
     await write(b'{"keys": ["')
     while True:
         await write(b"x" * 65536)

@@ -1,7 +1,4 @@
-"""What the tests know of the oidc-provider that runs beside them: as whom programs are registered there.
-
-The one rule: it is asked over HTTP, as anybody asks it.
-"""
+"""The oidc-provider that runs for the tests, over HTTP: its addresses and registered programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A server of ours with an authorization server of ours on the same port, as a small team runs them.
+"""Our server and our authorization server on one port, like those of a small team.
 
-Used by the tests in which other people's clients log in there, and by those of attacks.
-The one rule: the two know each other only by what each publishes: metadata, keys, tokens.
+The tests with logins of other clients and those of attacks use it. The two know each other only by their published
+metadata, keys and tokens.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PASSWORD = "correct horse battery"
 SCOPES = {"read": "Read your notes", "write": "Write your notes"}
 
 _HASH = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
-"""One that takes no time: what the plugin makes by itself takes a tenth of a second, and 64 MiB, for each login."""
+"""A cheap hash: the plugin's default takes a tenth of a second and 64 MiB for each login."""
 
 
 def browser_of(name: str, answer: str = "Allow") -> Browser:
-    """Somebody who logs in under this name, and answers so."""
+    """Return the browser of a user who logs in under this name and gives this answer."""
     return Browser({"username": name, "password": PASSWORD}, ("Log in", answer), BACK)
 
 
@@ -47,11 +47,11 @@ async def own_authorization(
 ) -> AsyncIterator[tuple[Guarded, AuthorizationServer]]:
     """
     Args:
-        folder: of the authorization server, which knows ada and bob.
-        path: of the issuer.
-        settings: more of its :class:`Config`.
-        options: of the guard.
-        more: for :func:`guarded`.
+        folder: the folder of the authorization server, which knows ada and bob.
+        path: the path of the issuer.
+        settings: further values of its :class:`Config`.
+        options: options of the guard.
+        more: options of :func:`guarded`.
     """
     write_users(folder / "users", {name: User(name=name, hash=_HASH) for name in ("ada", "bob")})
     made: list[AuthorizationServer] = []

@@ -1,8 +1,8 @@
-"""A server written with the official Python SDK that has its own authorization, as the SDK's pages on it tell.
+"""A server with the official Python SDK and the SDK's own authorization.
 
-Run by the tests as a process of its own. It serves the same twice: on one port it is a protected resource, which names
-itself as its authorization server; on the other it is what servers were in 2025-03-26: no resource, just a server.
-The one rule: the SDK decides; a provider only keeps what it is told to keep, and asks a person with a page.
+The tests run it as a process. It serves on two ports: on one it is a protected resource that names itself as its
+authorization server; on the other it is a server of 2025-03-26 without a protected resource. The SDK makes the
+decisions; a provider stores tokens and shows the consent page.
 
 Source: mcp 2.3.0, mcp/server/auth; the SDK's examples/servers/simple-auth.
 """
@@ -69,7 +69,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         return f"{self.origin}/consent?asked={asked}"
 
     async def consent(self, request: Request) -> Response:
-        """The page, and what is pressed on it."""
+        """Serve the consent page, and its buttons."""
         if request.method == "GET":
             asked = request.query_params["asked"]
             client, params = self.asked[asked]

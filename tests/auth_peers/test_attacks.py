@@ -1,7 +1,7 @@
-"""What somebody gains who has what is another's: tokens, ids of sessions and events, states, names. Nothing.
+"""Attackers with another user's tokens, session ids, event ids, states or names gain nothing.
 
-A server and an authorization server of ours, over real HTTP; ada and bob have logged in, ada may more.
-What each part refuses by itself is tried where that part is tested; docs/threat-model.md has the whole list.
+Our server and our authorization server over real HTTP; ada and bob have logged in, and ada has more scopes. Tests of
+single parts are with the tests of those parts; docs/threat-model.md has the whole list.
 
 Source: MCP 2025-11-25 and 2026-07-28, basic/security_best_practices, basic/transports, basic/authorization.
 """
@@ -84,11 +84,11 @@ class Crew:
     bob: str
     """Their tokens."""
     others: Callable[[str], Any]
-    """Logs somebody in again, with another client."""
+    """Logs a user in again, with another client."""
 
 
 async def logged_in(here: Guarded, name: str, *scopes: str) -> str:
-    """The access token of somebody who logged in with our client."""
+    """Return the access token of a user who has logged in with our client."""
     method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser_of(name).visit), scopes=scopes)
     auth = method.client_auth(here.url, loopback_fetch())
     await auth.log_in()
@@ -123,11 +123,11 @@ def text_in(said: dict[str, Any]) -> str:
     return text
 
 
-# What is another's
+# Stolen values
 
 
 async def test_a_stolen_session_is_unknown(tmp_path: Path) -> None:
-    """To bob, to ada with another client, and to nobody; whatever is done with it, and it goes on."""
+    """For bob, for ada with another client, and without a login, for every request; the session survives."""
     async with crew(tmp_path) as those:
         here, session = those.here, await those.here.begin(those.ada)
         unknown = {**session, "mcp-session-id": "x" * len(session["mcp-session-id"])}
@@ -142,7 +142,7 @@ async def test_a_stolen_session_is_unknown(tmp_path: Path) -> None:
 
 
 async def test_a_stolen_event_id_replays_nothing(tmp_path: Path) -> None:
-    """In a session of one's own, where the id is good for nothing; its owner goes on from there."""
+    """In the thief's own session the id is unknown, and its owner can still resume."""
     async with crew(tmp_path) as those:
         here = those.here
         ada, bob = await here.begin(those.ada), await here.begin(those.bob)
@@ -164,7 +164,7 @@ async def test_a_stolen_event_id_replays_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_stolen_state_is_refused(tmp_path: Path) -> None:
-    """That of a round trip, with the answer that it waits for. Its owner can still use it, for what it is about."""
+    """The state of a round trip, with the awaited answer. Its owner can still use it."""
     async with crew(tmp_path) as those:
         here = those.here
         asked = saying(await here.send(**modern("tools/call", name="ask", arguments={}), token=those.ada))["result"]
@@ -345,7 +345,7 @@ async def test_a_token_bound_to_a_key_is_worthless_without(tmp_path: Path) -> No
 
 
 async def test_nothing_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Neither by who gives tokens out, nor by who takes them, nor by who has them; at any level."""
+    """Not by the authorization server, the server or the client, at any level."""
     with caplog.at_level(logging.DEBUG):
         async with crew(tmp_path) as those:
             session = await those.here.begin(those.ada)

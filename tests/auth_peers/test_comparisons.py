@@ -1,6 +1,6 @@
-"""What is secret is compared in constant time, or looked up by its hash: nowhere with ``==``.
+"""Secrets are compared in constant time or looked up by their hash, never with ``==``.
 
-Read from the syntax trees, since no clock in a test tells it. The rule is also shown a source that breaks it.
+The test reads syntax trees, because timing in a test proves nothing. The rule also has a failing example.
 
 Source: RFC 9700 (no timing in it); CWE-208; mcptrio.ground.secret, whose ``==`` takes the same time for all guesses.
 """
@@ -34,11 +34,11 @@ KNOWN = {
     "self._nonces.get(origin) != nonce": "a server's, kept by its client",
     "server.granted.tokens.access_token != refused.tokens.access_token": "Secret compares",
 }
-"""What is compared with ``==`` all the same, and why that tells nobody anything."""
+"""Comparisons with ``==`` that are allowed, with the reason why they reveal nothing."""
 
 
 def comparisons(source: str) -> Iterator[str]:
-    """What is compared with ``==`` or ``!=`` and has a name like that of a secret; not with what is written there."""
+    """Yield comparisons with ``==`` or ``!=`` of names that sound secret, except with literals."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Compare) or not any(isinstance(each, ast.Eq | ast.NotEq) for each in node.ops):
             continue

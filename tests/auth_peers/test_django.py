@@ -37,7 +37,7 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
 @define
 class Clock:
-    """The real time, and what was added to it."""
+    """The real time plus an offset."""
 
     ahead: float = 0.0
 
@@ -124,7 +124,7 @@ async def test_a_token_that_was_tampered_with_is_refused(django: DjangoPeer, way
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_token_ends(django: DjangoPeer, way: str) -> None:
-    """After ten minutes, and what is remembered of it with it."""
+    """After ten minutes, also in the cache."""
     clock = Clock()
     async with guarded(by(way, django, clock, remember=3600)) as here:
         token = await django.token(here.url)
@@ -144,7 +144,7 @@ async def test_a_revoked_token_is_refused_when_it_is_asked_about_again(django: D
 
 
 async def test_a_server_that_may_not_ask_lets_nobody_in(django: DjangoPeer) -> None:
-    """Its own secret is wrong: that is not the fault of who shows a token, who is told to come back."""
+    """The server's own secret is wrong. That is not the client's fault, so it is asked to retry."""
 
     def make(url: str) -> ResourceServer:
         wrong = ClientIdentity(client_id=django.guard.id, client_secret=Secret("wrong"))
@@ -192,7 +192,7 @@ class Person:
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_person_logs_in_consents_and_steps_up(django: DjangoPeer, way: str, revision: str) -> None:
-    """Our client finds everything by itself: metadata, registration, PKCE, the resource; and again for more scopes."""
+    """Our client discovers metadata, registration, PKCE and the resource, and steps up for more scopes."""
     ada = Person(django, "ada")
     async with guarded(by(way, django), list_all=True) as here:
         async with here.client(revision, auth=ada.oauth) as client:

@@ -1,6 +1,6 @@
-"""Those whom we ask are the attackers: servers, authorization servers, and whoever they send us to.
+"""The attackers are servers, authorization servers, and the hosts that they name.
 
-Our client and our guard over real HTTP; every attacker listens on this machine and remembers what came.
+Our client and our guard over real HTTP; every attacker listens on this machine and records the requests.
 
 Source: MCP 2026-07-28, basic/authorization/security-considerations; security best practices; RFC 9700.
 """
@@ -31,7 +31,7 @@ from tests.guards import FunctionGuard
 __all__: list[str] = []
 
 TAKEN = 16 * 1024 * 1024
-"""Bytes: what is read, a quarter of a megabyte, and what waits in the buffers of two sockets, which grow."""
+"""Bytes: a quarter of a megabyte is read, and the rest waits in the growing buffers of two sockets."""
 DEEP = b"[" * 50_000 + b"]" * 50_000
 PRIVATE = (
     "http://169.254.169.254/latest/meta-data",
@@ -79,7 +79,7 @@ def honest(url: str, **changes: Any) -> dict[str, Said | Callable[[Asked], Said]
 
 
 async def refused(there: Hostile, auth: OAuth) -> str:
-    """Why our client does not connect: an error that somebody can read, and soon."""
+    """Return the error with which our client refuses to connect, within a short time."""
     with trio.fail_after(PATIENCE), pytest.raises(mcptrio.MCPTrioError) as caught:
         async with mcptrio.connect(mcptrio.Endpoint(url=f"{there.url}/mcp", auth=auth, transport="http")):
             pass
@@ -113,7 +113,7 @@ async def test_a_document_that_is_too_much_is_given_up(document: str, kind: str)
 
 @pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
 async def test_a_redirect_leads_nowhere(document: str) -> None:
-    """Not even to where we might go by ourselves: nobody hears of a code, a verifier, or that we asked."""
+    """No code, verifier or request reaches the target of a redirect, even if it would be allowed otherwise."""
     async with hostile() as there, hostile() as victim:
         for path in (document, "/stolen"):
             victim.says[path] = Said(200, {})
@@ -235,7 +235,7 @@ KEYS: Mapping[str, Any] = {
 
 @pytest.mark.parametrize("kind", ["endless", *KEYS])
 async def test_keys_that_are_too_much_let_nobody_in(kind: str) -> None:
-    """And the server goes on: who comes without a token is told so at once."""
+    """The server continues: a request without a token gets its 401 at once."""
     async with hostile() as there:
         there.says = {"/keys": Said(200, KEYS[kind]) if kind in KEYS else Said(200, writer=endless)}
         async with guarded(keys_of(there)) as here:
@@ -264,7 +264,7 @@ async def test_keys_that_are_elsewhere_are_not_fetched() -> None:
 
 @pytest.mark.parametrize("kind", ["redirect", "endless", "deep", "true", "list"])
 async def test_an_answer_about_a_token_that_is_none_lets_nobody_in(kind: str) -> None:
-    """A redirect would carry the token, and the secret of the server that asks, to somebody else."""
+    """A redirect would send the token and the server's own secret to another host."""
     async with hostile() as there, hostile() as victim:
         victim.says = {"/x": Said(200, {"active": True, "sub": "x"})}
         there.says["/ask"] = {
@@ -289,7 +289,7 @@ async def test_an_answer_about_a_token_that_is_none_lets_nobody_in(kind: str) ->
         assert there.written < TAKEN
 
 
-# Tokens are passed on to nobody
+# Tokens are never passed on
 
 
 @define(eq=False)
@@ -362,7 +362,7 @@ class Open:
 
 
 async def test_a_tool_has_no_token_to_pass_on(tmp_path: Path) -> None:
-    """It is told who asks, and what their token says; the token itself, and so its signature, is nowhere to be had."""
+    """The tool knows the user and the claims of the token, but not the token or its signature."""
 
     class Curious:
         @tool

@@ -1,6 +1,6 @@
-"""A server and a client of ours around an authorization server of somebody else's that does all the MCP asks for.
+"""Our server and client with panva's oidc-provider, which supports everything that MCP asks for.
 
-panva's oidc-provider: JWT access tokens, resource indicators, ``iss``, DPoP with nonces, registration, all as it comes.
+JWT access tokens, resource indicators, ``iss``, DPoP with nonces and registration, in their defaults.
 
 Source: oidc-provider 9; RFC 9068, RFC 8707, RFC 9207, RFC 9449, RFC 7523, RFC 7591, RFC 7662.
 """
@@ -90,7 +90,7 @@ async def who(client: Any) -> list[str]:
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("dpop", ["never", "always"])
 async def test_a_person_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, revision: str) -> None:
-    """With a token that anybody could use, and with one that is bound to a key, with their nonces and ours."""
+    """With a bearer token, and with one that is bound to a key, with nonces of both servers."""
     browser, oauth = person("ada", dpop=dpop)
     async with guarded(trusting(oidc, dpop="required" if dpop == "always" else "off"), list_all=True) as here:
         async with here.client(revision, auth=oauth) as client:
@@ -99,7 +99,7 @@ async def test_a_person_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any,
             assert id
             before = len(browser.pages)
             assert (await client.call_tool("write")).content[0].text == "written"  # type: ignore[union-attr]
-            # It may have to register anew for scopes that it did not name when it did so.
+            # It may have to register again for scopes that it did not name before.
             subject, _, *scopes = await who(client)
             assert (subject, scopes) == ("ada", ["read", "write"])
             assert len(browser.pages) > before
@@ -107,7 +107,7 @@ async def test_a_person_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any,
 
 
 async def test_a_token_is_asked_to_be_bound_where_the_server_requires_it(oidc: OIDCPeer) -> None:
-    """Nobody has told our client: metadata and challenge of ours do, and those of the authorization server."""
+    """Our client is not configured for it: it follows metadata and challenges."""
     _, oauth = person("ada")
     async with guarded(trusting(oidc, dpop="required")) as here, here.client(auth=oauth) as client:
         assert (await who(client))[0] == "ada"

@@ -33,7 +33,7 @@ from tests.auth_peers.own_authorization import BACK, browser_of, own_authorizati
 __all__: list[str] = []
 
 REVISIONS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
-"""By the revision, what the SDK calls the way to it."""
+"""The SDK's name for the mode that leads to each revision."""
 PLACES = ("", "/auth")
 """Where the authorization server is: at the root, as most are, or below, where its metadata is found by insertion."""
 

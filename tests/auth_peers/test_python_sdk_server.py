@@ -97,7 +97,7 @@ async def test_a_token_is_renewed_before_it_ends_and_without_the_person(sdk_guar
 
 
 async def test_who_logs_out_is_asked_again(sdk_guarded: Mapping[str, str]) -> None:
-    """What was granted is revoked there, too: the SDK's server knows neither token any more."""
+    """The grant is revoked at the server too: the SDK's server accepts neither token."""
     url, browser = sdk_guarded["resource"], ada()
     method = oauth(browser)
     async with connected(url, method) as client:

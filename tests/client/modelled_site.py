@@ -55,9 +55,9 @@ class Site:
     """
     Attributes:
         versions: of the list of tools, and of each resource.
-        executed: how often each call was executed.
-        latency: seconds before each answer.
-        handshakes: ``initialize`` requests that are being served.
+        executed: number of executions of each call.
+        latency: seconds before each response.
+        handshakes: ``initialize`` requests in progress.
     """
 
     def __init__(self, *, is_pipe: bool, revision: str) -> None:

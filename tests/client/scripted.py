@@ -1,7 +1,7 @@
-"""A server that a test plays by hand: it sees each message of the client and sends what the test says.
+"""A server that a test plays by hand: it reads each message of the client and sends the test's messages.
 
-Used by the tests of this directory where a server of our own would never do what is tested.
-The one rule: nothing is answered by itself but the first question of a connection.
+The tests of this directory use it for behaviour that our server never shows. Only the first request of a connection is
+answered automatically.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/versioning.
 """
@@ -73,7 +73,7 @@ class Script:
     def handshake(self) -> bool:
         return self.revision in HANDSHAKE
 
-    # What comes
+    # Receiving
 
     async def take(self, kind: type[M], method: str | None = None) -> M:
         """The next message, which must be of this kind."""
@@ -105,7 +105,7 @@ class Script:
             self._unread.extend(await self._channel.receive())
         assert not self._unread, list(self._unread)
 
-    # What goes
+    # Sending
 
     async def send(self, *messages: Message) -> None:
         await self._channel.send(messages)

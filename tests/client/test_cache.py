@@ -1,4 +1,4 @@
-"""Answers kept while they are fresh, and not a moment longer."""
+"""Results are cached while they are fresh, and no longer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LISTS = {
     ),
     "resources/read": (lambda client: client.read_resource("note:///1"), {"contents": []}),
 }
-"""What can be kept: how it is asked for, and an answer."""
+"""Cacheable requests with a result."""
 
 
 class Counting:
@@ -79,7 +79,7 @@ async def test_answer_is_kept_while_it_is_fresh(method: str, autojump_clock: obj
 @pytest.mark.parametrize("method", LISTS)
 @pytest.mark.parametrize("hints", [{}, {"ttlMs": 0}, {"ttlMs": -5}], ids=["", "zero", "negative"])
 async def test_answer_that_is_stale_at_once_is_not_kept(method: str, hints: dict[str, Any]) -> None:
-    """A negative time is to be read as none."""
+    """A negative time means none."""
     ask, _ = LISTS[method]
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, **hints)

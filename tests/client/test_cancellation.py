@@ -1,7 +1,7 @@
-"""Operations cancelled at any moment, over every kind of link: the client goes on working.
+"""Operations are cancelled at any moment, over every kind of link, and the client keeps working.
 
-A few moments of each are tried here. `MCPTRIO_CANCELLATIONS=10000 pytest tests/client/test_cancellation.py` tries
-that many of each.
+A few moments of each are tried. `MCPTRIO_CANCELLATIONS=10000 pytest tests/client/test_cancellation.py` tries that many
+of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``connect`` takes, what it refuses, and what happens when a connection is lost and found again."""
+"""The targets of ``connect``, its errors, and connections that are lost and restored."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def serve_until_cancelled(port: int, *, task_status: trio.TaskStatus[Morta
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
 async def test_forgotten_session_is_made_anew(revision: str, port: int) -> None:
-    """The server is another one at the same address: it answers 404, and nobody notices."""
+    """Another server runs at the same address and answers 404; the caller does not notice."""
     async with trio.open_nursery() as nursery:
         first = await nursery.start(serve_until_cancelled, port)
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp", revision=revision, ping_interval=0) as client:

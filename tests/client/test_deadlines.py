@@ -65,7 +65,7 @@ class Valve:
 
 
 async def test_calls_that_wait_for_room_are_given_up_too(autojump_clock: object) -> None:
-    """Whoever was overtaken when there was room for some is not forgotten."""
+    """A call that was overtaken is not forgotten."""
     late: list[RequestTimeout] = []
     server = Server(plugins=[Slow()])
     async with server.open() as running, trio.open_nursery() as nursery:
@@ -128,7 +128,7 @@ async def test_call_may_state_its_own_deadline(autojump_clock: object) -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object) -> None:
-    """Nobody need listen for that."""
+    """Also without a progress handler."""
     async with (
         play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script),
         trio.open_nursery() as nursery,
@@ -230,7 +230,7 @@ async def test_server_that_goes_silent_after_its_question_is_given_up(autojump_c
 
 
 async def test_deadlines_of_all_calls_stand_still_and_of_new_ones_too(autojump_clock: object) -> None:
-    """Which call the question belongs to cannot be told."""
+    """The question does not tell which call it belongs to."""
 
     async def elicit(form: Form) -> None:
         await trio.sleep(100)

@@ -1,4 +1,4 @@
-"""Servers that misbehave, as real processes: one call fails, or none; the others go on."""
+"""Servers that misbehave, as real processes: at most one call fails, and the others continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both ends of a form agree: what the server's side asks, the client's reads; what one lets through, the other does."""
+"""Both ends of a form agree: the client accepts the server's forms, and both accept the same answers."""
 
 from __future__ import annotations
 

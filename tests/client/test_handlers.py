@@ -1,4 +1,4 @@
-"""What a client does for its server: what is declared and answered, and what a handler that fails does to the rest."""
+"""The requests that a client answers: its capabilities, its answers, and failing handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client does with the schemas of tools: results are checked, marked arguments repeated in headers."""
+"""A client uses the schemas of tools: it validates results and repeats marked arguments in headers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COUNTED = {"type": "object", "properties": {"count": {"type": "integer"}}, "requ
 
 
 def tool(name: str = "work", output: Any = None, **properties: Any) -> dict[str, Any]:
-    """A tool as it is listed."""
+    """Return a tool of a list."""
     entry: dict[str, Any] = {"name": name, "inputSchema": {"type": "object", "properties": properties}}
     if output is not None:
         entry["outputSchema"] = output
@@ -321,7 +321,7 @@ async def test_request_by_hand_has_the_headers_of_its_tool() -> None:
 
 
 def test_mark_that_is_gone_is_repeated_no_more() -> None:
-    """Also where nobody has told that the list has changed: it may have been listed again."""
+    """Also without a change notification: the list may have been requested again."""
     known = KnownTools()
 
     def learn(**definition: Any) -> None:

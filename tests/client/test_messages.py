@@ -1,4 +1,4 @@
-"""Messages that answer nothing, both ways: logs, their level, roots, and what the specification does not have."""
+"""Messages without a response, in both directions: logs and their level, roots, and custom notifications."""
 
 from __future__ import annotations
 

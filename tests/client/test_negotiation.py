@@ -1,4 +1,4 @@
-"""Which revision is spoken: what each first answer of a server leads to, and what is said on the way."""
+"""Negotiation: the revision that follows from each first response of a server, and the messages on the way."""
 
 from __future__ import annotations
 

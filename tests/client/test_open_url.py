@@ -1,4 +1,4 @@
-"""A page a server wants opened: where it leads, what is odd about it, and when it may not be opened."""
+"""A URL that a server wants opened: its target, its oddities, and its refusal."""
 
 from __future__ import annotations
 

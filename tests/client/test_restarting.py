@@ -1,4 +1,4 @@
-"""Servers that are started again: what is known of them meanwhile, and what happens when that fails at first."""
+"""Servers that restart: the state in the meantime, and failures of the first attempts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_server_that_is_gone_stays_known_too(starts: Path) -> None:
 
 
 async def test_first_start_is_not_tried_again(starts: Path) -> None:
-    """Whoever connects learns at once that it does not work."""
+    """``connect`` reports the failure at once."""
     with pytest.raises(ConnectionClosed, match="exit code 3"):
         async with connect(mortal(starts, "fails"), revision="2025-11-25", restart=True):
             pass

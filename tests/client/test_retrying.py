@@ -52,7 +52,7 @@ class Busy:
 
 
 async def ask(busy: Busy, method: str = "prompts/list") -> MCPTrioError | None:
-    """Send a request; what it fails with."""
+    """Send a request, and return its error."""
     with trio.fail_after(60):
         async with serving(busy) as web, connect(web.url, revision="2025-11-25", ping_interval=0) as client:
             try:

@@ -77,7 +77,7 @@ class Asking:
 
     @tool
     async def finish(self, ctx: Context, words: str) -> str:
-        """Have a model go on."""
+        """Have a model continue the text."""
         message = await ctx.sample(words, max_tokens=10)
         [block] = message.content
         assert isinstance(block, TextContent)

@@ -250,7 +250,7 @@ async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: boo
     closes=False,
 )
 @example(
-    # A change between two streams of one subscription, of what the client has cached.
+    # A change between two streams of a subscription to a list that the client has cached.
     events=[(("list", None), 1.0), (("end streams", None), 0.0), (("change", "tools"), 0.0)],
     is_pipe=False,
     revision=NEW,

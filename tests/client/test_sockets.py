@@ -1,4 +1,4 @@
-"""A client of a server on a socket: by text, by value, from a file; what is told when it cannot be reached."""
+"""A client of a server on a socket: by text, by value and from a file, and its errors."""
 
 from __future__ import annotations
 

@@ -401,7 +401,7 @@ async def test_acknowledged_stream_has_no_deadline(autojump_clock: object) -> No
 async def test_stream_that_ends_is_opened_again_and_everything_counts_as_changed(
     how: str, autojump_clock: object
 ) -> None:
-    """Between two streams a change is told to nobody."""
+    """A change between two streams is not reported."""
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         ids: list[Any] = []
 

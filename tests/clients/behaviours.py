@@ -1,7 +1,7 @@
-"""What every client must see of plugin.py, by revision and transport: one table for all of them.
+"""The behaviour of plugin.py that every client must see, by revision and transport, in one table.
 
-Used by the tests of the clients; a client's script carries each behaviour out and says what it saw.
-The one rule: a difference between two clients is a finding, so what is expected does not depend on the client.
+The tests of the clients use it; a client's script tries each behaviour and reports it. The expectation does not depend
+on the client, so a difference between two clients is a finding.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def runs_of(client: str, revisions: Sequence[str], *, sse: Sequence[str] = ()) -
 
 
 def expected(behaviour: str, run: Run) -> Any:
-    """What the client must have seen."""
+    """Return the result that the client must see."""
     return _EXPECTED[behaviour](run)
 
 
 def behaviours_of(run: Run) -> list[str]:
-    """What can be tried in a run."""
+    """Return the behaviours that a run can try."""
     left_out: set[str] = set()
     if run.transport in ("stdio", "sse"):
         left_out |= {"mirrored"}  # no headers repeat anything

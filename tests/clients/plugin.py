@@ -1,7 +1,7 @@
-"""What the official clients are tried on: one plugin, as its author would write it, in every revision the same.
+"""The plugin that the official clients are tried on, as its author would write it, equal in every revision.
 
-Served by test_python_sdk.py and test_typescript_sdk.py with ``mcptrio serve --plugin``.
-The one rule: nothing here sleeps. What has to happen in an order waits for an event that another call sets.
+test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Nothing here sleeps: an order of
+events is made by events that other calls set.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ async def crash() -> str:
 
 @tool
 async def count(ctx: Context, name: str, to: int) -> int:
-    """Count, and report it, until somebody says that it was heard."""
+    """Count, and report it, until a client confirms that it was heard."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
     with trio.fail_after(PATIENCE):
@@ -148,7 +148,7 @@ async def count(ctx: Context, name: str, to: int) -> int:
 
 @tool
 async def hold(ctx: Context, name: str) -> str:
-    """Say that it has begun, then wait until somebody lets it go."""
+    """Report the beginning, then wait for the release."""
     try:
         await ctx.report_progress(1, message="begun")
         await ctx.state.event(f"{name} let go").wait()
@@ -187,7 +187,7 @@ async def meet(ctx: Context, name: str, parties: int) -> int:
 
 @tool
 async def break_off(ctx: Context) -> str:
-    """End the response early; the client comes back for the rest."""
+    """End the response early; the client reconnects for the rest."""
     await ctx.report_progress(1, total=2)
     ctx.release_stream(retry_ms=10)
     await ctx.report_progress(2, total=2)

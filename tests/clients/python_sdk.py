@@ -1,8 +1,8 @@
-"""Drives a server with the official Python SDK's client and says what it saw.
+"""Drives a server with the official Python SDK's client, and reports its observations.
 
-Run by test_python_sdk.py as a process of its own under asyncio, as the SDK's users run it, and in-process under Trio.
-The process takes a plan and writes reports; see running.py. What should have been seen is in behaviours.py.
-The one rule: only what the SDK offers its users, so that what works here works for them.
+test_python_sdk.py runs it as a process under asyncio, like the SDK's users, and in-process under Trio. The process
+takes a plan and writes reports; see running.py. The expectations are in behaviours.py. It uses only the SDK's public
+API.
 
 Source: mcp 2.3.0, mcp/client.
 """
@@ -34,7 +34,7 @@ from tests.clients.python_sdk_peer import PATIENCE, Peer, Target, connect, failu
 
 __all__ = ["Target", "look"]
 
-# What is offered
+# Lists
 
 
 async def negotiated(peer: Peer) -> Any:
@@ -308,7 +308,7 @@ async def pinged(peer: Peer) -> Any:
 
 
 async def released(peer: Peer) -> Any:
-    """The server ends the response early; the client comes back by itself."""
+    """The server ends the response early, and the client reconnects automatically."""
     resumed: list[bool] = []
 
     async def note(request: httpx2.Request) -> None:
@@ -322,7 +322,7 @@ async def released(peer: Peer) -> Any:
 
 
 async def resumed(peer: Peer) -> Any:
-    """The client loses its connection in the middle of a call, and comes back for the answer on another one."""
+    """The client loses its connection during a call, and gets the answer on another one."""
     name = f"resumed hold {uuid4()}"
     session_id = ""
     token: str | None = None
@@ -363,7 +363,7 @@ async def resumed(peer: Peer) -> Any:
 
 
 async def ended(peer: Peer) -> Any:
-    """The client deletes its session when it leaves; nobody can use it after that."""
+    """The client deletes its session at its end, and nothing can use it afterwards."""
     session_id = ""
     statuses: list[int] = []
 

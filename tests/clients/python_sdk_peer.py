@@ -47,7 +47,7 @@ class Target:
 
 @define(eq=False)
 class Heard:
-    """What came without being asked for, what the server asked, and what the client could not make sense of."""
+    """Unsolicited messages, requests of the server, and errors of the client."""
 
     faults: list[Exception] = Factory(list)
     logs: list[dict[str, Any]] = Factory(list)
@@ -117,7 +117,7 @@ class Peer:
 
     @property
     def agreed(self) -> types.InitializeResult:
-        """What a session that goes on elsewhere starts from."""
+        """Return the state with which a session continues elsewhere."""
         agreed = self.client.session.initialize_result
         assert agreed is not None
         return agreed
@@ -160,7 +160,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 async def failure_of(call: Awaitable[Any]) -> int | str:
-    """The code of the error, or what came instead of one."""
+    """Return the code of the error, or a description of another result."""
     try:
         return repr(await call)
     except MCPError as error:

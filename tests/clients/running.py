@@ -1,7 +1,7 @@
-"""Starts the server on plugin.py, and clients' scripts against it.
+"""Starts the server with plugin.py, and the scripts of clients.
 
-Used by the tests of the clients.
-The one rule: whatever is started here has ended, and has said so in its log, before the test that asked for it.
+The tests of the clients use it. Every process that it starts has ended before the test does, with the reason in its
+log.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
 
 
 def complaints(log: Path) -> list[str]:
-    """What is wrong with a server, from its log; nothing when it has left in order."""
+    """Return the problems in a server's log; none after a proper end."""
     written = log.read_text("utf-8", "replace")
     wrong = []
     if "plugin entered" not in written:

@@ -22,7 +22,7 @@ __all__: list[str] = []
 async def test_calls_reports_cancellations_and_questions_go_over_it(
     url: str, revision: str, transport: Literal["auto", "sse"]
 ) -> None:
-    """Found by itself (``auto``), where the revision is one with a handshake; the others go over it when told so."""
+    """By negotiation (``auto``) for handshake revisions; other revisions are named."""
     target = Endpoint(url=sse_url(url), transport=transport)
     counting, holding = f"count {uuid4()}", f"hold {uuid4()}"
     heard: list[float] = []

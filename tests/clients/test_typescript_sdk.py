@@ -1,6 +1,6 @@
-"""The official TypeScript SDKs' clients on Node: the second in every revision, the first in those that it speaks.
+"""The clients of the official TypeScript SDKs on Node: version 2 in every revision, version 1 in its own.
 
-A machine without Node 22 fails here and is told what to install: a run without them must not look like one that passed.
+Without Node 22 the tests fail and name the package to install: a run without them must not look like a success.
 """
 
 from __future__ import annotations

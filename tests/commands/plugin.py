@@ -1,4 +1,4 @@
-"""What the commands of the client are tried on: arguments of every kind, slow things, hostile things."""
+"""The plugin that the client's commands are tried on: arguments of every kind, slow and hostile tools."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def hostile() -> str:
 
 @tool
 async def printing() -> str:
-    """Print beside the result."""
+    """Print in addition to the result."""
     print("printed by the tool", flush=True)
     return "returned by the tool"
 

@@ -1,7 +1,6 @@
-"""``mcptrio`` as a person or a script runs it: with pipes, or at a terminal of its own.
+"""Runs ``mcptrio`` like a user or a script: with pipes, or on its own terminal.
 
-Used by the tests of the client's commands. The one rule: every wait has a deadline, and whatever happens the process
-and its children are gone at the end.
+The tests of the client's commands use it. Every wait has a deadline, and the process and its children always end.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["PLUGIN", "WARM", "AtTerminal", "at_terminal", "run", "run_lines", "r
 
 PLUGIN = Path(__file__).parent / "plugin.py"
 WARM: list[Warm] = []
-"""The process of the conftest that forks for each run, where there is one."""
+"""The process of the conftest that forks for each run, if there is one."""
 _ERASED = re.compile(r"(?:^|\n)?\r\x1b\[K")
 _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -65,10 +64,10 @@ def run_text(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[s
 
 
 def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
-    """Run lines of a shell that call ``mcptrio``; what they say, on either output.
+    """Run shell lines that call ``mcptrio``, and return both outputs.
 
     Args:
-        programs: a folder that is empty.
+        programs: an empty folder.
     """
     told = environment(PATH=f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     inherited: tuple[int, ...] = ()

@@ -1,8 +1,8 @@
-"""A server that wants a login, with its authorization server, in one process, for the tests of ``mcptrio auth``.
+"""A server that requires a login, with its authorization server in the same process, for the tests of ``mcptrio auth``.
 
-Writes a line with its URL, and then one of JSON for each request of an authorization server's. A browser is sent back
-at once. Tokens are ``token-1``, ``token-2``; the one that is good is the last. It answers what it is asked and checks
-little; what is checked is checked by the tests of :mod:`mcptrio.auth`.
+It prints its URL, then a line of JSON for each request to the authorization server. A browser is redirected at once.
+Tokens are ``token-1``, ``token-2``; only the last one is valid. It checks little; :mod:`mcptrio.auth` has tests for
+that.
 """
 
 from __future__ import annotations

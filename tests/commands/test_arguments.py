@@ -1,4 +1,4 @@
-"""``key=value`` words: what they become, by the schema, and what is said of those that do not fit."""
+"""``key=value`` words: their values by the schema, and the errors of invalid ones."""
 
 from __future__ import annotations
 

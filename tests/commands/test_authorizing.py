@@ -73,7 +73,7 @@ def visit(link: str) -> str:
 
 
 def log_in(server: Server, env: dict[str, str], tmp_path: Path, *args: str) -> str:
-    """Without a terminal; what was printed."""
+    """Log in without a terminal, and return the output."""
     with subprocess.Popen(
         [sys.executable, "-m", "mcptrio", "auth", "login", server.url, *args],
         cwd=tmp_path,
@@ -250,7 +250,7 @@ def test_what_goes_wrong(args: tuple[str, ...], code: int, told: str, env: dict[
 
 
 def test_a_server_that_wants_no_login(env: dict[str, str], tmp_path: Path) -> None:
-    """There is nobody to log in to, and it says so."""
+    """The command reports that the server needs no login."""
     with protected() as server:
         # Its root knows nothing of authorization.
         done = run("auth", "login", server.url.replace("/mcp", "/other"), cwd=tmp_path, env=env)

@@ -1,4 +1,4 @@
-"""``call``: arguments in, results out; what is saved, what is shown while it runs."""
+"""``call``: arguments, results, saved files, and the output during the call."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def test_a_profile_without_a_file(tmp_path: Path) -> None:
 
 
 def suggested(folder: Path, *words: str, site: str = "") -> list[str]:
-    """What bash is told for the last of these words."""
+    """Return bash's suggestions for the last word."""
     ended = run(
         cwd=folder,
         COMP_WORDS=" ".join(words),

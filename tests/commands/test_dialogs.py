@@ -1,4 +1,4 @@
-"""A server asks the person at the terminal: by form, by page, for what a model would say; or nobody, in a pipe."""
+"""A server asks the user at the terminal: by form, by URL, for sampling; in a pipe, there is no user."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_person_declines_to_answer(tmp_path: Path) -> None:
         assert terminal.end() == 3
 
 
-# Nobody there
+# Without a user
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -215,7 +215,7 @@ def test_a_dumb_terminal_gives_whole_lines(tmp_path: Path) -> None:
     assert b"\x1b" not in terminal.raw
 
 
-# What a file of servers leaves open
+# Open values in a file of servers
 
 
 def test_inputs_of_a_file_are_asked(tmp_path: Path) -> None:

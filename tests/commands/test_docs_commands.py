@@ -1,7 +1,7 @@
-"""docs/commands.md: its examples are run as they stand, and say what it says they do; no option is left out.
+"""docs/commands.md: its examples run unchanged with the shown output, and no option is missing.
 
-The convention: in a ``console`` block, ``$`` begins a command, and what follows is its output and its standard error,
-in the order of their lines; ``…`` stands for anything.
+In a ``console`` block, ``$`` begins a command, and the lines below are its output and its standard error, in order;
+``…`` matches anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``mcptrio plugins doctor``: whatever a plugin does when it is imported, it is a finding, and costs nobody else."""
+"""``mcptrio plugins doctor``: anything that a plugin does during its import becomes a finding of that plugin."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, Any]:
-    """What is found, by plugin; ``""`` for all of them together."""
+    """Return the findings by plugin; ``""`` for findings of all together."""
     args = [f"--plugin={name}" for name in names]
     ended = run("plugins", "doctor", "--json", "--timeout=60", *args, cwd=folder, PYTHONPATH=site)
     assert ended.returncode == code, ended.stderr

@@ -128,7 +128,7 @@ def test_a_lost_connection_is_exit_code_4(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_takes_the_call_back(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    """The server is told, and has time to see to it."""
+    """The server gets the cancellation, and has time to handle it."""
     args = with_plugin("call", "sleep", "seconds=60", "steps=600")
     with started(*args, cwd=tmp_path) as process:
         assert process.stderr is not None
@@ -147,14 +147,14 @@ def test_the_second_signal_leaves_at_once(tmp_path: Path) -> None:
     with started("call", "--verbose", "wait", "--", *command, cwd=tmp_path) as process:
         until_there(tmp_path / "called")
         process.send_signal(signal.SIGINT)
-        # It has been seen to, and what is waited for is the server.
+        # It was handled, and the command waits for the server.
         until_there(tmp_path / "ended")
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
 
         assert process.wait(PATIENCE) == 130
         assert process.stderr is not None
-        # That is said when the server has ended.
+        # This message comes after the end of the server.
         assert b"interrupted" not in process.stderr.read()
 
 

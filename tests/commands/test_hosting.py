@@ -1,4 +1,4 @@
-"""``mcptrio host`` as it is run: what it says, what it writes, and how it ends."""
+"""``mcptrio host`` as a process: its output, its files and its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``inspect``: who a server is, what its tools cost, and what is odd about them."""
+"""``inspect``: the server's info, the token cost of its tools, and oddities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def inspect(tmp_path: Path, answers: dict[str, Any], *args: str, code: int = 0) 
 
 
 def odd(tmp_path: Path, *tools: dict[str, Any], **answers: Any) -> set[tuple[str, str, str]]:
-    """What is odd about these tools, and about what else is answered."""
+    """Return the oddities of these tools and answers."""
     capabilities = {"capabilities": {"tools": {}}}
     found = inspect(tmp_path, {"initialize": capabilities, "tools/list": {"tools": list(tools)}, **answers})
     return {(each["severity"], each["where"], each["what"]) for each in found["findings"]} - {
@@ -125,7 +125,7 @@ def test_names_that_are_there_twice(tmp_path: Path) -> None:
 
 
 def test_tools_that_a_client_leaves_out_over_http_are_shown(tmp_path: Path) -> None:
-    """In 2026-07-28 those whose header annotations break a rule; whoever inspects wants to see them."""
+    """2026-07-28: tools whose header annotations break a rule. ``inspect`` must show them."""
     wrong = tool(
         inputSchema={**OBJECT, "properties": {"a": {"type": "array", "description": "A.", "x-mcp-header": "A"}}}
     )

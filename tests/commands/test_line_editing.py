@@ -1,4 +1,4 @@
-"""Keys and the line they make: no bytes confuse it, and what is drawn is always one row that fits."""
+"""Keys and the line that they make: any bytes are handled, and the drawn line always fits into one row."""
 
 from __future__ import annotations
 

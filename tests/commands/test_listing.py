@@ -1,4 +1,4 @@
-"""``list``, ``complete``, ``ping``, ``prompt`` and ``read``: what comes out, for a program and for a person."""
+"""``list``, ``complete``, ``ping``, ``prompt`` and ``read``: output for programs and for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mcptrio lock``: what has changed since somebody looked, and what is offered then."""
+"""``mcptrio lock``: changes since the last review, and the offered actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``[auth]`` beside an authorization server of the same process: what does not fit is said before anybody logs in."""
+"""``[auth]`` with an authorization server in the same process: contradictions are reported at the start."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def python(tmp_path: Path) -> Path:
     venv.create(folder, symlinks=os.name != "nt")
     site = next(folder.glob("lib/python*/site-packages"), folder / "Lib" / "site-packages")
     ours = [path for path in sys.path if path.endswith("site-packages")]
-    # What is installed as editable is found by its own .pth files, which addsitedir reads.
+    # Editable installations are found through their own .pth files, which addsitedir reads.
     (site / "ours.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in ours))
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 

@@ -1,4 +1,4 @@
-"""``mcptrio plugins``: what is shown of plugins, and what of them never is; switching them on and off."""
+"""``mcptrio plugins``: the shown parts of plugins, the secret ones, and switching plugins on and off."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: s
     assert 20 < int(row[5]) < 200
     assert re.fullmatch(r"\d+ ms", row[6])
     long = "keeper_drop_every_single_thing_that_was_ever_kept"
-    assert f"keeper: tool {long} has 49 characters: some hosts cut what is over 40" in ended.stdout
+    assert f"keeper: tool {long} has 49 characters: some hosts truncate names over 40" in ended.stdout
     assert f"keeper: tool {long} is withheld: it is not marked read-only" in ended.stdout
     assert "broken: import failed: RuntimeError: no such luck" in ended.stdout
 

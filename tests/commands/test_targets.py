@@ -1,4 +1,4 @@
-"""TARGET: each way to say which server, and what is said of ways that make no sense."""
+"""TARGET: each way to name a server, and the errors of others."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_target_that_makes_no_sense(folder: Path, target: str, options: dict[s
 
 
 def test_a_name_that_is_a_server_and_a_program_has_to_be_told_apart(folder: Path) -> None:
-    """Somebody else's folder must not slip its own server under the name of a program."""
+    """Another user's folder must not substitute its own server for a program."""
     (folder / ".mcp.json").write_text(json.dumps(FILE))
     with pytest.raises(ConfigError) as refused:
         find("python3")

@@ -1,9 +1,9 @@
-"""A process that has loaded the commands and forks for each run of one, which takes a fifth of starting Python anew.
+"""A process that has loaded the commands and forks for each run, which takes a fifth of the time of starting Python.
 
-Used by :mod:`tests.commands.processes`; started once by the conftest, as ``python -m tests.commands.warm FD``.
-What is forked is a process of its own with pipes or a terminal, folder, environment and exit code of its own, and has
-run nothing before ``main``. How ``mcptrio`` starts from nothing is seen by the tests that do not use this.
-The one rule: what Python itself reads when it starts cannot be given here: see :func:`fits`.
+:mod:`tests.commands.processes` uses it; the conftest starts it once, as ``python -m tests.commands.warm FD``. A fork is
+a process with its own pipes or terminal, folder, environment and exit status, and has run nothing before ``main``.
+Tests of the start-up do not use it. Options that Python itself reads at its start cannot be given here; see
+:func:`fits`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Started", "Warm", "fits", "warm"]
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("cli.group", "connecting.connect", "server", "host", "serve.config", "cli.server.plugin_server")
-"""What the commands load, some of it late; the commands themselves are listed by ``mcptrio.cli``."""
+"""Modules that the commands load, some of them late; ``mcptrio.cli`` lists the commands themselves."""
 START_SECONDS = 60.0
 PROGRAM = """\
 #!{python} -IS
@@ -67,7 +67,7 @@ def fits(environment: Mapping[str, str]) -> bool:
 
 @frozen
 class Started:
-    """One run, as far as it is used like a :class:`subprocess.Popen`."""
+    """One run, with the used part of the interface of :class:`subprocess.Popen`."""
 
     pid: int
     _reply: socket.socket
@@ -242,7 +242,7 @@ def _serve(ours: socket.socket) -> None:
 
 
 def _tell_ends(running: dict[int, socket.socket]) -> None:
-    """Who has ended, and how."""
+    """Report ended processes with their status."""
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
@@ -285,6 +285,6 @@ if __name__ == "__main__":
     for name in group.COMMANDS:
         group.cli.commands[name]
     gc.collect()
-    gc.freeze()  # what is loaded here is none of a run's garbage
+    gc.freeze()  # modules loaded here are no garbage of a run
     _serve(socket.socket(fileno=int(sys.argv[1])))
     group.main()

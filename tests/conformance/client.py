@@ -1,9 +1,8 @@
-"""The client under test of the official conformance suite, one run a scenario.
+"""The client under test of the official conformance suite, one run for each scenario.
 
-Started by the suite as ``<command> <server-url>``; what is to be done there is in the environment. Uses nothing but the
-public names of mcptrio.
-The one rule: a scenario that did not go as it should ends with a traceback and status 1, so a run that only looks good
-to the suite's server fails too.
+The suite starts it as ``<command> <server-url>``, with the task in the environment. It uses only public names of
+mcptrio. A failed scenario ends with a traceback and status 1, so that a run fails even if the suite's server sees no
+problem.
 
 Source: @modelcontextprotocol/conformance, src/scenarios/client; src/runner/client.ts (MCP_CONFORMANCE_*).
 """
@@ -47,7 +46,7 @@ DONE: Final = "done"
 
 @frozen(kw_only=True)
 class Task:
-    """What the suite wants done."""
+    """The task of a scenario."""
 
     url: str
     scenario: str
@@ -65,7 +64,7 @@ class Task:
 
     @asynccontextmanager
     async def connected(self, handlers: Handlers | None = None) -> AsyncIterator[Client]:
-        """A client that found out by itself which revision the server speaks; it must be the one that is tested."""
+        """Yield a client that has negotiated the tested revision."""
         async with connect(self.url, handlers=handlers) as client:
             expect(client.revision == self.revision, f"expected to speak {self.revision}, not {client.revision}")
             yield client
@@ -174,7 +173,7 @@ async def use_each_kind(task: Task) -> None:
 
 
 async def make_the_calls(task: Task) -> None:
-    """Without a list before: the client has to find out by itself what is to be repeated in headers."""
+    """Without a list before: the client has to find out which arguments to repeat in headers."""
     async with task.connected() as client:
         for call in task.context["toolCalls"]:
             text_of(await client.call_tool(call["name"], call["arguments"]))
@@ -218,7 +217,7 @@ BACK: Final = OwnRedirects(uri="http://127.0.0.1:8976/callback", send=approve)
 
 
 async def use(task: Task, auth: Any) -> None:
-    """What a client is for, with authorization."""
+    """Use a client with authorization."""
     async with connect(Endpoint(url=task.url, auth=auth), revision=task.revision) as client:
         [tool] = await client.tools().all()
         text_of(await client.call_tool(tool.name, {}))

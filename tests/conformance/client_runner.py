@@ -1,8 +1,7 @@
-"""Runs single scenarios of the official conformance suite against a client and judges what they wrote.
+"""Runs single scenarios of the official conformance suite against a client, and judges its output.
 
-Called by test_client.py, and by hand: ``python -m tests.conformance.client_runner [scenario]``.
-The one rule: each scenario is run alone. Run together, the suite ignores how the clients ended, and a client that does
-nothing passes some of them.
+test_client.py calls it; by hand: ``python -m tests.conformance.client_runner [scenario]``. Each scenario runs alone:
+run together, the suite ignores how the clients end, and a client that does nothing passes some of them.
 
 Source: @modelcontextprotocol/conformance, the version pinned in package.json; `client --help`; src/runner/client.ts.
 """
@@ -149,7 +148,7 @@ class Run:
     case: Case
     scenario: Scenario
     passed: bool
-    """What the suite says."""
+    """The suite's verdict."""
     said: str
     """The client's standard output."""
     output: str
@@ -201,7 +200,7 @@ def run_case(
 
 
 def judge_run(run: Run, allowed: Allowed) -> list[str]:
-    """What is wrong with a run, one line each; nothing when it conforms."""
+    """Return the problems of a run, one line each; none if it conforms."""
     complaints = []
     name = run.case.scenario
     if not run.passed or run.said.splitlines()[-1:] != [DONE]:
@@ -252,7 +251,7 @@ def required(node: Node, suite: Path, revision: str) -> frozenset[str]:
 
 
 def select(names: Iterable[str], allowed: Allowed) -> frozenset[str]:
-    """The scenarios that are to be run."""
+    """Return the scenarios to run."""
     return frozenset(name for name in names if not any(fnmatchcase(name, each) for each in allowed.unsupported))
 
 

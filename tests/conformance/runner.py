@@ -1,8 +1,8 @@
-"""Runs the official conformance suite against a server and judges what it wrote.
+"""Runs the official conformance suite against a server, and judges its output.
 
-Called by test_conformance.py, and by hand for any server: ``python -m tests.conformance.runner http://127.0.0.1:8000/mcp``.
-The one rule: the suite's exit code is not the verdict. It ignores warnings, skips and scenarios that checked nothing;
-the checks it writes are read one by one, and every scenario must hold at least one success of its own.
+test_conformance.py calls it; by hand: ``python -m tests.conformance.runner http://127.0.0.1:8000/mcp``. The suite's
+exit status is not the verdict: it ignores warnings, skips and scenarios without checks. So the checks are read one by
+one, and every scenario must have at least one success.
 
 Source: @modelcontextprotocol/conformance, the version pinned in package.json; `server --help`.
 """
@@ -145,7 +145,7 @@ def serve(command: Sequence[str], log: Path) -> Iterator[str]:
             status = server.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             raise ConformanceError(f"SIGTERM did not end the server in {STOP_SECONDS} s:\n{_tail(log)}") from None
-        # Died of the signal's default action, or left by itself after it.
+        # Ended by the signal's default action, or regularly after it.
         if status not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
             raise ConformanceError(f"the server ended with status {status}:\n{_tail(log)}")
     finally:
@@ -212,7 +212,7 @@ def read_results(out: Path) -> dict[str, Scenario]:
 
 
 def judge(leg: Leg, scenarios: Mapping[str, Scenario], allowed: Allowed) -> list[str]:
-    """What is wrong with a leg, one line each; nothing when it conforms."""
+    """Return the problems of a leg, one line each; none if it conforms."""
     complaints = []
     if len(scenarios) != leg.scenarios:
         complaints.append(f"expected {leg.scenarios} scenarios, the suite ran {len(scenarios)}: {sorted(scenarios)}")

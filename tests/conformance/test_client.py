@@ -1,6 +1,6 @@
-"""The official conformance suite finds nothing wrong with our client, in any scenario and revision.
+"""The official conformance suite passes for our client, in every scenario and revision.
 
-A machine without Node 22 fails here and is told what to install, as in test_conformance.py.
+Without Node 22 the tests fail and name the package to install, as in test_conformance.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The official conformance suite finds nothing wrong with ``mcptrio serve --http --plugin everything``.
+"""The official conformance suite passes for ``mcptrio serve --http --plugin everything``.
 
-One server for all revisions, as a user starts it. A machine without Node 22 fails here and is told what to install:
-a run without the suite must not look like one that passed.
+One server for all revisions, started like a user's. Without Node 22 the tests fail and name the package to install: a
+run without the suite must not look like a success.
 """
 
 from __future__ import annotations

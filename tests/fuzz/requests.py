@@ -1,7 +1,7 @@
-"""Requests to try parsers with: well-formed ones, the hostile ones of tests/hostile, and both with a few bytes changed.
+"""Requests for testing parsers: well-formed ones, those of tests/hostile, and both with a few changed bytes.
 
-Used by the tests of this directory.
-The one rule: most of what is made is nearly right, since what is plainly wrong a parser refuses in its first line.
+The tests of this directory use it. Most requests are nearly valid, because a parser refuses a plainly wrong one in its
+first line.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _changes = st.lists(
     ),
     max_size=3,
 )
-"""Where, how many bytes go, and what comes instead."""
+"""Position, number of removed bytes, and their replacement."""
 
 
 def _changed(data: bytes, changes: list[tuple[float, int, bytes]]) -> bytes:

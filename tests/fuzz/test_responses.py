@@ -1,7 +1,7 @@
-"""The client's reading of responses: whatever comes, an answer, an error of ours, or the end; never anything else.
+"""The client reads any response: the result is an answer, one of our errors, or the end.
 
-What comes is nearly a good response, in slices, on a real socket.
-In CI each test tries a hundred or fewer; for a long run see CONTRIBUTING.md.
+The responses are nearly valid, in slices, on a real socket. In CI each test tries at most a hundred; for a long run see
+CONTRIBUTING.md.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def test_every_response_is_an_answer_or_an_error(data: bytes, cuts: list[float])
     assert whole.outcome
     if whole.outcome == "answer":
         assert whole.answer.id == 7
-    # What is wrong, h11 says in other words where it sees less of it at first.
+    # h11 describes an error differently if it sees less of it at first.
     assert whole.outcome.partition(":")[0] == sliced.outcome.partition(":")[0]
     assert (whole.answer, whole.received) == (sliced.answer, sliced.received)
 

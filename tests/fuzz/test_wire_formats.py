@@ -1,7 +1,7 @@
-"""Event streams, lines and JSON-RPC against readers that are as plain as the standards' words.
+"""Event streams, lines and JSON-RPC, compared with readers that follow the standards literally.
 
-That slices make no difference is tested beside each of them; here it is what they read.
-In CI each test tries a hundred; for a long run see CONTRIBUTING.md.
+Each reader's own tests show that slices make no difference; these show the values. In CI each test tries a hundred; for
+a long run see CONTRIBUTING.md.
 """
 
 from __future__ import annotations

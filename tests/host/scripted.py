@@ -1,7 +1,7 @@
-"""A server written by hand, for a host: it does wrong what a test wants done wrong, and can be connected again.
+"""A server written by hand for a host: it makes the errors of a test, and can be connected again.
 
-Used as a target in the place of a ``mcptrio.Server`` of this process.
-The one rule: what is not scripted is answered as a plain handshake server would.
+It is a target like an in-process ``mcptrio.Server``. Requests that are not scripted get the answers of a plain
+handshake server.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Scripted:
                 await channel.aclose()
 
     async def answer_to(self, id: str) -> Any:
-        """What the client answers to a request of this server."""
+        """Return the client's answer to a request of this server."""
         while not (found := [each for each in self.received if getattr(each, "id", None) == id]):
             await self._arrived.wait()
         return found[0]

@@ -1,4 +1,4 @@
-"""Everything that is done is on record, once, without secrets; and the file is bounded and nobody else's."""
+"""Every action is recorded once, without secrets; the file is bounded and private."""
 
 from __future__ import annotations
 

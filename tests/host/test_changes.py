@@ -76,7 +76,7 @@ async def test_server_that_is_added_is_followed() -> None:
 
 
 async def test_server_that_is_lost_counts_as_changed(autojump_clock: trio.abc.Clock) -> None:
-    """Nobody knows what it would have told meanwhile."""
+    """Changes in the meantime are unknown."""
     server = Scripted()
     async with Host({"one": server}, approve=None) as host:
         await host.settle()

@@ -159,7 +159,7 @@ async def test_server_that_lies_about_a_result() -> None:
 
 
 async def test_server_that_lists_a_tool_of_another() -> None:
-    """It can call its tools whatever it likes: what they are called in the host begins with its own name."""
+    """A server may choose any tool names: in the host they begin with the server's name."""
     lying = Scripted(tools=("echo", "good_echo"))
     async with Host({"bad": lying, "good": plain()}, approve=None) as host:
         names = [(each.name, each.server) async for each in host.tools()]

@@ -1,4 +1,4 @@
-"""Lists of several servers: all of it, in order, in time, and what is missing is told."""
+"""Lists of several servers: complete, in order, in time, and with a report of what is missing."""
 
 from __future__ import annotations
 

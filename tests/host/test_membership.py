@@ -103,7 +103,7 @@ async def test_closed_host_takes_no_more_servers() -> None:
 
 
 async def test_names_whose_tools_would_have_the_same_names() -> None:
-    """Of names that are changed for the tools' sake, the changed one may belong to somebody."""
+    """A name that is changed because of its tools may already belong to another server."""
     host = Host({"my_notes": plain()}, approve=None)
     with pytest.raises(ConfigError, match="got 'my-notes-c23dc8' beside 'my_notes'"):
         host.add("my-notes-c23dc8", plain())

@@ -21,7 +21,7 @@ def test_plain_names_are_kept() -> None:
 
 
 def test_rule_does_not_change() -> None:
-    """Models, logs and remembered decisions know these names: whoever changes the rule changes all of them."""
+    """Models, logs and stored decisions use these names, so a change of the rule would break them."""
     assert server_prefix("my_notes") == "my-notes-c23dc8"
     assert server_prefix("Größe & Maß") == "Gr--e---Ma--116e1f"
     assert server_prefix("a" * 30) == "aaaaaaaaaaaaaaaaa-3a54fc"

@@ -25,7 +25,7 @@ SAMPLING = {"messages": [{"role": "user", "content": {"type": "text", "text": "H
 
 
 def asking(method: str, params: dict[str, Any]) -> Scripted:
-    """A handshake server that asks in the middle of a call; what it is told is the tool's result."""
+    """Return a handshake server that asks during a call; the answer is the tool's result."""
 
     async def call(server: Scripted, channel: Any, call_params: dict[str, Any]) -> Any:
         await channel.send([Request(id="q", method=method, params=params)])
@@ -164,7 +164,7 @@ async def test_everything_approved_reaches_the_handlers() -> None:
 
 
 async def test_questions_inside_a_result() -> None:
-    """The same in the revision whose servers ask so: the user says no to the URL, and the tool is told."""
+    """The same in the revision with questions in results: the user declines the URL, and the tool learns that."""
     server = plain()
 
     async def pay(ctx: Context) -> str:

@@ -1,8 +1,7 @@
-"""HTTP responses as they came, read strictly.
+"""A strict reader of HTTP responses.
 
-Used by the player of the cases.
-The one rule: it forgives nothing, since a response that another client could read differently is a failure too; and it
-knows nothing of the engines' libraries, so a mistake of theirs cannot cancel itself out.
+The player of the cases uses it. Any response that another client could read differently is a failure. It shares no code
+with the engines' libraries, so an error in them cannot hide itself.
 
 Source: RFC 9112 sections 4, 5, 6.3 and 7.1.
 """
@@ -25,7 +24,7 @@ _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 
 
 class NotHTTP(Exception):
-    """What came back is no well-formed response."""
+    """The received data is no well-formed response."""
 
 
 @frozen
@@ -36,7 +35,7 @@ class Answer:
 
     @property
     def seen(self) -> dict[str, Any]:
-        """What the application saw, as it says."""
+        """Return the application's report of the request."""
         value: dict[str, Any] = json.loads(self.body)
         return value
 
@@ -45,12 +44,12 @@ class Answer:
 class Answers:
     """
     Args:
-        head: the answers are to HEAD.
+        head: whether the responses are to HEAD.
 
     Attributes:
-        complete: without the interim ones, unless one switches protocols.
-        interim: statuses of the interim ones.
-        unread: what has come of the next one, or of what followed a 101.
+        complete: complete responses without interim ones, except one that switches protocols.
+        interim: statuses of the interim responses.
+        unread: the received part of the next response, or of the data after a 101.
     """
 
     head: bool = False

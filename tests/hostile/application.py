@@ -1,15 +1,15 @@
-"""The ASGI application behind the hostile cases: it says what it has seen, and counts what is still running.
+"""The ASGI application behind the hostile cases: it reports the requests, and counts the running ones.
 
-Served by :mod:`tests.hostile.child`. Its paths:
+:mod:`tests.hostile.child` serves it. Its paths:
 
-- ``/echo`` answers after the body with what it saw, ``/early`` before it, ``/refuse/STATUS`` likewise with that status;
-- ``/slow`` answers a moment later, ``/deaf`` when somebody else asks for ``/release`` with the same query, both having
-  read nothing, and ``/wait`` when the client has gone;
-- ``/large`` answers with 8 MiB, ``/stream`` without end, ``/crash`` and ``/crash-late`` not at all, ``/split``,
-  ``/short`` and ``/long`` with what is no response;
-- ``/state`` gives the counters.
+- ``/echo`` responds after the body with a report, ``/early`` before it, ``/refuse/STATUS`` likewise with that status;
+- without reading the body, ``/slow`` responds a moment later, and ``/deaf`` after a request for ``/release`` with the
+  same query; ``/wait`` responds when the client has left;
+- ``/large`` responds with 8 MiB, ``/stream`` without end, ``/crash`` and ``/crash-late`` not at all, and ``/split``,
+  ``/short`` and ``/long`` with invalid responses;
+- ``/state`` returns the counters.
 
-The one rule: ``/smuggled`` is asked for only inside of something else, so nobody may ever get here.
+``/smuggled`` is requested only within other requests, so it must never be reached.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Application:
     """Requests and WebSockets under way, but for the one that asks."""
     smuggled: list[str] = field(factory=list)
     truncated: list[str] = field(factory=list)
-    """Queries of requests whose body broke off; each was told so."""
+    """Queries of requests whose body was incomplete."""
     releases: dict[bytes, trio.Event] = field(factory=dict)
     """By query."""
 

@@ -1,8 +1,8 @@
-"""What a hostile client says, what has to come back, and why.
+"""A hostile client's bytes, the allowed results, and the reason for each.
 
-Made by the tables of this directory, played by :mod:`tests.hostile.playing`.
-The one rule: a case is data. It names the status (or the several that the standard allows), how the connection ends,
-and the section that says so; what every case has to leave alone (other clients, the process) is not repeated in it.
+The tables of this directory make the cases, and :mod:`tests.hostile.playing` plays them. A case is data: the allowed
+statuses, the end of the connection, and the section that requires them. Cases do not repeat what holds for all of them:
+other clients and the process are not affected.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Await:
 
 @frozen
 class Drip:
-    """Byte by byte, until it is said or the server has closed."""
+    """Bytes sent one by one until the end, or until the server has closed."""
 
     data: bytes
     every: float
@@ -60,21 +60,21 @@ class _End:
 HALF_CLOSE: Final = _End(False)
 """The end of what the client says. It still listens."""
 RESET: Final = _End(True)
-"""Close with RST. Nobody listens any more."""
+"""Close with RST, without reading."""
 
 Say: TypeAlias = bytes | Pause | Await | Drip | _End
 
 
 @frozen(kw_only=True)
 class Outcome:
-    """One way in which a case may end.
+    """One allowed result of a case.
 
     Args:
-        answers: for each response, in order, the statuses allowed.
-        then: ``open``: the connection serves another request; ``closed``: the server closes it.
-        sees: what the application must have seen of the requests that it answered with 200, by answer; see
-            :mod:`tests.hostile.application`. ``header`` is a name and its values.
-        interim: the statuses below 200 that come with them.
+        answers: for each response, in order, the allowed statuses. then: ``open``: the connection serves another
+        request; ``closed``: the server closes it. sees: the application's report of each request with status 200; see
+        :mod:`tests.hostile.application`. ``header`` is
+            a name and its values.
+        interim: the statuses below 200 before them.
     """
 
     answers: tuple[frozenset[int], ...]
@@ -101,7 +101,7 @@ def served_and_closed(*statuses: int | frozenset[int]) -> Outcome:
 
 
 def refused(*any_of: int, after: tuple[int, ...] = ()) -> Outcome:
-    """One of these statuses, and nothing more. What cannot be parsed cannot be followed by anything (RFC 9112, 9.6).
+    """Return one of these statuses as the last response: nothing can follow invalid input (RFC 9112, 9.6).
 
     Args:
         after: the statuses of the requests before it.
@@ -123,14 +123,14 @@ class Case:
     """
     Args:
         name: unique; part of the test's id.
-        says: what goes over the wire, in order.
-        allowed: the ways it may end.
-        why: where that is written, or what would happen otherwise.
-        port: which of the servers: ``roomy`` (ordinary limits), ``tight`` (deadlines of a few seconds), ``tls``.
+        says: the sent bytes, in order.
+        allowed: the allowed results.
+        why: the section that requires them, or the consequence otherwise.
+        port: the server: ``roomy`` (ordinary limits), ``tight`` (deadlines of a few seconds), ``tls``.
         deaf: seconds in which the client reads nothing.
-        head: the answers are to HEAD, so they have no body.
-        raw: what comes back is not looked at; it only has to end, and not with the last chunk of a whole answer.
-        takes: seconds until the connection is closed, at least and at most.
+        head: whether the responses are to HEAD and have no body.
+        raw: the response is not parsed; it only has to end, and not with the last chunk of a whole response.
+        takes: minimum and maximum seconds until the connection is closed.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""The HTTP server in a process of its own, behind several ports: ``python -m tests.hostile.child CERTIFICATE``.
+"""The HTTP server as a process with several ports: ``python -m tests.hostile.child CERTIFICATE``.
 
-Started by :func:`tests.hostile.serving.hostile_server`. Says ``listening`` and its ports on standard error, stops at
-SIGTERM, and exits with 1 if it could not stop in an orderly way.
-The one rule: the ports differ in their limits only, so that one process answers for memory and descriptors.
+:func:`tests.hostile.serving.hostile_server` starts it. It prints ``listening`` and its ports on standard error, stops
+at SIGTERM, and exits with 1 if it could not stop properly. The ports differ only in their limits, so memory and
+descriptors belong to one process.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ HEAD_BYTES = 32 * 1024
 CROWD = 100
 """Connections that the port ``crowded`` takes."""
 BODY_TIMEOUT = 1.0
-"""Of the endpoint itself, which is the one to judge bodies."""
+"""The endpoint's own timeout, which decides for bodies."""
 
 ROOMY = {"header_timeout": 30.0, "keepalive_timeout": 30.0, "write_timeout": 30.0, "header_bytes": HEAD_BYTES}
-# A client on a busy machine needs a while to say its first byte, and is not to be told from one that says nothing.
+# On a busy machine, a client needs a while for its first byte, like a client that sends nothing.
 TIGHT = {"header_timeout": 2.0, "keepalive_timeout": 4.0, "write_timeout": 1.0, "header_bytes": HEAD_BYTES}
 
 

@@ -11,6 +11,6 @@ from tests.hostile.serving import HostileServer, hostile_server
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileServer]:
-    """At its end it must have closed everything, and stop when it is told to, without a complaint."""
+    """Yield a server. At its end it must have closed everything, stop at SIGTERM, and have logged no complaint."""
     with hostile_server(tmp_path_factory.mktemp("hostile")) as server:
         yield server

@@ -1,4 +1,4 @@
-"""Several requests on a connection, expectations, upgrades, ends: what goes wrong over time.
+"""Several requests on a connection, expectations, upgrades and ends: errors over time.
 
 Source: RFC 9112 sections 9.3 to 9.6; RFC 9110 sections 7.8 and 10.1.1; RFC 6455 section 4.
 """
@@ -394,7 +394,7 @@ ENDS = (
 )
 
 HEADS = (1.9, 60.0)
-"""Seconds: the deadline of the port ``tight``, and what a busy machine adds."""
+"""Seconds: the deadline of the port ``tight``, with an allowance for a busy machine."""
 GONE = (dropped(), refused(408))
 
 SLOW = (

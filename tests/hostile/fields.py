@@ -14,7 +14,7 @@ NO = refused(400)
 
 
 def case(name: str, field: bytes, *allowed: Outcome, why: str) -> Case:
-    """A field line as it is, in an otherwise good request, whose body a smuggler would like to be a request."""
+    """Return a case with this field line in an otherwise valid request, whose body is a smuggled request."""
     return whole(name, b"POST /echo HTTP/1.1\r\nhost: a\r\n%b\r\nconnection: x\r\n\r\n" % field, *allowed, why=why)
 
 

@@ -1,6 +1,6 @@
-"""WebSocket frames that are malformed, forbidden, oversized or never finished; and how they are said and heard.
+"""WebSocket frames that are malformed, forbidden, oversized or unfinished, with a writer and a reader.
 
-The one rule: frames are made and read here byte by byte, without the engines' library.
+Frames are written and read byte by byte, without the engines' library.
 
 Source: RFC 6455 sections 5, 7 and 8.1.
 """
@@ -41,11 +41,11 @@ def frame(
     masked: bool = True,
     length: bytes | None = None,
 ) -> bytes:
-    """A client's frame.
+    """Return a client's frame.
 
     Args:
         rsv: the three reserved bits.
-        length: the length as it is to be written, where it is to be wrong or longer than it has to be.
+        length: the written length, if it should be wrong or longer than necessary.
     """
     if length is None:
         size = len(payload)
@@ -70,10 +70,10 @@ def closing(code: int, reason: bytes = b"") -> bytes:
 
 
 def read_frames(data: bytes) -> list[Frame]:
-    """What a server sent.
+    """Return the frames of a server.
 
     Raises:
-        ValueError: it is masked, reserved, or cut short.
+        ValueError: a frame is masked, reserved or incomplete.
     """
     frames = []
     while data:

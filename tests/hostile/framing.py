@@ -1,6 +1,6 @@
-"""Where a body ends: Content-Length and Transfer-Encoding that are wrong, doubled, contradictory or not kept.
+"""The end of a body: Content-Length and Transfer-Encoding that are wrong, repeated, contradictory or not kept.
 
-Every case that a proxy in front could read differently carries a request inside of what follows; nobody may see it.
+Every case that a proxy could read differently contains a hidden request, which must not be served.
 
 Source: RFC 9112 sections 6 and 11.2; RFC 9110 section 8.6.
 """
@@ -48,7 +48,7 @@ def huge(name: str, value: bytes, *, why: str) -> Case:
 
 
 def coding(name: str, *lines: bytes, allowed: tuple[Outcome, ...] = (CODING,), why: str) -> Case:
-    """What is no chunked coding, followed by what would be a chunked body and a hidden request."""
+    """Return a case with an invalid coding, followed by a chunked body and a hidden request."""
     return case(
         f"coding {name}", post(*lines, body=b"5\r\nhello\r\n0\r\n\r\n" + hidden(name)), allowed=allowed, why=why
     )

@@ -1,7 +1,7 @@
-"""Plays the cases against a server, many at a time, and judges what came back.
+"""Plays the cases against a server, many at a time, and judges the results.
 
-Used by the tests of this directory.
-The one rule: while hostile clients are at work a well-behaved one asks without a pause, and has to be answered.
+The tests of this directory use it. During the attacks, a well-behaved client sends requests without a pause, and must
+get its answers.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class _Conversation:
 
 
 def judge(case: Case, played: Played) -> str | None:
-    """What is wrong with how it ended; ``None`` where nothing is."""
+    """Return the problem of a case; ``None`` if there is none."""
     if case.takes is not None and not case.takes[0] <= played.seconds <= case.takes[1]:
         return f"expected {case.takes[0]} to {case.takes[1]} s, got {played.seconds:.2f} s: {played}"
     if case.raw:
@@ -321,13 +321,13 @@ async def neighbours(server: HostileServer, *, pause: float = 0.02) -> AsyncIter
         for neighbour in everybody:
             answered = neighbour.answered
             with trio.move_on_after(PATIENCE):
-                while neighbour.answered == answered and not neighbour.failure:  # noqa: ASYNC110 - it tells nobody
+                while neighbour.answered == answered and not neighbour.failure:  # noqa: ASYNC110 - there is no event for it
                     await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
 
 
 async def ask(port: int, target: bytes = b"/echo") -> Any:
-    """What one request on a new connection is answered with: JSON with status 200."""
+    """Return the JSON of a response with status 200, on a new connection."""
     answers = Answers()
     with trio.fail_after(PATIENCE):
         stream = await connect(port)

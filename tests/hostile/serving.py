@@ -1,7 +1,6 @@
-"""A server in a process of its own, and what it holds.
+"""A server in its own process, and its memory and descriptors.
 
-Used by the tests of this directory, one process a file.
-The one rule: what is measured is the server's alone; the clients live in another process.
+Each file of this directory starts one. The clients are in another process, so the figures are the server's alone.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ class HostileServer:
     ports: Mapping[str, int]
     certificate: Path
     descriptors: frozenset[str]
-    """What it held when it began to listen."""
+    """Its descriptors when it began to listen."""
 
     @property
     def lives(self) -> bool:
         return self.process.process.poll() is None
 
     def new_descriptors(self) -> list[str]:
-        """What it holds now and did not hold at its beginning."""
+        """Return the descriptors that it did not have at its beginning."""
         return sorted(_descriptors(self.process.process.pid) - self.descriptors)
 
     def reset_peak(self) -> int:
@@ -62,7 +61,7 @@ class HostileServer:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
-        """Send SIGTERM. It has to end by itself, with nothing under way, having complained of nothing unexpected."""
+        """Send SIGTERM. The server must end, with no request left and no unexpected complaint."""
         self.process.signal(signal.SIGTERM)
         code, _ = self.process.end()
         said = self.process.stderr

@@ -1,7 +1,6 @@
-"""Plays the WebSocket cases against a server, and judges what came back.
+"""Plays the WebSocket cases against a server, and judges the results.
 
-Used by the tests of this directory.
-The one rule: as for HTTP: what is heard is compared frame by frame, and then the connection is tried once more.
+The tests of this directory use it. Received frames are compared one by one, and then the connection is used once more.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ async def _listen(stream: trio.SocketStream, heard: Heard) -> None:
 
 
 def judge_frames(case: FrameCase, heard: Heard) -> str | None:
-    """What is wrong with what was heard; ``None`` where nothing is."""
+    """Return the problem of the received frames; ``None`` if there is none."""
     if heard.status != 101 or heard.problem:
         return str(heard)
     ends = ("open",) if case.then == "open" else ("closed", "reset")

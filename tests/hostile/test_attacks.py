@@ -71,7 +71,7 @@ async def attacked(server: HostileServer, megabytes: int) -> AsyncIterator[Calla
 
 @asynccontextmanager
 async def under(attack: Attack, server: HostileServer) -> AsyncIterator[None]:
-    """Inside, the attack goes on, and has been made once."""
+    """Run the attack around the block, after its first round."""
     made = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(attack, server.ports["http"], made.set)
@@ -107,7 +107,7 @@ async def test_calls_that_hold_large_arguments(tmp_path: Path) -> None:
 
 
 async def test_10_000_sessions_that_are_never_used(server: HostileServer) -> None:
-    """Of one address, which is refused more; another one still gets a session."""
+    """From one address, which gets no more; another address still gets a session."""
     async with attacked(server, 96) as check, under(ATTACKS["sessions"], server):
         await check()
         async with await connect(server.ports["http"], source="127.0.0.2") as stream:

@@ -1,6 +1,6 @@
-"""Floods: what is sent without end, or asked for and never read, costs the server no more than its limits say.
+"""Floods: endless data, and responses that are never read, cost the server no more than its limits.
 
-Memory is that of the server's process, at its peak while the flood lasts; well-behaved clients are served meanwhile.
+Memory is the peak of the server's process during the flood; well-behaved clients are served meanwhile.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ async def knocks(server: HostileServer) -> None:
 
 
 async def test_connections_past_the_limit(server: HostileServer) -> None:
-    """They are told so or closed, and those that stay are served; when they have gone, others are."""
+    """They are refused or closed, the others are served, and later ones are served again."""
     port = server.ports["crowded"]
     streams: list[trio.SocketStream] = []
     refused = trio.Semaphore(0)
@@ -307,7 +307,7 @@ FLOODS: dict[str, tuple[int, tuple[Callable[[HostileServer], Awaitable[None]], .
     "sockets": (32, (pings, echoes, small_messages, one_large_frame)),
     "large messages": (64, (large_messages,)),
 }
-"""By name, how many megabytes they may take together, and what is done at the same time."""
+"""By name: megabytes that they may take together, and the concurrent load."""
 
 
 @pytest.mark.parametrize("name", FLOODS)
@@ -319,7 +319,7 @@ async def test_flood(name: str, server: HostileServer) -> None:
 
 
 async def test_socket_whose_peer_never_reads_is_cut(server: HostileServer) -> None:
-    """After the deadline of a write; the application is told."""
+    """After the deadline of a write; the application gets an error."""
     async with bounded(server, 16):
         stream = await open_socket(server.ports["tight"], b"/ws-flood", window=4096)
         with trio.fail_after(90):

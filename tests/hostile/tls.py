@@ -1,6 +1,6 @@
-"""What is said to the TLS port by those who speak no TLS, or stop speaking it.
+"""Clients of the TLS port that send something else, or stop in the middle.
 
-What comes back is an alert or nothing; it only has to end.
+The server sends an alert or nothing, and the connection has to end.
 
 Source: RFC 8446 sections 5.1 and 6.
 """

@@ -1,7 +1,7 @@
-"""A WebSocket written by hand, whose every byte a test can choose.
+"""A WebSocket written by hand, in which a test can choose every byte.
 
-Used by the tests of the server as its client, and by those of the client as its server.
-The one rule: frames are made here, so that they can be made wrong; what comes is read by wsproto.
+The tests of the server use it as a client, those of the client as a server. It makes frames itself, so that they can be
+wrong; wsproto reads the received ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PATIENCE = 30.0
 
 @frozen
 class Refused(Exception):
-    """What was answered instead of 101."""
+    """The response that came instead of 101."""
 
     status: int
     headers: dict[str, str]
@@ -62,7 +62,7 @@ def frame(opcode: int, payload: bytes, *, fin: bool = True, masked: bool = True)
         head += bytes([mask | 126]) + size.to_bytes(2, "big")
     else:
         head += bytes([mask | 127]) + size.to_bytes(8, "big")
-    # A mask of zeros is a mask, and leaves the payload as it is.
+    # A mask of zeros is valid and leaves the payload unchanged.
     return head + (bytes(4) if masked else b"") + payload
 
 
@@ -214,7 +214,7 @@ class Socket:
         self.stream.socket.close()
 
     def reset(self) -> None:
-        """As :meth:`cut`, with what is under way thrown away."""
+        """Like :meth:`cut`, but drop unsent data."""
         self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.cut()
 
@@ -244,7 +244,7 @@ class Accepted:
         """Open the WebSocket.
 
         Args:
-            body: what is sent with the head, in one write.
+            body: data sent with the head, in one write.
         """
         lines = [
             "HTTP/1.1 101 Switching",
@@ -260,7 +260,7 @@ class Accepted:
 async def accepting(
     handle: Callable[[Accepted], Awaitable[object]], *, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """A server on a free port; what it does with a connection once it has read the head, a test says."""
+    """Run a server on a free port; the test decides what it does after the head of a request."""
 
     async def serve(socket: trio.SocketStream) -> None:
         stream: Any = socket if tls is None else trio.SSLStream(socket, tls, server_side=True, https_compatible=True)

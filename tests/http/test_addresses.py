@@ -1,4 +1,4 @@
-"""Whose address it is, behind proxies too, and what comes of one that asks too often: on both HTTP servers.
+"""A client's address, also behind proxies, and the limits for one address, on both HTTP servers.
 
 Source: RFC 7239; RFC 6585 section 4.
 """

@@ -182,7 +182,7 @@ async def test_lifespan_is_accepted() -> None:
 
 
 async def test_mounted_application_finds_its_path(start: Starter) -> None:
-    """A mount point stays in the path with some servers, and not with others."""
+    """Some servers leave the mount point in the path, others do not."""
     server = await start()
     statuses: list[int] = []
 
@@ -396,7 +396,7 @@ async def test_share_of_zero_is_no_limit(start: Starter) -> None:
 
 
 async def test_idle_session_makes_room_for_a_new_one(start: Starter) -> None:
-    """Only its local part is released: the session goes on with its next request."""
+    """Only its local part is released; the session continues with its next request."""
     server = await start()
     await server.client.initialize()
     first = server.client.session

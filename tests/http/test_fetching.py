@@ -1,4 +1,4 @@
-"""Small requests to places that others have named: what comes back, and where they do not go."""
+"""Small requests to URLs from others: their results, and the addresses that they do not reach."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def refused(url: str, reach: AddressPolicy = AddressPolicy(), **options: A
     return str(caught.value)
 
 
-# What comes back
+# Results
 
 
 async def test_a_request_and_its_answer() -> None:
@@ -167,7 +167,7 @@ async def test_an_answer_that_comes_by_drops() -> None:
             await trio.sleep(0.01)
 
     async with fetching(drip, seconds=1) as (web, fetch):
-        with pytest.raises(RequestFailed, match=r"expected an answer of .* within 1 seconds") as caught:
+        with pytest.raises(RequestFailed, match=r"expected an answer from .* within 1 seconds") as caught:
             await get(fetch, web.url)
     assert caught.value.delivered
 
@@ -304,7 +304,7 @@ async def test_the_next_address_is_tried(names: Names) -> None:
     assert names.asked == ["two.localhost"]
 
 
-# What is allowed
+# Allowed addresses
 
 
 async def test_this_machine_by_http_where_allowed(names: Names) -> None:

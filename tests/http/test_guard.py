@@ -1,4 +1,4 @@
-"""What a guard lets through, what it refuses, what anybody may read, and what plugins serve beside the endpoint.
+"""Requests that a guard admits or refuses, public documents, and routes of plugins.
 
 Source: RFC 6750 section 3; RFC 9728 section 3; MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """

@@ -1,4 +1,4 @@
-"""HTTP/2 over TLS: what it does for its clients, and what its clients cannot do to it or to each other."""
+"""HTTP/2 over TLS: its service, and the attacks of clients on the server and on each other."""
 
 from __future__ import annotations
 

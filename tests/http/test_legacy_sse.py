@@ -136,7 +136,7 @@ async def status(port: int, request: str, *headers: str, body: bytes = b"") -> t
     return int(got[9:12]), {name.lower(): value for name, value in pairs}, rest
 
 
-# What a session is
+# Sessions
 
 
 async def test_first_event_says_where_to_post() -> None:
@@ -161,7 +161,7 @@ async def test_every_revision_is_spoken_as_over_a_pipe(revision: str) -> None:
 
 
 async def test_session_is_spoken_with_by_its_stream_alone() -> None:
-    """Answers, what was not asked for, and batches come on the stream; a POST is answered by a status."""
+    """Responses, notifications and batches arrive on the stream; a POST gets only a status."""
     async with site() as here, here.peer("2025-03-26") as peer:
         batch = await peer.send([{"jsonrpc": "2.0", "id": f"b{n}", "method": "ping"} for n in range(2)])
         await peer.eventually(lambda: isinstance(peer.received[-1], list))
@@ -216,7 +216,7 @@ async def test_leaving_ends_the_session_and_what_is_in_flight() -> None:
 
 
 async def test_leaving_in_the_middle_of_a_flood_ends_the_session() -> None:
-    """Nobody reads then, neither the client nor, since there is no room, the session."""
+    """Nothing is read then: not by the client, and, because there is no room, not by the session."""
     async with site(limits=ServerLimits(outbox=2)) as here:
         async with here.wire() as wire:
             await greet(wire)
@@ -255,7 +255,7 @@ async def test_stream_on_which_nothing_is_said_ends() -> None:
 
             assert await silent.receive() is None
             assert (await silent.post(PING))[0] == 404
-            assert await peer.text("whoami") == "nobody"  # who has spoken may be silent
+            assert await peer.text("whoami") == "nobody"  # a client may be silent after its first message
 
 
 async def test_silent_stream_gets_comments() -> None:
@@ -360,7 +360,7 @@ async def test_web_pages_that_are_allowed_may_ask() -> None:
             assert peer.wire.head["access-control-allow-origin"] == "https://app.example.com"
 
 
-# Who is who
+# Principals
 
 
 def authenticate(headers: Mapping[str, str]) -> Principal | None:

@@ -205,7 +205,7 @@ async def test_what_nobody_asked_for_comes_on_the_sessions_stream(revision: Revi
     async with serving(echo) as (server, url, _), connected(url, revision) as peer:
 
         def told() -> bool:
-            # What is told before the stream is there is lost, and when that is only the server knows.
+            # A notification before the stream is open is lost, and only the server knows when it is open.
             server.add_tool(place)
             server.remove_tool("place")
             return bool(peer.received)
@@ -259,7 +259,7 @@ async def test_session_that_the_server_lost(revision: Revision) -> None:
         async with connected(first, revision) as peer:
             await peer.text("echo", {"text": "x"})
             async with serving(echo, sessions=sessions) as (_, second, _):
-                # What a restart looks like to the client.
+                # The client sees this like a restart.
                 async with connected(second, revision) as other:
                     other.link._session = peer.link._session
                     with pytest.raises(SessionLost):

@@ -225,7 +225,7 @@ def full_listener() -> Iterator[int]:
         for each in waiting:
             each.setblocking(False)
             each.connect_ex(listener.getsockname())
-        # The queue takes one more than it was told.
+        # The queue accepts one more than its length.
         for each in waiting[:2]:
             assert select.select([], [each], [], 30)[1]
         yield listener.getsockname()[1]
@@ -280,7 +280,7 @@ async def test_second_response_is_not_taken_for_the_next_answer() -> None:
 
 
 async def test_refused_while_it_is_still_sent() -> None:
-    """The server reads the head, says no and hangs up; what it said is not lost for what it did not read."""
+    """The server reads the head, refuses and closes; its response arrives although it has not read the body."""
 
     async def handle(stream: trio.SocketStream) -> None:
         await stream.receive_some(100)

@@ -1,4 +1,4 @@
-"""What a link sends beside the message: the protocol's headers, the user's, and credentials."""
+"""The headers of a link: the protocol's, the user's, and credentials."""
 
 from __future__ import annotations
 
@@ -424,7 +424,7 @@ async def test_credentials_that_are_refused_again_and_again() -> None:
 
 
 async def test_credentials_that_were_replaced_while_a_request_was_under_way() -> None:
-    """Its refusal says nothing of the new ones, so nobody is asked for newer ones."""
+    """Its refusal is about the old credentials, so no newer ones are requested."""
     auth = Tokens("old", ["newer"])
 
     async def late(seen: Seen, wire: Wire) -> None:

@@ -93,7 +93,7 @@ async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPa
         ended.set()
         ended = trio.Event()
 
-    # However busy the machine is: how long the end may take is told by the next test.
+    # On a busy machine too; the next test is about the duration of the end.
     monkeypatch.setattr("mcptrio.http.client.responses.LINGER_TIMEOUT", 30)
     async with linked(handle) as (link, web, _):
         for id in range(20):
@@ -101,7 +101,7 @@ async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPa
             over = ended
             answered.set()
             await over.wait()
-            # The end is on the loopback by now; who reads it does so before nobody has anything to do.
+            # The end is on the loopback by now; its reader gets it before all tasks are idle.
             await trio.testing.wait_all_tasks_blocked(0.02)
         assert web.connections == 1
 
@@ -524,7 +524,7 @@ async def test_revision_without_sessions_opens_no_stream() -> None:
 
 
 async def test_server_that_dies_while_streams_are_open() -> None:
-    """What waits for an answer fails; the session's stream goes on trying; leaving is quick."""
+    """Waiting requests fail, the session's stream reconnects, and closing is quick."""
     open_streams = 0
 
     async def handle(seen: Seen, wire: Wire) -> None:

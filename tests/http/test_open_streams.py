@@ -23,7 +23,7 @@ from .conftest import MODERN, Client, Events, modern_headers
 __all__: list[str] = []
 
 URI = "memo://" + "long" * 400
-"""Of many updates, so that a client that does not read has more to take than its system takes for it."""
+"""In many updates this exceeds the system's buffers of a client that does not read."""
 
 
 @define
@@ -68,7 +68,7 @@ async def memo(name: str) -> str:
 
 async def until(true: Callable[[], bool]) -> None:
     with trio.fail_after(30):
-        while not true():  # noqa: ASYNC110 - what is waited for is told to nobody
+        while not true():  # noqa: ASYNC110 - there is no event for it
             await trio.sleep(0.01)
 
 
@@ -148,7 +148,7 @@ async def test_silence_is_broken_by_comments_again_and_again() -> None:
     async with served(HTTPLimits(keepalive_interval=0.05)) as server, listening(server, "memo://a") as events:
         with trio.fail_after(30):
             for turn in range(1, 3):
-                while events.comments < turn:  # they are counted as they are read, which is before what follows them
+                while events.comments < turn:  # counted when they are read, before the data after them
                     await trio.sleep(0.1)
                     server.engine.notify_resource_updated("memo://a")
                     assert await events.next() is not None
@@ -181,7 +181,7 @@ async def test_the_end_of_the_server_is_told_and_the_response_complete() -> None
 
 
 async def test_who_looks_at_what_is_sent_sees_all_of_it() -> None:
-    """Behind somebody else's ``send`` nothing is written past it."""
+    """An application's ``send`` is not bypassed."""
     sent: list[MutableMapping[str, Any]] = []
 
     def around(app: HTTPApp) -> Any:

@@ -1,4 +1,4 @@
-"""Which addresses may be connected to when somebody else has named them."""
+"""The allowed addresses for a host that another program names."""
 
 from __future__ import annotations
 

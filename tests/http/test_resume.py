@@ -159,7 +159,7 @@ async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter
     await swept(server, session)
     session.attached = trio.Event()
     async with server.client.stream("GET", last_event_id=priming["id"]) as events:
-        # The old stream has ended; the response goes on with a new one, which begins with an id of its own.
+        # The old stream has ended; the response continues with a new one, which begins with its own id.
         await session.attached.wait()
         primed = await events.next()
         assert primed is not None
@@ -215,7 +215,7 @@ async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
 
 
 async def test_events_found_before_their_writer_has_counted_them_hold_up_nobody(start: Starter, tmp_path: Path) -> None:
-    """A store that takes its time: what is appended may be read before who appends goes on."""
+    """In a slow store, an event may be read before its append returns."""
     async with open_sqlite_stores(tmp_path / "kept.db") as stores:
         server = await start(events=stores.events, limits=HTTPLimits(stream_delay=0.02, window=20))
         await server.client.initialize("2025-03-26")

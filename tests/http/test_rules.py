@@ -1,4 +1,4 @@
-"""What a request is, rung by rung, without a socket."""
+"""The decision about a request, check by check, without a socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hardened server outlives what is sent to it, and ends when it is told to."""
+"""The hardened server survives hostile input, and stops on request."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def serving(
 
 
 async def ask(port: int, request: bytes = GET) -> bytes:
-    """What comes until the response is complete, or the peer closes."""
+    """Return the received data until the response is complete or the peer closes."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         got = b""
@@ -326,7 +326,7 @@ async def test_connections_past_the_limit_are_turned_away() -> None:
             await eventually(lambda: app.running == 1)
             assert (await ask(port, b"")).startswith(b"HTTP/1.1 503 ")
         with trio.fail_after(30):
-            while not (await ask(port)).endswith(b"ok"):  # noqa: ASYNC110 - it tells nobody when it has noticed
+            while not (await ask(port)).endswith(b"ok"):  # noqa: ASYNC110 - there is no event for it
                 await trio.sleep(0.01)
 
 

@@ -32,7 +32,7 @@ class Old:
     wire: Wire | None = None
     posted: list[Any] = field(factory=list)
     hold: trio.Event | None = None
-    """Where there is one, POSTs are answered when it is set."""
+    """If set, POSTs are answered after this event."""
 
     async def handle(self, seen: Seen, wire: Wire) -> None:
         if seen.method == "GET":

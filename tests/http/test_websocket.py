@@ -1,4 +1,4 @@
-"""MCP over WebSocket on real sockets: every refusal before the upgrade, every close code, and what a client can do."""
+"""MCP over WebSocket on real sockets: refusals before the upgrade, close codes, and hostile clients."""
 
 from __future__ import annotations
 
@@ -481,7 +481,7 @@ async def test_the_end_of_the_server_is_1001(start: Start) -> None:
         await tools.has_begun()
         served.shutdown.set()
         await served.until(lambda: served.server.supervisor.draining)
-        # What is in flight is still answered.
+        # Running requests are still answered.
         tools.go.set()
         assert text_of(await busy.receive()) == "waited"
         assert await busy.receive() == 1001

@@ -254,7 +254,7 @@ async def test_a_stuck_client_does_not_hold_up_the_end(autojump_clock: trio.test
         began = trio.current_time()
         await server.supervisor.drain()
 
-    # What is queued has a second to leave; half a message is followed by nothing.
+    # Queued messages have a second to leave; nothing follows half a message.
     assert trio.current_time() - began <= 1.0
     assert connection.types == ["websocket.accept"]
 

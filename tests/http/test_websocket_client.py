@@ -118,7 +118,7 @@ async def test_a_command_of_the_command_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, b"shout\tIn capitals.\n"), done.stderr
 
 
-# What it is
+# The channel
 
 
 async def test_the_request_that_opens_it() -> None:
@@ -297,8 +297,8 @@ async def test_nobody_is_there() -> None:
             200,
             "HTTP 200: expected a WebSocket, got a page",
         ),
-        (answers("SSH-2.0-OpenSSH_9.9"), None, "expected a WebSocket, got something that is no HTTP"),
-        (answers(body=b"\0" * 1000), None, "expected a WebSocket, got something that is no HTTP"),
+        (answers("SSH-2.0-OpenSSH_9.9"), None, "expected a WebSocket, got data that is not HTTP"),
+        (answers(body=b"\0" * 1000), None, "expected a WebSocket, got data that is not HTTP"),
         (answers("HTTP/1.1 101 Fine", "Upgrade: websocket"), None, "HTTP 101: the WebSocket handshake is wrong"),
         (
             answers("HTTP/1.1 101 Fine", "Upgrade: websocket", "Connection: upgrade", "Sec-WebSocket-Accept: x"),
@@ -313,7 +313,7 @@ async def test_nobody_is_there() -> None:
         (
             answers("HTTP/1.1 101 Fine", "X: " + "y" * 100_000),
             None,
-            "expected a WebSocket, got an answer that breaks off or is too large",
+            "expected a WebSocket, got an incomplete or too large answer",
         ),
         (
             answers("HTTP/1.1 404 No", "Transfer-Encoding: chunked", body=b"fffff\r\n" + b"x" * 200_000),

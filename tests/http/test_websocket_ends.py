@@ -323,7 +323,7 @@ async def test_a_server_that_reads_nothing_is_given_up(autojump_clock: trio.test
         with pytest.raises(trio.BrokenResourceError, match="has read nothing for 30 s"):
             await line.send_all(b"x" * 200_000)
 
-    # Of a chunk that is not taken as a whole it cannot be told that something of it was.
+    # If a chunk is not taken as a whole, it is unknown whether a part was.
     assert trio.current_time() - began == WRITE_TIMEOUT
     assert line.problem is not None
 

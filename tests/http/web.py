@@ -1,6 +1,6 @@
-"""An HTTP server written by hand, whose every byte a test can choose; and links to it.
+"""An HTTP server written by hand, in which a test can choose every byte; and links to it.
 
-The one rule: it is strict about nothing, so that it can do what no server should.
+It checks nothing, so that it can do everything that a server should not do.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ async def serving(handler: Handler, *, ssl: Any = None) -> AsyncIterator[Web]:
 
 @asynccontextmanager
 async def linked(handler: Handler, **options: Any) -> AsyncIterator[tuple[HTTPLink, Web, list[Request | Notification]]]:
-    """A hand-written server, a link to it, and what the link receives unasked. All within a minute."""
+    """Yield a hand-written server, a link to it, and its unsolicited messages, for at most a minute."""
     received: list[Request | Notification] = []
     with trio.fail_after(60):
         async with serving(handler) as web:

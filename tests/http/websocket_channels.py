@@ -28,7 +28,7 @@ Handle = Callable[[Accepted], Awaitable[object]]
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is about to come is waited for, however slow the machine is."""
+    """Raise the timeouts, for slow machines."""
     monkeypatch.setattr(websocket, "CLOSE_TIMEOUT", 20.0)
     monkeypatch.setattr(websocket_line, "_CLOSE_REASON_TIMEOUT", 20.0)
 

@@ -1,4 +1,4 @@
-"""The editors: only our entry changes, whatever the file looks like; and what is put in can be taken out."""
+"""The editors: only our entry changes in any file, and an entry can be removed again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A new user follows the README: three plugins, one host, and what that host then starts.
+"""A new user follows the README: three plugins, one host application, and the server that it starts.
 
-The README's own words are used: its list of what to install, its configuration, and its commands, with a made-up home.
-What the host does is done by the official SDK's client, from the file that was written and nothing else.
+The README's own packages, configuration and commands are used, with a temporary home. The official SDK's client acts as
+the host application, with nothing but the written file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__: list[str] = []
 
 @frozen
 class Told:
-    """What the README says."""
+    """The instructions of the README."""
 
     venv: str
     projects: tuple[str, ...]
@@ -40,7 +40,7 @@ class Told:
 
 @frozen
 class Installed:
-    """What the user has then."""
+    """The result of the instructions."""
 
     there: Elsewhere
     home: Path
@@ -95,7 +95,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def _bare(**more: str) -> Mapping[str, str]:
-    """What a program with windows has: no shell's settings."""
+    """Return the environment of a graphical program: without a shell's settings."""
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **more}
 
 

@@ -1,4 +1,4 @@
-"""Installing and uninstalling: what is written, what is refused, and that a file comes back to the byte."""
+"""Installing and uninstalling: the changes, the refusals, and the exact restoration of a file."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_url_among_others_is_not_taken_out_unasked(machine: Machine) -> None:
 
 
 def test_a_url_in_a_new_file_goes_with_the_file_and_is_kept(machine: Machine) -> None:
-    """It cannot be told that it is ours."""
+    """Nothing tells that it is ours."""
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     plan_install(kind, path, "mcptrio", REACHED).carry_out()
     kept = plan_uninstall(kind, path, "mcptrio").carry_out()
@@ -385,7 +385,7 @@ def test_a_diff_says_what_would_change(machine: Machine) -> None:
     )
 
 
-# What is started
+# Started commands
 
 
 def test_everything_that_is_started_is_absolute(machine: Machine) -> None:

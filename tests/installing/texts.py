@@ -70,7 +70,7 @@ def jsonc(draw: st.DrawFn, keys: tuple[str, ...]) -> str:
 
 @st.composite
 def toml(draw: st.DrawFn, keys: tuple[str, ...]) -> str:
-    """Tables with comments, long strings and arrays over lines, some of them beside the table of the keys."""
+    """Tables with comments, long strings and arrays over several lines, some outside the table of the keys."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     values = st.sampled_from(
         [

@@ -1,8 +1,7 @@
-"""Where a test applies: the revisions and transports it runs over, and why not over the others.
+"""The revisions and transports of a test, with the reason for each one that is left out.
 
-Used by the tests of this directory as a decorator, read by their conftest when tests are collected. What does not apply
-is never collected, so nothing is reported as skipped.
-The one rule: whatever is left out has a reason next to it.
+The tests of this directory use it as a decorator, and their conftest reads it at collection. Combinations that are left
+out are not collected, so nothing is reported as skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 TRANSPORTS: Final = ("memory", "stdio", "http")
-"""What a test may be written for."""
+"""The transports that a test can name."""
 
 HANDSHAKE: Final = REVISIONS[:4]
 MODERN: Final = REVISIONS[4:]

@@ -1,8 +1,8 @@
 """A raw client: it sends and receives JSON-RPC messages as dicts, in any revision, over any wire.
 
-Made by the ``serve`` fixture, used by every test of this directory.
-The one rule: a test says what the client wants, this file how the revision and the transport have it said: a handshake
-or an envelope and headers, an answer or a retry, a notification or a closed socket.
+The ``serve`` fixture makes it, and every test of this directory uses it. A test states the client's intention, and this
+file the form in the revision and transport: a handshake or an envelope and headers, an answer or a retry, a
+notification or a closed socket.
 
 Source: MCP 2025-11-25, basic/lifecycle and basic/transports; MCP 2026-07-28, basic/index, basic/transports.
 """
@@ -45,7 +45,7 @@ class Call:
     peer: Peer
     exchange: Exchange | None = None
     messages: list[dict[str, Any]] = field(factory=list)
-    """What came on its own stream, where it has one (HTTP)."""
+    """Messages on the request's own stream (HTTP)."""
     answer: dict[str, Any] | None = None
     arrived: trio.Event = field(factory=trio.Event)
 
@@ -89,12 +89,13 @@ class Call:
 
 @define(eq=False, slots=False)
 class Peer:
-    """
+    """One client.
+
     Attributes:
-        answers: what it answers to the server's questions, by method.
-        asked: the questions it was asked, in wire form: method and params.
-        received: everything that came, in order.
-        unread: what :meth:`until` has not looked at.
+        answers: its answers to the server's questions, by method.
+        asked: the server's questions in wire form: method and params.
+        received: all received messages, in order.
+        unread: the messages that :meth:`until` has not seen.
     """
 
     revision: str
@@ -121,7 +122,7 @@ class Peer:
     _came: trio.Event = field(factory=trio.Event)
     _stream: Exchange | None = None
 
-    # What it speaks
+    # Revision and transport
 
     @property
     def handshake(self) -> bool:
@@ -150,7 +151,7 @@ class Peer:
         self._wake()
 
     async def begin(self) -> None:
-        """The handshake, where there is one."""
+        """Make the handshake, if the revision has one."""
         if self.handshake:
             await self.initialize()
             await self.notify("notifications/initialized")
@@ -199,10 +200,10 @@ class Peer:
         return params
 
     async def send(self, message: Any, *, headers: Mapping[str, str] | None = None, own: bool = True) -> Call:
-        """Send any message as it is: a dict, or a list for a batch.
+        """Send any message unchanged: a dict, or a list for a batch.
 
         Args:
-            headers: instead of, or beside, the usual ones; an empty value leaves one out (HTTP).
+            headers: replace or extend the usual ones; an empty value removes one (HTTP).
         """
         id = message.get("id") if isinstance(message, dict) else None
         call = Call(id, self)
@@ -294,7 +295,7 @@ class Peer:
         return await self.start("tools/call", {"name": tool, "arguments": dict(arguments or {})}, **options)
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages: of the session, or of every request from now on."""
+        """Request log messages: for the session, or for every later request."""
         if self.handshake:
             await self.request("logging/setLevel", {"level": level})
         else:
@@ -333,7 +334,7 @@ class Peer:
         return await self._bodiless("DELETE")
 
     async def watch(self, *kinds: Literal["tools", "prompts", "resources"], uris: Sequence[str] = ()) -> Call | None:
-        """Be told of changes, in the revision's own fashion. Returns the listening request, where there is one."""
+        """Subscribe to changes in the revision's form. Returns the listening request, if there is one."""
         if self.handshake:
             await self.open_stream()
             for uri in uris:
@@ -348,7 +349,7 @@ class Peer:
         await self.until("notifications/subscriptions/acknowledged")
         return call
 
-    # What came
+    # Received messages
 
     async def eventually(self, claim: Callable[[], bool]) -> None:
         """Wait until this is true of the server; for what no message tells."""

@@ -1,7 +1,7 @@
 """A server and its raw clients, on one transport.
 
-Made by the ``serve`` fixture; tests call it with what their server offers.
-The one rule: the server is the public one, from ``mcptrio``, whole; only the client is made here.
+The ``serve`` fixture makes it; tests call it with the contents of their server, which is the public
+:class:`mcptrio.Server`.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ async def several(ctx: Context) -> str:
 
 @tool
 async def supported(ctx: Context) -> str:
-    """What the client can do."""
+    """Return the client's capabilities."""
     names = ("elicitation.form", "elicitation.url", "sampling", "sampling.tools", "roots", "com.example/x")
     return ",".join(name for name in names if ctx.supports(name))
 

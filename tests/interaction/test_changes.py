@@ -1,4 +1,4 @@
-"""What changes is told, in the fashion of every revision."""
+"""Changes are reported, in the form of every revision."""
 
 from __future__ import annotations
 

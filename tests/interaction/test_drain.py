@@ -1,4 +1,4 @@
-"""An orderly end: what is in flight finishes in time or is cancelled, and everything is left."""
+"""A proper shutdown: running requests finish in time or are cancelled, and every connection ends."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_nothing_new_is_begun_while_the_server_stops(serve: Serve) -> None
     serve.shutdown.set()
     await peer.eventually(lambda: serve.server.supervisor.draining)
     if serve.transport not in ("http", "sse"):
-        # Over HTTP nobody is let in any more; a channel that is open is answered.
+        # HTTP refuses new connections; an open channel is still answered.
         error = await peer.error("tools/list")
         assert error["code"] == -32603
         assert "stopping" in error["message"]

@@ -1,6 +1,6 @@
-"""What a request leaves behind: nothing that only the garbage collector could take away.
+"""A request leaves no garbage that only the garbage collector could free.
 
-Requests that hold themselves would be kept until it runs, and it would run for them all the time.
+Requests with reference cycles would stay until it runs, and it would run all the time.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def garbage_of(request: Callable[[], Awaitable[object]]) -> Counter[str]:
 def collecting() -> Iterator[Counter[str]]:
     found: Counter[str] = Counter()
     gc.disable()
-    # What was there before is looked at by nobody: it is a lot, and it is not what is asked.
+    # Exclude earlier objects, of which there are many.
     gc.freeze()
     try:
         yield found

@@ -1,4 +1,4 @@
-"""Who may say what, when: initialize, initialized, two eras on one channel."""
+"""The messages that each side may send in each phase: initialize, initialized, two eras on one channel."""
 
 from __future__ import annotations
 

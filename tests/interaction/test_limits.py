@@ -1,4 +1,4 @@
-"""Limits: what is too much is refused in plain words, and the rest goes on."""
+"""Limits: requests beyond them get clear errors, and the others continue."""
 
 from __future__ import annotations
 
@@ -152,14 +152,14 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
 
 
 async def test_requests_at_work_hold_bounded_memory(serve: Serve) -> None:
-    """What has ended gives it back."""
+    """Ended requests return their share."""
     hold = Hold()
     peer = await serve(plugins=[hold], limits=ServerLimits(held_bytes=100_000))
     fat = {"name": "hold", "arguments": {}, "more": "x" * 60_000}
     call = await peer.start("tools/call", fat)
     await peer.eventually(lambda: serve.server.status.in_flight == 1)
 
-    await _refused(await peer.start("tools/call", fat), "too much to hold")
+    await _refused(await peer.start("tools/call", fat), "too much memory")
     assert (await peer.request("tools/list"))["tools"]
     hold.release.set()
     await call.result()

@@ -74,7 +74,7 @@ async def test_lists_are_whole_while_threads_change_them() -> None:
         turn = 0
         while not done.is_set():
             turn += 1
-            # Some names come back, others are new each time.
+            # Some names are used again, others are new each time.
             change(server, f"c{changer}-{turn if turn % 3 else 0}")
 
     with trio.fail_after(60):

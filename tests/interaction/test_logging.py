@@ -257,7 +257,7 @@ async def test_a_flood_is_cut_and_a_later_message_says_so(serve: Serve) -> None:
 
     if peer.handshake:
         assert 5 <= sent < 100
-        # A slow flood is told of more than once.
+        # A slow flood is reported more than once.
         lost = [int(text.split()[0]) for text in _texts(peer) if "dropped" in text]
         assert lost
         assert sum(lost) + len(_texts(peer)) - len(lost) == 101

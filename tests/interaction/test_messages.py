@@ -1,4 +1,4 @@
-"""Single messages: ids, what is malformed, what is too large."""
+"""Single messages: ids, malformed messages, and sizes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def wait() -> str:
 
 
 async def _refused(peer: Peer, data: bytes) -> dict[str, Any]:
-    """The error that comes back for bytes that are no message."""
+    """Return the error response to bytes that are no message."""
     call = await peer.send_bytes(data)
     message = await peer.until(lambda message: "error" in message)
     if call.exchange is not None:

@@ -29,7 +29,7 @@ class Acme:
 
     @method("acme/who")
     async def who(self, ctx: Context) -> dict[str, Any]:
-        """Who asks, and report on the way."""
+        """Return the caller, and report progress."""
         await ctx.report_progress(1)
         await ctx.notify("notifications/acme/seen", {"id": ctx.request_id})
         return {"name": ctx.client_info.name if ctx.client_info else None}
@@ -65,7 +65,7 @@ class Acme:
 
     @tool
     async def ask(self, ctx: Context) -> str:
-        """Ask in a language of one's own."""
+        """Ask with a custom method."""
         return str((await ctx.request("acme/question", {"a": 1}))["answer"])
 
 

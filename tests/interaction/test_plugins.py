@@ -38,7 +38,7 @@ class BadRegistration:
 
 
 class BadSignature:
-    """A plugin with a tool nobody could call."""
+    """A plugin with a tool that cannot be called."""
 
     @tool
     async def odd(self, *args: int) -> str:

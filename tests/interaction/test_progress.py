@@ -108,7 +108,7 @@ async def test_nothing_is_sent_after_the_answer(serve: Serve) -> None:
 
     @tool
     async def leaves_a_task(ctx: Context) -> str:
-        """Go on reporting from a task that outlives the answer."""
+        """Report from a task that outlives the answer."""
 
         async def late() -> None:
             await answered.wait()

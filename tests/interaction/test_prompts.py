@@ -57,7 +57,7 @@ async def fails() -> str:
 
 @prompt
 async def who(ctx: Context) -> str:
-    """Who asks."""
+    """Return the caller."""
     return str(ctx.client_info.name if ctx.client_info else None)
 
 

@@ -1,4 +1,4 @@
-"""Resources: fixed and by template, what is read, what is refused."""
+"""Resources: fixed ones and templates, reading, and refusals."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ async def file(path: str) -> str:
 
 @resource("gone://{id}")
 async def gone(id: str) -> str:
-    """What is not there any more."""
+    """Return a removed document."""
     raise ResourceNotFound(f"gone://{id}")
 
 
 @resource("who://asks")
 async def who(ctx: Context) -> str:
-    """Who asks."""
+    """Return the caller."""
     return f"{ctx.client_info.name if ctx.client_info else None}"
 
 
@@ -222,7 +222,7 @@ async def test_a_resource_knows_who_asks(serve: Serve) -> None:
 async def test_what_is_read_says_how_long_it_may_be_kept(serve: Serve) -> None:
     @resource("kept://one", ttl_ms=9000, cache_scope="public")
     async def kept() -> str:
-        """What may be kept."""
+        """Return a cacheable document."""
         return "one"
 
     peer = await serve(kept, one)

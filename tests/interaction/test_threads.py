@@ -108,7 +108,7 @@ async def test_a_thread_can_tell_of_changes(serve: Serve) -> None:
 
     assert await peer.text("tell", {"uri": "watched://a"}) == "told"
     await peer.eventually(lambda: bool(peer.notes(UPDATED)))
-    # Of a library that watches files, say.
+    # Such as the thread of a library that watches files.
     outside = threading.Thread(target=serve.server.notify_resource_updated, args=["watched://b"])
     outside.start()
     await peer.eventually(lambda: len(peer.notes(UPDATED)) > 1)
@@ -213,7 +213,7 @@ async def test_a_thread_that_asks_is_told_that_it_is_cancelled(serve: Serve) -> 
 
     @tool
     def polite() -> str:
-        """Look now and then whether anybody still wants this."""
+        """Check regularly whether the call was cancelled."""
         begun.set()
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Tools that fail: what the model reads, what the log reads."""
+"""Failing tools: the text for the model, and the log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def tells_within_a_nursery(ctx: Context) -> str:
 
 @tool
 async def crashes() -> str:
-    """Fail in a way nobody foresaw."""
+    """Fail with an unexpected exception."""
     raise ValueError(f"cannot reach {SECRET}")
 
 

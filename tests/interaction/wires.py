@@ -1,8 +1,7 @@
-"""How the test client's messages travel: memory, pipes, HTTP, HTTP with SSE, WebSocket.
+"""The wires of the test client's messages: memory, pipes, HTTP, HTTP with SSE, WebSocket.
 
-Used by :mod:`tests.interaction.client`. A wire carries JSON values (or raw bytes, where it has any) and hands over
-everything that comes back.
-The one rule: nothing of the server's own client side is used, so a mistake cannot cancel itself out.
+:mod:`tests.interaction.client` uses it. A wire sends JSON values (or raw bytes) and delivers all responses. It uses
+nothing of mcptrio's client, so that two equal mistakes cannot hide each other.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class HTTPWire:
         body: bytes,
         deliver: Callable[[Any, Exchange], None],
     ) -> None:
-        """Send a request and deliver every JSON value that comes back, until the response ends."""
+        """Send a request, and deliver every JSON value of the response until its end."""
         sent = {
             "host": f"127.0.0.1:{self.port}",
             "content-type": "application/json",
@@ -218,7 +217,7 @@ class HTTPWire:
 
 @define(eq=False)
 class SSEWire:
-    """The stream of 2024-11-05, and the POSTs beside it, on a socket each.
+    """The stream of 2024-11-05 and its POSTs, each on its own socket.
 
     Args:
         headers: sent with every request.
@@ -242,7 +241,7 @@ class SSEWire:
     """How much of it holds no end of an event."""
 
     async def open(self) -> None:
-        """Ask for the stream and, where there is one, wait for the endpoint."""
+        """Request the stream, and wait for the endpoint event if there is one."""
         for _ in range(2):
             self._sockets.append(await trio.open_tcp_stream("127.0.0.1", self.port))
         await self._request(0, "GET", self.path, {"accept": "text/event-stream"})

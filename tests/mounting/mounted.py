@@ -23,7 +23,7 @@ OFFERED = Path(__file__).with_name("offered.py")
 PATIENCE = 120.0
 """Seconds; only a test that fails waits so long."""
 TIMEOUTS = ClientTimeouts(connect=PATIENCE / 2, probe=PATIENCE / 2)
-# A server that is not there in time comes later; what is tried here needs it at once, however slow the machine.
+# A mount normally waits for a late server in the background; these tests need it at once, on any machine.
 WAITING = MountOptions(
     start_timeout=PATIENCE / 2,
     ready_timeout=PATIENCE / 2,

@@ -1,6 +1,6 @@
-"""What the mounted server of these tests offers: run as ``mcptrio serve --stdio --plugin offered.py``, or imported.
+"""The mounted server of these tests: run as ``mcptrio serve --stdio --plugin offered.py``, or imported.
 
-The one rule: it remembers nothing, since servers of several tests may have it.
+It keeps no state, because servers of several tests may import it.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ async def visited(ctx: Context) -> str:
 
 @tool
 async def hang(mark: str) -> str:
-    """Wait until cancelled, or until there is a file beside the mark that says how to go on."""
+    """Wait until cancelled, or until a file next to the mark exists."""
     Path(mark).with_suffix(".began").touch()
     is_there = Path(mark).exists
     try:
-        while not is_there():  # noqa: ASYNC110 - it is another process that goes on
+        while not is_there():  # noqa: ASYNC110 - another process makes the file
             await trio.sleep(0.01)
     except trio.Cancelled:
         Path(mark).with_suffix(".cancelled").touch()

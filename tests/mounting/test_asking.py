@@ -1,4 +1,4 @@
-"""What a mounted server asks is asked of the client whose call it is, once, whoever speaks which revision."""
+"""A mounted server's questions reach the client of the call, once, in every combination of revisions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_everything_that_can_be_asked(upstream: str, revision: str, tmp_pa
 
 
 async def test_requests_are_made_once_though_nothing_is_parked(tmp_path: Path) -> None:
-    """Our handler runs again for each answer; what it heard from the mounted server is in the state."""
+    """Our handler runs again for each answer; the state has the mounted server's responses."""
     log = tmp_path / "log"
     async with mounted(upstream=NEW, revision=NEW, parked=0) as (client, _, _):
         assert await text(client, "up_order", log=str(log)) == "blue 3"
@@ -177,7 +177,7 @@ async def test_over_http_it_is_known(tmp_path: Path) -> None:
 
 
 async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path) -> None:
-    """The server in the middle has one conversation for both clients, and is told whose call is whose."""
+    """The middle server has one connection for both clients, and each call names its caller."""
     inner = Server("inner", plugins=[Mount(command(), name="up", options=evolve(WAITING, revision=OLD))])
     with trio.fail_after(PATIENCE):
         async with inner.open():

@@ -168,7 +168,7 @@ def test_memory_is_limited_only_of_what_has_a_process(tmp_path: Path) -> None:
     ended = run("serve", "--stdio", "--strict", "--plugin", "good.py", cwd=tmp_path)
 
     assert ended.returncode != 0
-    assert "max_memory_mb: expected isolate = true beside it" in ended.stderr
+    assert "max_memory_mb: expected isolate = true too" in ended.stderr
 
 
 def test_list_of_plugins_says_it(tmp_path: Path) -> None:

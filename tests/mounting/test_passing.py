@@ -1,4 +1,4 @@
-"""What a mounted server offers and answers is what clients here see, in both eras on both sides."""
+"""Clients see the contents and answers of a mounted server, in both eras on both sides."""
 
 from __future__ import annotations
 

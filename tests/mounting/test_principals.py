@@ -1,4 +1,4 @@
-"""Who calls a plugin that runs in a process of its own: told by its parent, believed of nobody else, judged there."""
+"""The caller of an isolated plugin: its parent names it, other senders are not believed, and the plugin decides."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_principal_reaches_the_process(revision: str) -> None:
             assert told["caller"] == (await ann.call_tool("near")).content[0].text  # type: ignore[union-attr]
             assert (await who(bob))["principal"]["subject"] == "bob"
             assert (await who(bob))["caller"] != told["caller"]
-            # What was asked for one is answered for that one.
+            # The answer to a question is for the caller who was asked.
             assert (await ann.call_tool("asked")).content[0].text == "ann blue"  # type: ignore[union-attr]
             # A client cannot say it in the place of its parent.
             assert (await who(bob, FORGED))["principal"]["subject"] == "bob"
@@ -243,7 +243,7 @@ async def test_nobody_is_believed_over_http(revision: str) -> None:
 
 
 async def test_servers_of_others_are_not_told() -> None:
-    """Neither by the mount of a stranger, nor by one in a process that was told itself."""
+    """Neither a foreign mount nor a mount of an isolated process learns the caller."""
     mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(PATIENCE):
         server = Server(plugins=[mount])

@@ -1,4 +1,4 @@
-"""A mounted server comes late, changes, dies, comes back, sleeps: what that costs, and what it does not."""
+"""A mounted server starts late, changes, dies, returns or sleeps: the effects on calls."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_changes_of_resources_are_told_of_one_that_was_restarted_before_it
 
 
 async def rises(client: Client, changes: AsyncIterator[Change]) -> bool:
-    """Whether a change is told. The mounted server is subscribed to soon after we are."""
+    """Return whether a change is reported. The mount subscribes shortly after the client."""
     await client.call_tool("up_rise")
     with trio.move_on_after(0.2):
         return (await anext(changes)).uri == "count://up"
@@ -126,7 +126,7 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     until_open = f"until [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done"
     slow = Command(args=["sh", "-c", f"{until_open}; exec {shlex.join(command().args)}"])
-    # Whoever waits for the connection all the same waits for longer than the test.
+    # A task that waits for the connection would wait longer than the test.
     options = evolve(WAITING, start_timeout=0.1, timeouts=ClientTimeouts(connect=10 * PATIENCE, probe=10 * PATIENCE))
     with trio.fail_after(PATIENCE):
         server = Server(plugins=[Mount(slow, name="up", options=options)])

@@ -1,4 +1,4 @@
-"""A server of the official Python SDK, mounted: what it answers and asks."""
+"""A mounted server of the official Python SDK: its answers and its questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use what: lists, calls and subscriptions by principal."""
+"""Authorization: lists, calls and subscriptions by principal."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ EVERYTHING = {
 
 
 class Served:
-    """One server, and clients that are somebody."""
+    """One server, and clients with principals."""
 
     def __init__(self, nursery: trio.Nursery, running: RunningServer, revision: str) -> None:
         self._nursery = nursery
@@ -178,7 +178,7 @@ async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so(
 
 
 class Doorman(Levels):
-    """Takes its time to leave, and does not always come back."""
+    """Leaves slowly, and sometimes never."""
 
     def __init__(self) -> None:
         super().__init__()

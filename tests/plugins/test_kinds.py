@@ -75,7 +75,7 @@ def plain() -> str:
     [
         (dig, "got the function dig: pass its module, or call server.add_tool(dig)"),
         (plain, "got the function plain: pass its module"),
-        ("garden", "got the text 'garden': import the module and pass that"),
+        ("garden", "got the string 'garden': import the module and pass that"),
     ],
 )
 def test_value_of_another_kind_is_refused(plugin: Any, said: str) -> None:

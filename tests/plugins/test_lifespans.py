@@ -258,7 +258,7 @@ async def test_an_exit_that_hangs_is_cancelled_and_the_others_go_on(
     assert trio.current_time() == pytest.approx(3.5)
     assert happened[3:] == ["leave c", "leave a"]
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR] == [
-        "stuck: its lifespan was cancelled, for it took too long to be left"
+        "stuck: its lifespan was cancelled, because its end took too long"
     ]
 
 
@@ -276,7 +276,7 @@ async def test_an_exit_that_shields_itself_keeps_no_other_one_waiting(
         pass
 
     assert happened[2:] == ["leave a", "leave stuck"]
-    assert "stuck: its lifespan goes on although it was cancelled" in caplog.text
+    assert "stuck: its lifespan does not end although it was cancelled" in caplog.text
 
 
 async def test_an_exit_that_fails_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:

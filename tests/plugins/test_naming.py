@@ -121,7 +121,7 @@ def test_name_that_not_every_host_takes_is_refused(name: str, fault: bool) -> No
         assert plugin.state == "quarantined"
         assert "expected a tool name of 1 to 64 characters" in str(plugin.fault)
     else:
-        assert plugin.warnings == [f"tool one_{name} has 64 characters: some hosts cut what is over 40"]
+        assert plugin.warnings == [f"tool one_{name} has 64 characters: some hosts truncate names over 40"]
 
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))

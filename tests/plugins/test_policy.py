@@ -1,4 +1,4 @@
-"""What the operator lets plugins do: which tools, how long, how many, how often."""
+"""The operator's policy for plugins: allowed tools, durations, concurrency and rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's settings taken anew while the server is open: by the server, and at SIGHUP."""
+"""The operator's settings are read again while the server is open: by a call, and at SIGHUP."""
 
 from __future__ import annotations
 

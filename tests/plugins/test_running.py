@@ -107,7 +107,7 @@ async def test_calls_in_flight_have_their_time_and_then_end(autojump_clock: trio
     async with server.open(), mcptrio.connect(server) as client:
 
         async def dawdle() -> None:
-            # Nobody is left waiting for an answer that never comes.
+            # Every waiting caller gets a response.
             with pytest.raises(MCPError, match="dawdle was ended: the plugin was disabled"):
                 await client.call_tool("dawdle")
 

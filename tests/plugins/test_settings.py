@@ -1,4 +1,4 @@
-"""The settings of a plugin: what may be set and where, and what is said of what does not fit."""
+"""The settings of a plugin: their places, and the errors of invalid ones."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
 
         assert await refused("one", 4) == 2
         assert await refused("another", 2) == 0
-        # Whoever connects again is the same person.
+        # A new connection of the same client is the same principal.
         assert await refused("one", 1) == 1
         await trio.sleep(1)
         assert await refused("one", 2) == 0
@@ -111,7 +111,7 @@ async def test_quotas_of_a_caller(autojump_clock: trio.testing.MockClock) -> Non
         await trio.sleep(600)
         [refused] = await calls(running, 1, one)
         assert refused.data["retryAfter"] == pytest.approx(3000, abs=1)
-        begins = datetime.fromisoformat(refused.message.partition("begins anew at ")[2])
+        begins = datetime.fromisoformat(refused.message.partition("begins at ")[2])
         assert "the quota of 3 a hour is used up" in refused.message
         assert (begins - datetime.now(UTC)).total_seconds() == pytest.approx(3000, abs=60)
 

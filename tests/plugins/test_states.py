@@ -1,4 +1,4 @@
-"""Whatever is done to plugins at the same time, each ends in one state, and what it has fits that state."""
+"""After any concurrent actions, each plugin ends in one state, and its parts match the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 Action: TypeAlias = Literal["enable", "disable", "quarantine", "renew", "fail", "refuse", "accept"]
 Step: TypeAlias = tuple[Action, int, float, float | None]
-"""What is done to which plugin, after how many seconds, and after how many more its caller is cancelled."""
+"""The action, the plugin, the seconds before it, and the seconds until its caller is cancelled."""
 
 LONG = 1000.0
 """Seconds after which everything that was begun has ended."""

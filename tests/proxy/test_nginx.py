@@ -67,7 +67,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
 
     @tool
     async def report(ctx: Context) -> str:
-        """Report, wait until it may go on, and report again."""
+        """Report, wait for permission, and report again."""
         await ctx.report_progress(1)
         await events.go.wait()
         await ctx.report_progress(2)
@@ -133,7 +133,7 @@ async def test_closed_response_cancels_the_call(tmp_path: Path) -> None:
 
 
 async def test_broken_stream_is_resumed(tmp_path: Path) -> None:
-    """2025-11-25, "Resumability and Redelivery": what came while nobody listened is not lost."""
+    """2025-11-25, "Resumability and Redelivery": messages in the meantime are not lost."""
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(HANDSHAKE)
         call = await peer.start_call("report", meta={"progressToken": 7})
@@ -191,7 +191,7 @@ async def test_websocket(revision: str, tmp_path: Path) -> None:
 
 
 async def test_refusals_come_through(tmp_path: Path) -> None:
-    """What the server says to a page of somebody else's, or to a method it does not have."""
+    """Refusals of foreign web pages and of unknown methods."""
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(MODERN)
         strange = await peer.start("tools/list", headers={"origin": "https://evil.example"})

@@ -1,4 +1,4 @@
-"""``mcptrio package``: what the registry and the hosts are told, the same bytes each time, and a bundle that starts."""
+"""``mcptrio package``: the files for the registry and for hosts are reproducible, and a bundle starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another worker has to be told, and what the client must not notice."""
+"""The messages that a new worker needs, and those that the client must not see."""
 
 from __future__ import annotations
 

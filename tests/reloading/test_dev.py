@@ -315,7 +315,7 @@ def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Pat
     with serving(cwd=tmp_path, command=command, env={"PYTHONPATH": str(lib)}) as served:
         served.greet()
         assert served.call("hothouse_grow") == "beans"
-        # Twice within a second and of one size: what was compiled must not be taken for it.
+        # Twice within a second and with equal sizes: the compiled file must not be used.
         for answer in ("kales", "leeks"):
             write(package / "deep" / "tools.py", one_tool("grow", answer))
             served.until(f"reloaded in .*: tools.py(?s:.*){'reloaded' if answer == 'leeks' else ''}")
@@ -371,7 +371,7 @@ def test_a_worker_that_reads_nothing_is_replaced_and_all_is_answered(garden: Pat
         served.greet()
         served.until("started in")
         frozen = served.start_call("freeze", until=str(gate))
-        # More than fit into its pipe, its queue, and what is on the way there; the rest waits here.
+        # More than its pipe and its queue hold; the rest waits here.
         pings = [{"jsonrpc": "2.0", "id": f"{number}-{'x' * 200}", "method": "ping"} for number in range(4000)]
         sending = threading.Thread(target=served.send, args=pings)
         sending.start()

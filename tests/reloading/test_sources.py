@@ -77,7 +77,7 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
 
 
 async def test_a_change_is_told_when_it_is_over(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Somebody writes a file each 50 milliseconds for two seconds: that is one change."""
+    """A file is written every 50 milliseconds for two seconds: that is one change."""
     watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
 

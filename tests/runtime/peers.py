@@ -58,7 +58,7 @@ class Client:
         return self._unread.pop(0)
 
     async def ask(self, request: Request) -> Response | ErrorResponse:
-        """Send a request and wait for its answer; what comes before is dropped."""
+        """Send a request, wait for the response, and drop earlier messages."""
         await self.send(request)
         while True:
             message = await self.next()

@@ -1,4 +1,4 @@
-"""One notion of who calls: in handlers, in middleware, and for who is told of changes."""
+"""One notion of the caller: in handlers, in middleware, and for change notifications."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_change_of_one_caller_is_told_to_that_one(revision: str) -> None:
             await client.call_tool("change")
             await client.call_tool("ring")
             for changes in (hers, hers_too, his, others):
-                # Whoever is not told of the paper hears the bell first.
+                # A subscriber who does not hear about the paper hears the bell first.
                 first = await anext(changes)
                 assert first == Change("resource", paper if changes in told else bell)
                 if changes in told:

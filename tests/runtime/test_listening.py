@@ -29,7 +29,7 @@ async def ok() -> str:
 
 
 async def test_the_acknowledgement_is_not_lost_in_a_full_outbox(autojump_clock: Any) -> None:
-    """A client that reads slowly is told first that it will be told."""
+    """A slow client gets the acknowledgement before any change."""
 
     async def flood(ctx: Context) -> str:
         for number in range(200):

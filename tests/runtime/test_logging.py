@@ -21,7 +21,7 @@ _log = logging.getLogger("author")
 
 
 async def logged(client: Client, name: str) -> tuple[list[Any], Message]:
-    """What a call logs, and its answer."""
+    """Return the log messages of a call, and its response."""
     await client.send(tool(1, name))
     messages = []
     while isinstance(message := await client.next(), Notification):

@@ -76,7 +76,7 @@ async def test_in_a_full_outbox_the_newest_takes_the_place_of_the_older(autojump
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 async def test_a_value_that_is_no_number_is_refused(value: float, autojump_clock: MockClock) -> None:
-    """Whether the client wants to be told or not."""
+    """With or without a progress token."""
     refused: list[float | None] = []
 
     async def report(ctx: Context) -> str:

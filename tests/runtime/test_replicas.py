@@ -130,7 +130,7 @@ async def test_a_cancellation_finds_its_request_at_the_other_replica(autojump_cl
 
 
 async def test_a_call_runs_on_one_replica_only_whatever_else_changes_the_session(autojump_clock: Any) -> None:
-    """What one request does to the session is not taken for the doing of another that is answered at the same time."""
+    """One request's change of the session is not mistaken for that of another one."""
     runs: list[int] = []
     go = trio.Event()
 
@@ -226,7 +226,7 @@ async def test_a_handler_sees_the_token_of_its_own_request(autojump_clock: Any) 
 
 
 async def test_a_session_whose_peer_answers_no_pings_can_come_back(autojump_clock: Any) -> None:
-    """Its local part has ended by itself; nothing hangs, nothing is counted for ever."""
+    """Its local part has ended regularly: nothing hangs, and all counts return to zero."""
     async with replicas(ping_interval=10, timeouts=Timeouts(ping=5)) as both:
         session = await both.begin(0)
         stream = Reply()
@@ -282,7 +282,7 @@ async def test_an_older_listening_stream_delivers_again_when_the_newer_one_has_g
         second = listen(both, 1, session)
         await trio.sleep(1)
         second.disconnect()
-        # The messages of the one that left are kept for as long, in case its client comes back.
+        # The messages for the client that has left are kept for this time, in case it reconnects.
         await trio.sleep(HTTPLimits().resume_timeout + 10)
         await changed(both, "one")
         assert len(first.messages) == 1

@@ -1,4 +1,4 @@
-"""The sealed state: opened by who may, refused in the same words whatever is wrong."""
+"""The sealed state: only its owner can open it, and all other attempts get the same error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking by answering: parked, resumed, replayed, evicted, and what a hostile client makes of it."""
+"""Questions in results: parked, resumed, replayed, evicted, and attacked by clients."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_
 
 @pytest.mark.parametrize("parked", [0, 10])
 async def test_only_what_was_asked_is_answered(parked: int, autojump_clock: Any) -> None:
-    """Answers ahead of their question, and second thoughts about one that is settled, are ignored, and not carried."""
+    """Answers before their question, and second answers, are ignored and not stored."""
     server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
         one = await first_round(client)
@@ -323,7 +323,7 @@ async def test_nothing_is_parked_whose_state_is_too_large(autojump_clock: Any) -
     async with connected(server, revision=None) as client:
         waiting = await client.result(tool(1, "twice", modern=True))
         for id in range(2, 7):
-            assert "bytes of state" in (await client.error(tool(id, "it", modern=True))).message
+            assert "need a state of" in (await client.error(tool(id, "it", modern=True))).message
         await trio.testing.wait_all_tasks_blocked()
         assert len(ended) == 5
         assert [each.label for each in server.status.parked] == ["twice"]
@@ -341,7 +341,7 @@ async def test_a_page_that_the_user_does_not_want_is_asked_for_once(
 
     async with connected(serving(guarded), revision=None) as client:
         one = await first_round(client)
-        # What was declined before is another question.
+        # The declined question was another one.
         two = await client.result(retry(2, "it", one, {"name": {"action": "decline"}}))
         (page,) = keys(two)
         last = await client.result(retry(3, "it", two, {page: {"action": action}}))

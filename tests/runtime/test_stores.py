@@ -67,7 +67,7 @@ async def test_a_store_that_cannot_append_ends_its_stream_and_not_the_server(
 
 
 async def test_a_file_that_cannot_be_written_fails_what_needs_it_for_as_long_as_that_lasts(tmp_path: Path) -> None:
-    """New sessions are refused for now, a call whose answer is lost ends honestly, and everything else goes on."""
+    """New sessions are refused, a call whose answer is lost gets an error, and everything else continues."""
     file = tmp_path / "kept.db"
     go = trio.Event()
 

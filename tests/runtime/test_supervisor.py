@@ -161,7 +161,7 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
         assert server.status.threads == ThreadStatus(busy=1, limit=3)
         go_on.set()
         with trio.fail_after(30):
-            while server.status.threads.busy:  # noqa: ASYNC110 - a thread that is left tells nobody
+            while server.status.threads.busy:  # noqa: ASYNC110 - an abandoned thread sets no event
                 await trio.sleep(0.01)
 
 

@@ -1,4 +1,4 @@
-"""What the server tells all sessions: without waiting for any, and once for many changes."""
+"""Notifications to all sessions: without waiting for any, and once for many changes."""
 
 from __future__ import annotations
 

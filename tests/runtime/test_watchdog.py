@@ -1,4 +1,4 @@
-"""Whoever holds up the event loop is named."""
+"""The watchdog names the code that blocks the event loop."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def test_plugin_that_blocks_the_loop_is_named(caplog: pytest.LogCaptureFix
                 await client.call_tool("doze", {"seconds": 1.5})
                 await trio.sleep(1)
     first, second = named[:2]
-    assert first.startswith("the event loop has been held up for ")
-    assert second.startswith("the event loop was held up for ")
+    assert first.startswith("the event loop has been blocked for ")
+    assert second.startswith("the event loop was blocked for ")
     for said in (first, second):
         assert "by plugin Sleepy, in Sleepy.doze (" in said
         assert "test_watchdog.py:" in said
@@ -68,7 +68,7 @@ def watchers() -> int:
 
 
 async def gone() -> None:
-    """Wait until nobody looks."""
+    """Wait until no task watches."""
     with trio.fail_after(30):
         while watchers():  # noqa: ASYNC110 - it is a thread that ends
             await trio.sleep(0.01)

@@ -143,7 +143,7 @@ class Threads:
 async def ended(server: Server) -> None:
     """Wait until no thread is busy."""
     with trio.fail_after(60):
-        while server.status.threads.busy:  # noqa: ASYNC110 - a thread that is left tells nobody
+        while server.status.threads.busy:  # noqa: ASYNC110 - an abandoned thread sets no event
             await trio.sleep(0.01)
 
 

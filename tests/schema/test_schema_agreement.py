@@ -153,7 +153,7 @@ def test_values_made_to_fit_fit(data: st.DataObject) -> None:
 
     agree(arguments, {"value": value})
     converted = arguments.convert({"value": value})
-    # What was taken can be sent again, and is taken again as the same.
+    # An accepted value can be sent again, and is accepted as the same.
     assert arguments.convert({"value": encode_value(converted["value"])}) == converted
     sent = OutputSchema.of(GenericAlias(dict, (str, annotation)))
     assert sent.schema is not None

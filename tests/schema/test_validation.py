@@ -1,4 +1,4 @@
-"""Values against schemas that somebody else wrote, within bounds."""
+"""Values are validated against foreign schemas, within bounds."""
 
 from __future__ import annotations
 

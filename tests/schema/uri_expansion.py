@@ -1,6 +1,6 @@
-"""URI templates, expanded with values, as clients expand them.
+"""URI templates, expanded with values like in a client.
 
-Used by tests: what a client makes of a template must match it.
+The expansions of a client must match the template.
 
 Source: RFC 6570, section 3.2.
 """
@@ -18,7 +18,7 @@ __all__ = ["Value", "expand"]
 Value: TypeAlias = (
     "str | int | float | bool | Sequence[str | int | float | bool] | Mapping[str, str | int | float | bool] | None"
 )
-"""What a variable may hold when a template is expanded; ``None`` and empty lists are left out (RFC 6570, 2.3)."""
+"""The value of a variable; ``None`` and empty lists are omitted (RFC 6570, 2.3)."""
 
 
 def expand(template: str, values: Mapping[str, Value]) -> str:

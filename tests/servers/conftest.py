@@ -47,7 +47,7 @@ Command: TypeAlias = tuple[str, ...]
 
 @frozen(kw_only=True)
 class Installed:
-    """What had to be fetched."""
+    """The installed packages."""
 
     node: Node
     packages: Path
@@ -108,7 +108,7 @@ def typescript_sdk_url(typescript_sdk_command: Command, tmp_path_factory: pytest
 
 @pytest.fixture(scope="session")
 def way(request: pytest.FixtureRequest) -> Way:
-    """What the test is parametrized with, indirectly."""
+    """Return the indirect parameter of the test."""
     given: Way = request.param
     return given
 
@@ -148,7 +148,7 @@ def everything_sse_url(installed: Installed, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session", params=["v1", "v2"])
 def reference_generation(request: pytest.FixtureRequest) -> str:
-    """Of the SDK: whoever uses a reference server is tried with both."""
+    """Return the version of the SDK; tests with a reference server use both."""
     generation: str = request.param
     return generation
 
@@ -170,7 +170,7 @@ def git_command(reference_python: Path, repository: Path) -> Command:
 
 @pytest.fixture(scope="session")
 def fetch_command(reference_python: Path, reference_generation: str) -> Command:
-    # The server looks for a node on PATH, and where there is one has npm install packages, in the middle of a call.
+    # The server looks for node on PATH, and then has npm install packages in the middle of a call.
     command = ("/usr/bin/env", f"PATH={reference_python.parent}", str(reference_python), "-m", "mcp_server_fetch")
     may_be_local = ("--allow-private-ips",) if reference_generation == "v2" else ()
     return (*command, "--user-agent", "mcptrio-tests", *may_be_local)
@@ -219,7 +219,7 @@ def announced(installed: Installed, transport: str) -> Command:
 
 @contextmanager
 def running(command: Sequence[str], folders: pytest.TempPathFactory, **env: str) -> Iterator[str]:
-    """A server over HTTP, from when it listens until it is told to end; it must end by that.
+    """Run a server over HTTP, and stop it at the end.
 
     Returns:
         Its URL, without a path.

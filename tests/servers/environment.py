@@ -1,8 +1,7 @@
-"""Other people's servers in Python, each generation of them in an environment of its own.
+"""Servers of other projects in Python, each version in its own environment.
 
-Used by the fixtures in conftest.py.
-The one rule: nothing of theirs gets into the environment of the tests. They are started with their own Python, and as
-modules: the scripts of an environment hold the path at which it was made, and the cache renames it.
+The fixtures in conftest.py use it. Nothing of them gets into the environment of the tests. They are started as modules
+with their own Python: the scripts of an environment contain its first path, and the cache renames it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ __all__ = ["InstallError", "install"]
 
 
 class InstallError(Exception):
-    """pip failed, or what it has installed cannot be imported; says nothing about what was to be tested."""
+    """pip failed, or the installed packages cannot be imported; this says nothing about the tested code."""
 
 
 def install(requirements: Path, modules: Sequence[str]) -> Path:
@@ -35,7 +34,7 @@ def install(requirements: Path, modules: Sequence[str]) -> Path:
 
     def make(home: Path) -> None:
         python = str(home / "bin" / "python")
-        # Without pip in it and with nothing compiled that nobody imports, it takes 5 s instead of 12.
+        # Without pip and without compiled files, this takes 5 s instead of 12.
         _run(sys.executable, "-m", "venv", "--without-pip", str(home))
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
         _run(*pip, "install", "--quiet", "--no-deps", "--no-compile", "--requirement", str(requirements))

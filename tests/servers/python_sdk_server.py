@@ -1,8 +1,8 @@
-"""A server written with the official Python SDK, as its documentation tells: what our client is tried on.
+"""A server with the official Python SDK, written like its documentation, for testing our client.
 
-Run by the tests as a process of its own: ``python_sdk_server.py stdio`` or ``… http``. Offers the same, under the same
-names, as typescript_sdk_server.mjs, in every revision that the SDK speaks.
-The one rule: only what the SDK offers. Where it has no public way, it is done as in the SDK's own conformance server.
+The tests run it as a process: ``python_sdk_server.py stdio`` or ``… http``. It offers the same as
+typescript_sdk_server.mjs, in every revision of the SDK, with the SDK's public API; without one, like the SDK's own
+conformance server.
 
 Source: mcp 2.3.0, mcp/server; the SDK's examples/servers/everything-server.
 """
@@ -169,7 +169,7 @@ async def mutter() -> str:
 
 @mcp.tool()
 async def break_off(ctx: Context) -> str:
-    """End the response early; the client comes back for the rest."""
+    """End the response early; the client reconnects for the rest."""
     await ctx.report_progress(1, 2)
     await ctx.close_sse_stream()
     await ctx.report_progress(2, 2)
@@ -422,7 +422,7 @@ mcp._lowlevel_server.add_request_handler("prompts/list", PaginatedRequestParams,
 
 
 class Events(EventStore):
-    """What was sent, so that a client can come back for it. Grows for as long as the test runs."""
+    """The sent events, for clients that reconnect. Grows as long as the test runs."""
 
     def __init__(self) -> None:
         self._sent: list[tuple[str, JSONRPCMessage | None]] = []
@@ -467,7 +467,7 @@ def application() -> Starlette:
 async def serve_http() -> None:
     import uvicorn  # a tenth of the time of each start over stdio, which does not need it
 
-    # The protocol is said, so that asyncio sees that it may turn off waiting for more to send.
+    # With the protocol, so that asyncio turns off Nagle's algorithm.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -142,7 +142,7 @@ async def test_prompts_and_completion(target: Any) -> None:
 async def test_what_it_asks(target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, handlers=user.handlers()) as client:
-        # It asks for the roots by itself, a third of a second after the handshake.
+        # The server requests the roots a third of a second after the handshake.
         await until(lambda: ("info", "Roots updated: 1 root(s) received from client", "everything-server") in user.logs)
         assert {tool.name for tool in await client.tools().all()} >= ASKING_TOOLS
         assert "file:///srv/data" in await text(client, "get-roots-list")
@@ -257,7 +257,7 @@ async def test_changes_and_log_messages(target: Any) -> None:
 
 
 async def test_it_gets_no_secrets(everything_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells its environment to whoever asks."""
+    """The server shows its environment to every client."""
     monkeypatch.setenv("A_SECRET_OF_OURS", "hunter2")
     async with connect(everything_command, timeouts=TIMEOUTS) as client:
         environment = json.loads(await text(client, "get-env"))

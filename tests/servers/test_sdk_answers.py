@@ -1,4 +1,4 @@
-"""What the official SDKs' servers answer, in every revision and over every transport that they have."""
+"""The answers of the official SDKs' servers, in every revision and over all their transports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_server_and_its_tools(way: Way, target: Any) -> None:
             "EmbeddedResource",
         ]
 
-        # Where arguments are mirrored in headers, one that a header cannot hold as it is.
+        # For arguments in headers: one value that a header cannot contain unchanged.
         assert [await text(client, "locate", region=region) for region in ("Oslo", "Zürich")] == [
             "in Oslo",
             "in Zürich",

@@ -17,8 +17,8 @@ from tests.servers.ways import PATIENCE, TIMEOUTS, User, Way, text, text_of, unt
 __all__: list[str] = []
 
 WITH_STREAMS = [way for way in ways("stdio", "http", "json", "stateless", "sse") if way.has_stream]
-# Without a session a cancellation finds no call; and the SDK for Python that answers with JSON does not look whether
-# anybody still listens.
+# Without a session, a cancellation finds no call; and the Python SDK with JSON responses does not notice that
+# the client has left.
 CANCELLABLE = [
     way
     for way in ways("stdio", "http", "json", "stateless", "sse")
@@ -40,7 +40,7 @@ async def test_progress(way: Way, target: Any) -> None:
             assert [report.progress async for report in call] == [1, 2, 3]
             assert not (await call.result()).is_error
 
-        # Over HTTP, where there is a session, the response ends here, and the client has to come back for the rest.
+        # With a session over HTTP, the response ends here, and the client has to reconnect for the rest.
         heard.clear()
         assert text_of(await client.call_tool("break_off", progress=heard.append)) == "the rest"
         assert heard == [Progress(1, 2), Progress(2, 2)]
@@ -85,7 +85,7 @@ async def test_log_messages(way: Way, target: Any) -> None:
     ) as client:
         assert await text(client, "chat") == "said"
 
-    # What is below the level is not the client's to drop: in handshake revisions a server may send what it likes.
+    # The client does not filter by level: in handshake revisions, a server may send any log message.
     heard = [log for log in user.logs if log[0] in ("warning", "error")]
     assert heard == [("warning", {"text": "a warning"}, "chat"), ("error", "an error message", None)]
 

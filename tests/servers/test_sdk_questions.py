@@ -1,4 +1,4 @@
-"""What the official SDKs' servers ask, on the back channel of a session and in the rounds of a request."""
+"""The questions of the official SDKs' servers, as requests of a session and in rounds of a request."""
 
 from __future__ import annotations
 

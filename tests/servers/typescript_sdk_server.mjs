@@ -187,7 +187,7 @@ function build(notify) {
     });
     server.registerTool(
         'break_off',
-        { description: 'End the response early; the client comes back for the rest.' },
+        { description: 'End the response early; the client reconnects for the rest.' },
         async ctx => {
             await progress(ctx, { progress: 1, total: 2 });
             ctx.http?.closeSSE?.();

@@ -1,8 +1,7 @@
-"""The ways to the two servers that were written for these tests, and who answers what they ask.
+"""The transports and revisions of the two servers made for these tests, and the answers to their questions.
 
-Used by the tests of our client.
-The one rule: both servers offer the same under the same names, so a difference between them is their SDK's, and is
-written down where it is expected.
+The tests of our client use it. Both servers offer the same, so a difference between them is their SDK's, and the tests
+state it.
 """
 
 from __future__ import annotations

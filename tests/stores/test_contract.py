@@ -190,7 +190,7 @@ async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener:
 
         assert await store.after("busy", busy.id) == ("x", [later], False)
         assert (await store.read("quiet", "x", 0))[0] == []
-        # The stream goes on where it was.
+        # The stream continues at its position.
         after = await store.append("quiet", "x", b"5")
         assert await store.after("quiet", quiet.id) is None
         assert await store.after("quiet", second.id) == ("x", [after], False)
@@ -233,7 +233,7 @@ async def test_dropped_session_is_forgotten(opener: Opener) -> None:
 async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(
     opener: Opener, mock_clock: trio.testing.MockClock
 ) -> None:
-    """Either the store drops its events, or it says whose are to be dropped."""
+    """The store either drops its events or names the sessions to drop."""
     async with opener(SQLiteBounds(idle_timeout=10, sessions=1)) as kept:
         await kept.sessions.save(record("a"))
         await kept.events.append("a", "s", b"1")

@@ -129,7 +129,7 @@ class Model:
 
 
 async def compare(model: Model, store: EventStore) -> None:
-    """What is in the store, and what every cursor gives."""
+    """Compare the contents of the store and the results of every cursor."""
     for session in SESSIONS:
         for name in STREAMS:
             stream = model.find(session, name)

@@ -1,4 +1,4 @@
-"""The stores in a file: what survives, what is committed together, and what goes wrong with files."""
+"""The stores in a file: persistence, transactions, and errors of files."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ async def test_use_that_could_not_be_stored_is_stored_later(file: Path, mock_clo
 
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_nothing_is_lost_when_many_append_at_once(file: Path, cancelled: bool) -> None:
-    """Positions have no gaps, whoever is cancelled in between."""
+    """Positions have no gaps, in spite of cancellations."""
     async with open_sqlite_stores(file) as stores:
         got: dict[str, list[str]] = {}
 
@@ -282,7 +282,7 @@ async def test_long_stream_comes_in_parts(file: Path) -> None:
         assert (len(events), complete) == (1, False)
 
 
-# What goes wrong
+# Errors
 
 
 @asynccontextmanager
@@ -397,7 +397,7 @@ async def test_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
 
 @contextmanager
 def harmless() -> Iterator[None]:
-    """While inside, we are nobody, who may not do anything; unless we are somebody of that kind already."""
+    """Run the block as an unprivileged user, if the tests run as root."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(65534)
@@ -470,7 +470,7 @@ async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: 
 
 
 async def test_clock_that_is_set_meanwhile_changes_no_age(file: Path) -> None:
-    """Neither for who has the file open nor for who opens it too."""
+    """Neither in the process that has the file open nor in one that opens it later."""
     wall, steady = [2e9], [1000.0]
 
     def clock() -> WallClock:
@@ -564,7 +564,7 @@ async def test_two_processes_share_a_file(file: Path) -> None:
             assert said == b"theirs1/9\n"
             assert await stores.sessions.load("theirs") is not None
             assert (await stores.events.read("a", "theirs0", 10)) == ([], False)
-            # It is known by then that there is somebody else to listen to.
+            # By now it is known that another process listens.
             await until(not_alone)
             await trio.sleep(0.6)
             woken.clear()

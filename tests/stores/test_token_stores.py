@@ -1,4 +1,4 @@
-"""Where tokens are kept: one contract for all stores, and what is the file's and the keyring's own."""
+"""Token stores: one contract for all, and the properties of the file and the keyring."""
 
 from __future__ import annotations
 

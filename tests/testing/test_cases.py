@@ -1,4 +1,4 @@
-"""Markers say where a test runs; what cannot work is refused with the words that would mend it."""
+"""Markers choose the revision and transport of a test; impossible combinations get an error with a remedy."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def test_messages_meet_their_faults(
 ) -> None:
     found = await passed(*faults, sending=sending)
 
-    # Who is cut off from what he receives sees a broken connection; whose peer is cut off sees an end.
+    # A side that cannot receive sees a broken connection; its peer sees an end.
     assert found == expected if expected.endswith(".") else expected + (".", "!")[not sending]
 
 

@@ -1,4 +1,4 @@
-"""The testing guide: its files are run as the page says, and what it shows is what they say."""
+"""The testing guide: its files run as described, with the shown output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shown(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """All files of the page beside each other."""
+    """Return a folder with all files of the page."""
     for text in shown("python"):
         first = text.partition("\n")[0]
         if first.endswith(".py"):

@@ -61,7 +61,7 @@ async def test_now(mcp_client):
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    """All modules, for those that an inner pytest loads are loaded anew by the next one, beside objects of the old."""
+    """Import all modules: those that an inner pytest imports would be imported again by the next one."""
     for module in pkgutil.walk_packages(mcptrio.__path__, "mcptrio."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""What goes over the wire becomes a text that is the same each time, and is compared with a file."""
+"""The messages on the wire become a reproducible text, which is compared with a file."""
 
 from __future__ import annotations
 

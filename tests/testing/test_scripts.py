@@ -167,7 +167,7 @@ def test_only_some_kinds_are_declared() -> None:
         Script().handlers("elicitation")  # type: ignore[arg-type]
 
 
-# What does not go by the script
+# Deviations from the script
 
 
 async def test_an_unexpected_question_ends_what_is_watched(autojump_clock: object) -> None:

@@ -1,4 +1,4 @@
-"""What a server is made of, and how it gets into another process."""
+"""The specification of a server, and its way into another process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Servers for the tests of the child transport: small scripts, run as real processes.
 
-The one rule: a script says what happened by messages and exit codes, so that no test has to guess how long to wait.
+A script reports events by messages and exit statuses, so that no test has to guess a waiting time.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ def server(folder: Path, code: str = "echo()") -> list[str]:
 
 
 async def heard(channel: ChildChannel) -> dict[str, Any]:
-    """What the script says next."""
+    """Return the script's next message."""
     (message,) = await channel.receive()
     assert isinstance(message, Notification), message
     return message.params or {}
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process. One that has ended and that nobody has waited for is none."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -88,7 +88,7 @@ def reap(pid: int) -> None:
 
 
 def is_kept(pid: int) -> bool:
-    """Whether this is a child of ours that has ended and that nobody has waited for."""
+    """Return whether the process is a zombie of ours."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

@@ -25,7 +25,7 @@ IMPATIENT = ChildTimeouts(exit=0.2, terminate=0.2, write=0.3)
 
 
 def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a server that lives on the exit code is waited for in vain, for every reason that is told."""
+    """Shorten the wait for the exit status, which is in vain while the server lives."""
     monkeypatch.setattr(child, "EXITING", 0.2)
     monkeypatch.setattr(child, "SETTLE", 0.05)
 

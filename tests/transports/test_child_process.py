@@ -42,7 +42,7 @@ async def test_one_that_ends_with_its_input_takes_no_time(tmp_path: Path) -> Non
 
 
 async def test_one_that_has_much_to_say_at_the_end_can_say_it(tmp_path: Path) -> None:
-    """Nobody receives any more, and a pipe holds 64 KiB."""
+    """Its messages are no longer received, and a pipe holds 64 KiB."""
     command = server(tmp_path, "say(ready=True)\nsys.stdin.read()\nsys.stdout.write(5_000_000 * 'x')")
     with trio.fail_after(PATIENCE):
         async with open_child(command) as channel:
@@ -112,7 +112,7 @@ async def test_what_it_has_started_goes_with_it(tmp_path: Path, ignored: str, th
 
 
 async def test_its_number_is_kept_until_the_end(tmp_path: Path) -> None:
-    """Somebody else's group could get it, and our signals with it."""
+    """A foreign process group could get the number, and then our signals."""
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path, "os._exit(3)")) as channel:
             assert await channel.wait() == 3
@@ -187,7 +187,7 @@ async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pyt
 
 
 async def test_somebody_else_has_waited_for_it(tmp_path: Path) -> None:
-    """Then the exit code is lost, and no signal is sent to a number that may be anybody's."""
+    """Then the exit status is lost, and no signal is sent to a number that may belong to another process."""
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path, "os._exit(4)")) as channel:
             await trio.to_thread.run_sync(os.waitpid, channel.pid, 0)

@@ -1,4 +1,4 @@
-"""What a child process writes to its standard error."""
+"""The standard error of a child process."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ trio.run(main)
 
 
 def start_stuck(command: list[str], redirect: str) -> subprocess.Popen[bytes]:
-    """A process that opens a child, and whose standard error nobody reads."""
+    """Start a process that opens a child, and whose standard error is not read."""
     return subprocess.Popen(
         ["sh", "-c", f'exec "$@" {redirect}', "sh", sys.executable, "-c", STUCK, *command],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What is written at once is written whole or not at all, whatever the descriptor leads to."""
+"""A write at once is complete or not made, for every kind of descriptor."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ NOTHING = (None, None)
 def test_a_report_says_which_request_the_line_was_about(
     line: bytes, ids: tuple[RequestId | None, RequestId | None], step: int
 ) -> None:
-    """A server is told the client's requests, so that they can be answered; a client the answers to its own."""
+    """A server learns the client's requests, to answer them; a client learns the responses to its own."""
     stream = line % TEXT + b"\n" + PING
     for answers, id in zip((False, True), ids, strict=True):
         framer = LineFramer(MessageLimits(bytes=500), answers=answers)

@@ -1,4 +1,4 @@
-"""What an address means: every kind is listened on and connected to, and what is in the way stays where it is."""
+"""Addresses: listening and connecting on every kind, and existing files that are kept."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_free_port_is_taken_and_named() -> None:
 
 
 def test_stated_port_is_taken_again_at_once() -> None:
-    """What is left of earlier connections does not hold up a restart."""
+    """Remains of earlier connections do not delay a restart."""
     with closing(listen("127.0.0.1:0")) as first:
         port = port_of(first.names[0])
         with connected(("127.0.0.1", port)):
@@ -170,7 +170,7 @@ def test_other_permissions_on_request_whatever_the_umask(tmp_path: Path) -> None
 
 @unix_only
 def test_permissions_are_right_from_the_moment_the_socket_exists(tmp_path: Path) -> None:
-    """Somebody looks all the time, while the process's umask would let everybody in."""
+    """Another thread checks all the time, while the process's umask would allow everything."""
     path = tmp_path / "mcp.sock"
     seen: set[int] = set()
     done = threading.Event()
@@ -254,7 +254,7 @@ def test_socket_on_which_somebody_listens_is_refused(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=rf"^cannot listen on unix:{path}: another process listens there"):
             listen(f"unix:{path}")
 
-        accept(first)  # the question whether somebody is there
+        accept(first)  # the probe for a listening server
         with connected(str(path)):
             accept(first)
 

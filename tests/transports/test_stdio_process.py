@@ -57,7 +57,7 @@ def start(
 def talk(
     data: bytes, *, before: str = "pass", body: str = "pass", after: str = "pass", redirect: str = ""
 ) -> tuple[bytes, bytes, int]:
-    """What the server writes to standard output and standard error, and its exit code."""
+    """Return the server's standard output, standard error and exit status."""
     with start(before=before, body=body, after=after, redirect=redirect) as process:
         try:
             out, err = process.communicate(data, timeout=PATIENCE)

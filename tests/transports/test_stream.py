@@ -191,7 +191,7 @@ async def _read_lines(stream: trio.abc.ReceiveStream, lines: int) -> None:
 
 
 async def test_cancelled_line_is_the_end_of_another_stream(autojump_clock: trio.abc.Clock) -> None:
-    """Nobody can say how much of it was written."""
+    """It is unknown how much of it was written."""
     ours, _theirs = trio.testing.lockstep_stream_pair()
     channel = StreamChannel(ours)
     with trio.move_on_after(1):
@@ -224,7 +224,7 @@ async def test_closing_wakes_who_waits(kind: str) -> None:
 
 @every_socket
 async def test_reset_connection_is_closed(kind: str) -> None:
-    """What it had sent before may still arrive; then it is over for both directions."""
+    """Data sent before may still arrive; then the connection is closed in both directions."""
     async with streams(kind) as (ours, theirs):
         channel = StreamChannel(ours)
         await channel.send([Notification("unread")])
@@ -248,7 +248,7 @@ async def test_short_message_is_written_at_once_and_whole(kind: str) -> None:
         assert channel.send_now(Response(1, {})) is True
         assert await theirs.receive_some() == to_lines([Response(1, {})])
 
-        # A peer that has stopped reading: what is written is whole, and the rest is not begun.
+        # The peer has stopped reading: the written part is complete, and the rest is not begun.
         written = 0
         while channel.send_now(Notification("n", {"text": "x" * 3000})):
             written += 1

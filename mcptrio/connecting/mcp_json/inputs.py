@@ -74,10 +74,10 @@ class DeclaredInputs:
                 raise place.error(f"{said}: expected an input of that id in the file, got none")
             if self._ask is None:
                 what = f" ({printable(input.description[:_MAX_DESCRIPTION_CHARS])})" if input.description else ""
-                raise place.error(f"{said}: expected an answer of the user{what}, but nobody can be asked here")
+                raise place.error(f"{said}: expected an answer from the user{what}, but this program cannot ask")
             answer = self._ask(input)
             if answer is None:
-                raise place.error(f"{said}: expected an answer of the user, got none")
+                raise place.error(f"{said}: expected an answer from the user, got none")
             if input.options and answer not in input.options:
                 raise place.error(f"{said}: expected one of its {len(input.options)} options, got something else")
             self._answers[id] = answer

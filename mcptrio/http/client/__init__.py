@@ -1,1 +1,1 @@
-"""HTTP as clients use it: connections, requests, event streams, WebSockets, and the policy on addresses."""
+"""The HTTP client: connections, requests, event streams, WebSockets, and the policy on addresses."""

@@ -1,8 +1,8 @@
 """The addresses to which the client may connect for URLs from others.
 
 Servers name the metadata of their authorization servers, which name their keys and endpoints. Such a URL could make the
-client send requests into its own network (SSRF). :mod:`mcptrio.http.client.dialing` checks each connection. A name is
-resolved once, all its addresses are checked, and the client connects to one of them. So a name server that changes its
+client send requests into its own network (SSRF). :mod:`mcptrio.http.client.dialing` calls this module for each
+connection: it resolves a name once, checks all addresses and connects to one of them, so a name server that changes its
 answer (DNS rebinding) has no effect.
 
 Source: MCP 2026-07-28, basic/authorization/security-considerations, and security best practices, "Server-Side Request
@@ -32,7 +32,7 @@ _MAX_ADDRESSES: Final = 16
 
 def _origins(urls: Sequence[str] | frozenset[str]) -> frozenset[str]:
     if isinstance(urls, str):
-        raise TypeError("origins: expected a list of URLs, got a text")
+        raise TypeError("origins: expected a list of URLs, got a string")
     return frozenset(HTTPEndpoint.parse(url).origin for url in urls)
 
 
@@ -44,11 +44,11 @@ class AddressPolicy:
         loopback: whether to allow this machine, also over http.
         private: whether to allow private networks. Link-local addresses and metadata services of clouds are never
             allowed.
-        origins: origins that the operator or user has named, as URLs of which only scheme, host and port count. They
-            may have any address, and http if they say so.
+        origins: origins that the operator or user has named, as URLs; only scheme, host and port count. They may have
+            any address, and http URLs are accepted.
 
     Raises:
-        ValueError: One of ``origins`` is not an http or https URL.
+        ValueError: one of ``origins`` is not an http or https URL.
     """
 
     loopback: bool = False
@@ -61,17 +61,17 @@ class AddressPolicy:
         addresses. This machine is allowed only if the server is on it by name.
 
         Raises:
-            ValueError: A URL is not an http or https URL.
+            ValueError: a URL is not an http or https URL.
         """
         host = HTTPEndpoint.parse(url).host
         return cls(loopback=_is_loopback(host), private=private, origins=frozenset({url, *origins}))
 
 
 def check_url(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
-    """Judge what is written in a URL.
+    """Check a URL without resolving its host.
 
     Raises:
-        RequestFailed: it has credentials, or is http where https is expected.
+        RequestFailed: it has credentials, or it is http and https is required.
     """
     if endpoint.authorization is not None:
         raise _refused(f"expected a URL without credentials, got one of {endpoint.authority}")
@@ -80,11 +80,10 @@ def check_url(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
 
 
 async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
-    """The addresses of an endpoint, all of which may be connected to.
+    """Return the addresses of an endpoint, all of which are allowed.
 
     Raises:
-        RequestFailed: one of them may not. Then none is: who mixes public addresses with private ones hopes for a
-            retry. Or there is none.
+        RequestFailed: the name has no address, or at least one that is not allowed.
     """
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
@@ -95,17 +94,16 @@ async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
     if not 0 < len(addresses) <= _MAX_ADDRESSES:
         raise _refused(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
     for address in addresses:
+        # One forbidden address is enough: an attacker mixes public and private ones and hopes for a retry.
         _judge(reach, endpoint, address)
     return addresses
 
 
 async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
-    """Check the addresses of a host to which a proxy will connect, as far as they are known here.
-
-    Behind a proxy, names often do not resolve; the proxy then decides.
+    """Check the addresses of a host to which a proxy will connect.
 
     Raises:
-        RequestFailed: As for :func:`resolve`.
+        RequestFailed: as for :func:`resolve`.
     """
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
@@ -116,9 +114,11 @@ async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
 
 
 def _judge(reach: AddressPolicy, endpoint: HTTPEndpoint, address: str) -> None:
+    # Named by the user or operator, so any address is meant.
     if endpoint.origin in reach.origins:
         return
     kind = address_kind(parse_address(address))
+    # Before the scheme: a server on this machine may use http.
     if kind is AddressKind.LOOPBACK and reach.loopback:
         return
     if endpoint.scheme != "https":

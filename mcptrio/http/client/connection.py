@@ -25,15 +25,15 @@ _MAX_READ_BYTES: Final = 64 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
 """Bytes of a response's head, of a chunk's and of the trailers; the bytes of one read may exceed it."""
 _MAX_INTERIM_RESPONSES: Final = 100
-"""Responses before the one that counts: 100 Continue, 103 Early Hints; a few are usual."""
+"""Informational responses before the final one, such as 103 Early Hints; a few are usual."""
 _CLOSED_HERE: Final = "the client has closed the connection"
 
 
 class HTTPClientConnection:
     """
     Args:
-        stream: what HTTP is spoken on.
-        bottom: the socket below it, which is closed.
+        stream: carries HTTP.
+        bottom: the socket below it, which :meth:`close` closes.
     """
 
     def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
@@ -58,8 +58,8 @@ class HTTPClientConnection:
             release: called when the response is closed.
 
         Raises:
-            RequestFailed: The connection broke, or the response is not HTTP.
-            ConnectionClosed: The connection was closed here.
+            RequestFailed: the connection broke, or the response is not HTTP.
+            ConnectionClosed: the connection was closed here.
         """
         try:
             data = self._http.send(h11.Request(method=method, target=target, headers=headers)) or b""
@@ -72,7 +72,7 @@ class HTTPClientConnection:
         try:
             await self._stream.send_all(data)
         except trio.BrokenResourceError as error:
-            # It may have refused what it did not want to read to the end, and said so.
+            # A server may refuse a large body before it has read it, so look for its response first.
             broken = _failed("the connection broke while the request was sent", error)
         except trio.ClosedResourceError as error:
             raise ConnectionClosed(_CLOSED_HERE) from error
@@ -87,8 +87,8 @@ class HTTPClientConnection:
         """Return the next bytes of the response's body; empty at its end.
 
         Raises:
-            RequestFailed: The connection broke, or the response is not HTTP.
-            ConnectionClosed: The connection was closed here.
+            RequestFailed: the connection broke, or the response is not HTTP.
+            ConnectionClosed: the connection was closed here.
         """
         while True:
             event = await self._next()
@@ -99,7 +99,7 @@ class HTTPClientConnection:
                 return b""
 
     def has_ended(self) -> bool:
-        """Whether the response's end has arrived already. Drops what else has; waits for nothing."""
+        """Return whether the end of the response has arrived, without waiting. Drops unread data."""
         try:
             while isinstance(event := self._http.next_event(), h11.Data):
                 pass
@@ -108,12 +108,13 @@ class HTTPClientConnection:
         return isinstance(event, h11.EndOfMessage)
 
     def is_open(self) -> bool:
-        """Whether the server has not closed it, as far as can be seen. For an idle one: anything to read is an end."""
+        """Return whether an idle connection is still usable."""
+        # A server sends nothing on an idle connection, so readable data means that it has closed it.
         return self._socket.fileno() >= 0 and not self._socket.is_readable()
 
     def renew(self) -> bool:
-        """Prepare for the next request. False unless the response was read to its end and both sides keep the
-        connection."""
+        """Prepare for the next request, and return whether that is possible."""
+        # Not if the response was not read to its end, or if a side wants to close.
         http = self._http
         if http.our_state is not h11.DONE or http.their_state is not h11.DONE or http.trailing_data[0]:
             return False
@@ -121,14 +122,15 @@ class HTTPClientConnection:
         return self._socket.fileno() >= 0
 
     def close(self) -> None:
-        """Close the socket; who waits for it gets ConnectionClosed. TLS is not told goodbye, as with most clients."""
+        """Close the socket. Tasks that wait for it get ConnectionClosed."""
+        # Without TLS's closing message, like most clients: sending it could block.
         self._socket.close()
 
     async def _head(self) -> h11.Response:
         for _ in range(_MAX_INTERIM_RESPONSES + 1):
             if isinstance(event := await self._next(), h11.Response):
                 return event
-        raise RequestFailed(f"more than {_MAX_INTERIM_RESPONSES} informational responses came, and no answer")
+        raise RequestFailed(f"got more than {_MAX_INTERIM_RESPONSES} informational responses and no final one")
 
     async def _next(self) -> h11.Event | type[h11.PAUSED]:
         while True:
@@ -144,6 +146,7 @@ class HTTPClientConnection:
                 raise _failed("the connection broke before the answer was complete", error) from error
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed(_CLOSED_HERE) from error
+            # The end of the stream before a head: h11 would report a protocol error that says less.
             if not data and self._http.their_state is h11.SEND_RESPONSE:
                 raise RequestFailed("the server closed the connection without an answer")
             self._http.receive_data(bytes(data))
@@ -178,8 +181,8 @@ class HTTPResponse:
         """Return the next bytes of the body; empty at its end, and after the response was closed.
 
         Raises:
-            RequestFailed: The connection broke, or the response is not HTTP.
-            ConnectionClosed: The connection was closed here.
+            RequestFailed: the connection broke, or the response is not HTTP.
+            ConnectionClosed: the connection was closed here.
         """
         if self._ended or self._connection is None:
             return b""
@@ -193,10 +196,10 @@ class HTTPResponse:
         return self._ended
 
     def close(self, *, reuse: bool = True) -> None:
-        """Let go of the connection. A second time nothing happens.
+        """Give the connection back. Later calls do nothing.
 
         Args:
-            reuse: ``False`` where what came casts doubt on what will come next.
+            reuse: ``False`` if the received data makes the next response unreliable.
         """
         connection, self._connection = self._connection, None
         if connection is not None:

@@ -23,7 +23,7 @@ __all__ = ["ConnectionPool", "RawHeaders"]
 RawHeaders: TypeAlias = list[tuple[bytes, bytes]]
 
 MAX_IDLE_CONNECTIONS: Final = 32
-"""Idle connections that are kept; the oldest goes first."""
+"""Idle connections that are kept; the oldest is closed first."""
 IDLE_TIMEOUT: Final = 4.0
 """Seconds for which an idle connection is reused. Uvicorn, Hypercorn and Node close theirs after 5 seconds. A request
 that is sent while the server closes is lost, and the client cannot know whether it was run."""
@@ -38,11 +38,12 @@ class ConnectionPool:
     def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing) -> None:
         self._dialer = Dialer(endpoint, dialing)
         self._idle: list[HTTPClientConnection] = []
-        """The one used last comes last, and is used next."""
+        """The most recently used one is last, and is used next."""
         self._busy: set[HTTPClientConnection] = set()
         self._dialing: set[trio.CancelScope] = set()
         self._reason: str | None = None
         proxy = self._dialer.forwarded
+        # A proxy for plain http needs the whole URL in the request line (RFC 9112 section 3.2.2).
         self._prefix = "" if proxy is None else endpoint.origin
         self._host = (b"Host", endpoint.authority.encode())
         self._added: RawHeaders = []
@@ -57,8 +58,8 @@ class ConnectionPool:
             headers: all headers except ``Host`` and ``Content-Length``.
 
         Raises:
-            RequestFailed: There is no connection, it broke, or the response is not HTTP.
-            ConnectionClosed: Closed here.
+            RequestFailed: there is no connection, it broke, or the response is not HTTP.
+            ConnectionClosed: closed here.
         """
         connection = self._take() or await self._dial()
         self._busy.add(connection)
@@ -79,21 +80,21 @@ class ConnectionPool:
         return response
 
     def abort(self) -> None:
-        """Break off whatever is under way: those who wait get ConnectionClosed. New requests are still served."""
+        """Abort all requests with ConnectionClosed. New requests are still possible."""
         for scope in self._dialing:
             scope.cancel()
         for connection in self._busy:
             connection.close()
 
     def close(self, reason: str) -> None:
-        """Close everything; from now on there is nothing but ConnectionClosed."""
+        """Close all connections. Every later request raises ConnectionClosed."""
         self._reason = reason
         self.abort()
         while self._idle:
             self._idle.pop().close()
 
     def _take(self) -> HTTPClientConnection | None:
-        """An idle connection that is still good."""
+        """Return an idle connection that is still usable."""
         oldest = trio.current_time() - IDLE_TIMEOUT
         while self._idle:
             connection = self._idle.pop()
@@ -111,6 +112,7 @@ class ConnectionPool:
                 connection = HTTPClientConnection(*await self._dialer.dial())
             finally:
                 self._dialing.discard(scope)
+            # abort() may have come after the connection was made.
             if not scope.cancel_called:
                 return connection
             connection.close()
@@ -129,5 +131,5 @@ class ConnectionPool:
 
 
 def _length(method: str, body: bytes) -> RawHeaders:
-    # RFC 9110 section 8.6: a method that expects a body says so even where it is empty.
+    # RFC 9110 section 8.6: a POST has a Content-Length even if its body is empty.
     return [(b"Content-Length", b"%d" % len(body))] if body or method == "POST" else []

@@ -1,11 +1,9 @@
-"""Connects a client to an HTTP server: directly, through a proxy, with TLS.
+"""Connects a client to an HTTP server, directly or through a proxy, with or without TLS.
 
-:mod:`mcptrio.http.client.connection_pool` uses it for each new connection. An error here means that nothing was sent,
-so it says that the request can be repeated.
-
-The proxy comes from the environment (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case);
-it is not used for servers on this machine. Certificates are checked with the system's authorities, or with
-``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
+:mod:`mcptrio.http.client.connection_pool` uses it for each new connection. When it fails, nothing has been sent, so its
+errors are marked as safe to retry. The environment names the proxy (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and
+``NO_PROXY``, in either case), which is not used for servers on this machine, and the authorities for TLS
+(``SSL_CERT_FILE`` and ``SSL_CERT_DIR``); by default the system's.
 
 Source: RFC 9110 section 9.3.6 (CONNECT); RFC 9112 section 3.2.2 (absolute-form); RFC 2818 section 3.1.
 """
@@ -34,26 +32,26 @@ __all__ = ["DEFAULT_DIALING", "Dialer", "Dialing", "find_proxy"]
 _LOOPBACK: Final = "localhost"
 _MAX_READ_BYTES: Final = 16 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
-"""Bytes of a proxy's answer."""
+"""Bytes of the head of a proxy's response."""
 _NEXT_ADDRESS_INTERVAL: Final = 2.0
-"""Seconds until another address of the same host is tried, where addresses were judged beforehand: the usual reason is
-IPv6 that leads nowhere. Where they were not, Trio tries them side by side."""
+"""Seconds until the next of several checked addresses is tried; the usual reason is broken IPv6. Without an address
+policy, Trio tries the addresses concurrently."""
 _PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 """With these, a silent stream with a dead connection is detected after about two minutes."""
 
 
 @frozen(kw_only=True)
 class Dialing:
-    """How connections are made."""
+    """Settings for connecting."""
 
     connect_timeout: float = 30.0
-    """Seconds for finding the address, connecting, the proxy and TLS together."""
+    """Seconds for name resolution, connecting, the proxy and TLS together."""
     trust_env: bool = True
-    """Whether proxies and certificates of the environment count. ``~/.netrc`` never does."""
+    """Whether to use proxies and certificates of the environment. ``~/.netrc`` is never used."""
     tls: ssl.SSLContext | None = None
-    """Instead of the system's certificates: a private authority, a client certificate."""
+    """Replaces the system's authorities, for a private authority or a client certificate."""
     reach: AddressPolicy | None = None
-    """Which addresses may be connected to; ``None``: any, since the user has named the server."""
+    """The allowed addresses; ``None`` for any, because the user has named the server."""
 
 
 DEFAULT_DIALING: Final = Dialing()
@@ -63,7 +61,7 @@ class Dialer:
     """Connects to one endpoint's host.
 
     Args:
-        tunnels: whether a proxy is asked for a tunnel without TLS too, since what is spoken is not just HTTP.
+        tunnels: whether to tunnel through a proxy even without TLS, for a protocol other than HTTP.
 
     Raises:
         ConfigError: the environment names a proxy that cannot be used.
@@ -78,14 +76,14 @@ class Dialer:
 
     @property
     def forwarded(self) -> HTTPEndpoint | None:
-        """The proxy that wants to see whole requests; with TLS it sees only a tunnel."""
+        """The proxy that gets whole requests; ``None`` without a proxy or with a tunnel."""
         return None if self._tunnels else self._proxy
 
     async def dial(self) -> tuple[trio.abc.Stream, trio.SocketStream]:
-        """A new connection, ready for HTTP, and the socket below all layers.
+        """Return a new connection, ready for HTTP, and the socket below all layers.
 
         Raises:
-            RequestFailed: there is none, and why; nothing was delivered.
+            RequestFailed: the connection could not be made; nothing was delivered.
         """
         peer = self._proxy or self._endpoint
         with trio.move_on_after(self._dialing.connect_timeout):
@@ -96,6 +94,7 @@ class Dialer:
                 ready = True
             finally:
                 if not ready:
+                    # Also when the deadline cancels the handshake.
                     bottom.socket.close()
             return stream, bottom
         raise _failed(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
@@ -132,7 +131,7 @@ class Dialer:
     async def _secure(self, stream: trio.abc.Stream, peer: HTTPEndpoint) -> trio.abc.Stream:
         if self._tls is None:
             self._tls = system_trust(trust_env=self._dialing.trust_env)
-        # https_compatible: most servers close without TLS's own goodbye; HTTP says itself where a message ends.
+        # https_compatible: most servers close without TLS's closing message, and HTTP marks the end of a message.
         secured = trio.SSLStream(stream, self._tls, server_hostname=peer.host, https_compatible=True)
         try:
             await secured.do_handshake()
@@ -142,10 +141,10 @@ class Dialer:
 
 
 def find_proxy(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> HTTPEndpoint | None:
-    """The proxy that an environment names for an endpoint.
+    """Return the proxy that an environment names for an endpoint.
 
     Raises:
-        ConfigError: it is none of http and https.
+        ConfigError: it is not an http or https URL.
     """
     variable, url = _proxy_variable(endpoint.scheme, environment)
     if not url or _is_local(endpoint.host) or _is_exempt(endpoint, environment):
@@ -174,7 +173,8 @@ def _is_local(host: str) -> bool:
 
 
 def _is_exempt(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> bool:
-    """Whether ``NO_PROXY`` names it: a domain with all below it, an address, a network, each with or without port."""
+    """Return whether ``NO_PROXY`` contains the host: as a domain, an address or a network, with or without a port."""
+    # A domain includes its subdomains, with or without a leading dot: the common reading of curl and Go.
     address = _address(endpoint.host)
     for entry in _no_proxy(environment):
         if entry == "*":
@@ -215,10 +215,10 @@ def _contains(network: str, address: ipaddress.IPv4Address | ipaddress.IPv6Addre
 
 
 async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
-    """Connect to the first of these that can be connected to.
+    """Connect to the first reachable host.
 
     Raises:
-        OSError: there is none; that of the last one.
+        OSError: the error of the last one; none is reachable.
     """
     *firsts, last = hosts
     for host in firsts:
@@ -231,10 +231,10 @@ async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
 
 
 async def _tunnel(stream: trio.abc.Stream, proxy: HTTPEndpoint, endpoint: HTTPEndpoint) -> None:
-    """Have a proxy connect us through.
+    """Open a tunnel through a proxy.
 
     Raises:
-        RequestFailed: it does not.
+        RequestFailed: the proxy refuses.
     """
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     there = f"{host}:{endpoint.port}"
@@ -249,7 +249,7 @@ async def _tunnel(stream: trio.abc.Stream, proxy: HTTPEndpoint, endpoint: HTTPEn
             if event is h11.NEED_DATA:
                 connection.receive_data(bytes(await stream.receive_some(_MAX_READ_BYTES)))
     except (trio.BrokenResourceError, h11.RemoteProtocolError) as error:
-        raise _failed(f"the proxy {proxy.authority} gave no answer that can be read: {_reason(error)}") from error
+        raise _failed(f"the proxy {proxy.authority} sent no readable answer: {_reason(error)}") from error
     if not 200 <= event.status_code < 300:
         raise _failed(f"the proxy {proxy.authority} refused to connect to {there}: HTTP {event.status_code}")
 
@@ -259,14 +259,14 @@ def _failed(message: str) -> RequestFailed:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong below, in the system's words; of several attempts the last."""
+    """Return the system's reason for an error; that of the last attempt if there were several."""
     cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, OSError) and error.strerror:
-        # Trio's own words name the address once more. The numbers of these two are not the system's.
+        # Trio's text repeats the address, so use the system's. The numbers of these two classes are their own.
         if error.errno and error.errno > 0 and not isinstance(error, (ssl.SSLError, socket.gaierror)):
             return os.strerror(error.errno)
         return error.strerror

@@ -22,7 +22,7 @@ _HTTP: Final = ("http", "https")
 _MAX_URL_CHARS: Final = 8192
 """Characters of a URL."""
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff\\]")
-"""``urlsplit`` drops some of these without a word, so that others would read another URL than we do."""
+"""``urlsplit`` silently drops some of these, so other programs would read another URL than we do."""
 _AS_IS: Final = "/%:@!$&'()*+,;=~?"
 """Characters of a path or query besides letters, digits and ``-._``; all others are percent-encoded."""
 _MAX_QUOTED_CHARS: Final = 200
@@ -34,23 +34,24 @@ class HTTPEndpoint:
     """Where requests go. Made by :meth:`parse`."""
 
     scheme: str
-    """``http`` or ``https``; of a WebSocket ``ws`` or ``wss``."""
+    """``http`` or ``https``; for a WebSocket ``ws`` or ``wss``."""
     host: str
     """In ASCII and lower case; an IPv6 address without brackets."""
     port: int
     target: str
-    """Path and query, as the request line has them."""
+    """Path and query, for the request line."""
     authorization: str | None = field(default=None, repr=False)
-    """The value of ``Authorization`` that the URL's userinfo stands for."""
+    """The value of ``Authorization`` for the URL's userinfo."""
 
     @classmethod
     def parse(cls, url: str, schemes: tuple[str, str] = _HTTP) -> HTTPEndpoint:
-        """
+        """Return the endpoint of a URL.
+
         Args:
-            schemes: one of which is expected: ``("ws", "wss")`` for a WebSocket.
+            schemes: the accepted schemes; ``("ws", "wss")`` for a WebSocket.
 
         Raises:
-            ValueError: not a URL of such a scheme with a host; the message does not repeat credentials or the query.
+            ValueError: not such a URL, or one without a host; the message does not repeat credentials or the query.
         """
         expected = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         if len(url) > _MAX_URL_CHARS:
@@ -76,7 +77,7 @@ class HTTPEndpoint:
 
     @property
     def authority(self) -> str:
-        """The value of ``Host``: the port only where it is not the scheme's own."""
+        """The value of ``Host``, with the port if it is not the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -86,7 +87,7 @@ class HTTPEndpoint:
 
     @property
     def url(self) -> str:
-        """The whole URL but for credentials."""
+        """The whole URL without credentials."""
         return self.origin + self.target
 
     @property
@@ -98,18 +99,19 @@ class HTTPEndpoint:
         """Return the endpoint of a URI from the server, which may be relative.
 
         Raises:
-            ValueError: Not an http or https URL, or of another origin, which must not get credentials and messages.
+            ValueError: not an http or https URL, or of another origin, which must not get credentials and messages.
         """
         if _UNSAFE.search(reference):
             raise ValueError("expected a URI, got one with spaces, backslashes or control characters in it")
         other = HTTPEndpoint.parse(urljoin(self.url, reference))
+        # The legacy transport sends credentials to this URL, so another origin must not receive them.
         if other.origin != self.origin:
             raise ValueError(f"expected a URI of {self.origin}, got one of {other.origin[:_MAX_QUOTED_CHARS]}")
         return other
 
 
 def shown_url(url: str) -> str:
-    """Any text that should be a URL, for an error: bounded, on one line, without userinfo, query and fragment."""
+    """Return a supposed URL for an error: bounded, on one line, without userinfo, query and fragment."""
     try:
         return _shown(HTTPEndpoint.parse(url).name)
     except ValueError:
@@ -127,7 +129,7 @@ def _shown(text: str) -> str:
 
 
 def _ascii_host(host: str) -> str:
-    # urlsplit has lowered it. A zone (fe80::1%eth0) is ours alone and no part of Host (RFC 6874); it is not supported.
+    # urlsplit has lowered it. A zone (fe80::1%eth0) has a meaning on this machine only and is not supported (RFC 6874).
     if "%" in host:
         raise ValueError("expected a host without a percent sign")
     host = host if host.isascii() else host.encode("idna").decode("ascii")

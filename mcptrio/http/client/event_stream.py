@@ -24,14 +24,14 @@ from mcptrio.protocol.sse import SSEDecoder
 __all__ = ["MAX_RETRY_SECONDS", "EventStream", "StreamPosition"]
 
 MAX_ID_CHARS: Final = 4096
-"""Characters of an event id; a longer one, or one with control characters, cannot be sent back in a header."""
+"""Characters of an event id. A longer one, or one with control characters, does not fit into a header."""
 
 DEFAULT_RETRY_SECONDS: Final = 1.0
-"""Seconds before coming back where the server has not said how long to wait."""
+"""Seconds before a reconnection if the server has not sent ``retry``."""
 MIN_RETRY_SECONDS: Final = 0.1
-"""Seconds of a pause, whatever the server says."""
+"""Minimum seconds before a reconnection, whatever the server sends."""
 MAX_RETRY_SECONDS: Final = 30.0
-"""Seconds of a pause, whatever the server says, and however often it was in vain."""
+"""Maximum seconds before a reconnection, whatever the server sends and however many attempts failed."""
 
 
 @define
@@ -39,11 +39,11 @@ class StreamPosition:
     """The position in a stream, and the time to reconnect."""
 
     last_event_id: str = ""
-    """Empty where nothing can be resumed."""
+    """Empty if nothing can be resumed."""
     retry_ms: int | None = None
     """The pause that the server requests."""
     failures: int = 0
-    """How often in a row coming back has brought nothing."""
+    """Consecutive reconnections without a result."""
 
     def pause(self) -> float:
         """Return the seconds until the next attempt: the server's, doubled after each failed attempt."""
@@ -59,7 +59,7 @@ class StreamPosition:
 class EventStream:
     """
     Args:
-        bookmark: moved along while the stream is read.
+        bookmark: updated while the stream is read.
     """
 
     def __init__(self, response: HTTPResponse, bookmark: StreamPosition, limits: MessageLimits) -> None:
@@ -68,13 +68,13 @@ class EventStream:
         self._limits = limits
         self._decoder = SSEDecoder(limits.bytes)
         self.end = ""
-        """Why it ended, in a few words."""
+        """The reason for its end, in a few words."""
 
     async def read(self) -> list[Incoming] | None:
-        """The messages of the next bytes, possibly none; ``None`` at the end.
+        """Return the messages in the next bytes, possibly none; ``None`` at the end.
 
         Raises:
-            RequestFailed: an event is larger than a message may be.
+            RequestFailed: an event is larger than the limit of a message.
             ConnectionClosed: the connection was closed here.
         """
         try:
@@ -91,6 +91,7 @@ class EventStream:
             raise RequestFailed(str(error), status=self._response.status) from error
         if id := self._decoder.last_event_id:
             sendable = len(id) <= MAX_ID_CHARS and id.isprintable() and id == id.strip()
+            # The server could not be asked to continue after an id that no header can carry.
             self._bookmark.last_event_id = id if sendable else ""
         if self._decoder.retry is not None:
             self._bookmark.retry_ms = self._decoder.retry

@@ -26,7 +26,7 @@ __all__ = ["Fetcher"]
 _MAX_BODY_BYTES: Final = 256 * 1024
 _FETCH_TIMEOUT: Final = 10.0
 _AGENT: Final = (b"User-Agent", b"mcptrio")
-"""Without one, some firewalls take a client for an attack."""
+"""Some firewalls reject requests without it."""
 
 
 class Fetcher:
@@ -58,7 +58,7 @@ class Fetcher:
         """See :class:`mcptrio.abc.Fetch`.
 
         Raises:
-            RequestFailed: no answer, too large a one, or an address that may not be reached.
+            RequestFailed: no response, a response that is too large, or an address that is not allowed.
             ConfigError: the environment names a proxy that cannot be used.
         """
         try:
@@ -68,7 +68,7 @@ class Fetcher:
         check_url(self._reach, endpoint)
         with trio.move_on_after(self._seconds):
             return await self._fetch(endpoint, request)
-        raise RequestFailed(f"expected an answer of {endpoint.name} within {self._seconds:g} seconds, got none")
+        raise RequestFailed(f"expected an answer from {endpoint.name} within {self._seconds:g} seconds, got none")
 
     async def _fetch(self, endpoint: HTTPEndpoint, request: FetchRequest) -> FetchResponse:
         connections = ConnectionPool(endpoint, self._dialing)
@@ -85,7 +85,7 @@ class Fetcher:
 
     async def _body(self, endpoint: HTTPEndpoint, response: HTTPResponse) -> bytes:
         if (coding := response.headers.get("content-encoding", "identity").lower()) != "identity":
-            # None was asked for, and a small body can become a huge one.
+            # The request did not allow one, and a small compressed body can become a huge one.
             raise RequestFailed(
                 f"expected an answer without Content-Encoding from {endpoint.name}, got {coding[:32]!r}"
             )

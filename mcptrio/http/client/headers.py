@@ -1,7 +1,7 @@
 """The headers of a client's HTTP requests.
 
-A link makes it once and asks for the headers of every request. Headers of the protocol cannot be replaced by the
-user's, which are added to them.
+A link makes it once and asks it for the headers of every request. The user's headers are added to those of the protocol
+and cannot replace them.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management" and "Protocol Version Header"; MCP 2026-07-28,
 basic/transports/streamable-http, "Standard Headers" and "Custom Headers from Tool Parameters".
@@ -23,14 +23,14 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = ["INITIALIZE", "ClientHeaders", "secrets_in"]
 
 INITIALIZE: Final = "initialize"
-"""The request that has neither a version nor a session yet."""
+"""The request that precedes version and session."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?|")
 _OURS: Final = frozenset(
     {
         "accept",
-        "accept-encoding",  # bodies are read as they come
+        "accept-encoding",  # bodies are not decompressed
         "connection",
         "content-encoding",
         "content-length",
@@ -56,15 +56,15 @@ _AUTH: Final = "authorization"
 _PUBLIC: Final = frozenset({"accept", "accept-encoding", "content-type", "last-event-id", "user-agent"})
 """Headers of the protocol besides those with ``Mcp-``."""
 _MIN_SECRET_CHARS: Final = 6
-"""Characters; a shorter value occurs in too many texts by chance."""
+"""Characters. A shorter value occurs in many texts by chance."""
 _MAX_INTEGER: Final = 2**64
-"""Integers beyond are written as null, so no header repeats them."""
+"""Larger integers are encoded as null in the body, so no header repeats them."""
 
 
 def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
-    """What of a request's headers may be a secret: credentials, and the values of all headers that the user has given.
+    """Return the values in a request's headers that may be secret, the longest first.
 
-    Longest first; a scheme such as ``Bearer`` and what follows it are two values.
+    These are credentials and the values of all headers of the user, with and without a scheme such as ``Bearer``.
     """
     found = set()
     for name, value in headers:
@@ -79,11 +79,11 @@ def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
 class ClientHeaders:
     """
     Args:
-        headers: the user's, sent with every request.
+        headers: the user's headers, sent with every request.
         authorized: whether credentials are added elsewhere.
 
     Raises:
-        ValueError: one of them is no header, or is not the user's to say; or there are two sources of credentials.
+        ValueError: a header is invalid or belongs to the protocol, or there are two sources of credentials.
     """
 
     def __init__(self, endpoint: HTTPEndpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
@@ -98,7 +98,7 @@ class ClientHeaders:
         ]
 
     def of_plain_post(self) -> RawHeaders:
-        """Of a message that no revision and no session goes with."""
+        """Return the headers of a POST without version and session."""
         return [*self._post]
 
     def of_post(
@@ -109,9 +109,10 @@ class ClientHeaders:
         session: str | None,
         mirrored: Mapping[str, tuple[str, ...]],
     ) -> RawHeaders:
-        """
+        """Return the headers of a POST.
+
         Args:
-            mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument it repeats.
+            mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument that it repeats.
         """
         headers = [*self._post]
         if isinstance(message, Request) and message.method == INITIALIZE:
@@ -130,7 +131,7 @@ class ClientHeaders:
         """
         headers = [*self._every, (b"Accept", EVENT_STREAM.encode()), *_of_session(revision, session)]
         if last_event_id:
-            # The standard sends it as UTF-8.
+            # In UTF-8, as browsers send it (WHATWG HTML 9.2.3).
             headers.append((b"Last-Event-ID", last_event_id.encode()))
         return headers
 
@@ -153,7 +154,7 @@ def _every(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
         if lowered == _AUTH and value.strip().lower() == "bearer":
             raise ValueError(f"headers: {name}: expected a token after {value.strip()}, got nothing")
         if _VALUE.fullmatch(value) is None:
-            # The value may be a secret.
+            # Without the value, which may be a secret.
             raise ValueError(f"headers: {name}: expected printable ASCII without spaces around it")
         every[lowered] = (name.encode(), value.encode())
     every["accept-encoding"] = (b"Accept-Encoding", b"identity")
@@ -181,7 +182,7 @@ def _mirroring(message: Request | Notification, mirrored: Mapping[str, tuple[str
         value = follow(params.get("arguments"), path)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        # Anything but a scalar does not fit the schema, which the server says better than a header can.
+        # Other values do not match the schema; the server's error for the body says more than one for a header.
         if isinstance(value, str) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
             headers.append((f"Mcp-Param-{header}".encode(), _encoded(value)))
     return headers
@@ -191,5 +192,5 @@ def _encoded(value: str | int) -> bytes:
     try:
         return encode_value(value).encode()
     except UnicodeEncodeError:
-        # A lone surrogate, which the body replaces too.
+        # A lone surrogate is replaced in the body too, and header and body must agree.
         return encode_value(str(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")).encode()

@@ -47,13 +47,13 @@ __all__ = ["SSEChannel", "open_sse_channel"]
 _log = logging.getLogger("mcptrio.http.client")
 
 POST_ORDER_TIMEOUT: Final = 1.0
-"""Seconds for which a POST holds up the next one. Some servers answer it only when the request has been served, and
-what would cancel the request must not have to wait for that."""
+"""Seconds for which a POST delays the next one. Some servers answer a POST only after the request has been served, and
+the cancellation of that request must not wait so long."""
 MAX_POSTS: Final = 64
-"""POSTs under way; the next one waits."""
+"""Concurrent POSTs; the next one waits."""
 
 _MAX_ARRIVED_READS: Final = 16
-"""Reads whose messages wait to be received; the server then waits until there is room."""
+"""Reads whose messages may wait to be received before the stream is no longer read."""
 _GONE: Final = (404, 410)
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -72,10 +72,11 @@ class SSEChannel:
         self._stream = stream
         self._nursery = nursery
         self._room = trio.Semaphore(MAX_POSTS)
+        # Bounded, so that a slow caller makes the server wait instead of filling memory.
         self._arriving, self._arrived = trio.open_memory_channel[list[Incoming]](_MAX_ARRIVED_READS)
         self._ended = False
         self._broken: str | None = None
-        """Why it ended, if not because the server closed its stream in an orderly way."""
+        """The reason for its end; ``None`` while it is open, or if the server has closed its stream properly."""
 
     async def receive(self) -> list[Incoming]:
         """See :class:`mcptrio.abc.MessageChannel`."""
@@ -107,7 +108,7 @@ class SSEChannel:
         await trio.lowlevel.checkpoint()
 
     async def read(self) -> None:
-        """Take in the stream until it ends; run by :func:`open_sse_channel`."""
+        """Read the stream until it ends; run by :func:`open_sse_channel`."""
         try:
             while (arrived := await self._stream.read()) is not None:
                 if arrived:
@@ -124,7 +125,7 @@ class SSEChannel:
             try:
                 response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
             except ConsentNeeded as needed:
-                # Here, since who waits for the answer hears nothing of the POST.
+                # Handled here: the caller waits for the answer on the stream and does not see errors of the POST.
                 await needed.ask()
                 response = await self._requests.ask("POST", self._headers, encode(item), target=self._stream.target)
             if not 200 <= response.status < 300:
@@ -132,19 +133,20 @@ class SSEChannel:
             answered.set()
             await finish(response)
         except RequestFailed as error:
+            # The session is bound to the stream; without it no later POST can succeed.
             if error.status in _GONE:
                 self._break(f"the server has forgotten the session: {error}")
             await self._stand_in(item, error)
         except AuthorizationError as error:
             await self._stand_in(item, RequestFailed(str(error)))
         except ConnectionClosed:
-            pass  # by us
+            pass  # closed here
         finally:
             answered.set()
             self._room.release()
 
     async def _stand_in(self, item: Item, error: RequestFailed) -> None:
-        """Answer these messages with an error, in place of the server."""
+        """Answer requests with an error in place of the server, and log the refusal of other messages."""
         reply = error.reply
         code, data = (reply.code, reply.data) if reply is not None else (Code.INTERNAL_ERROR, None)
         for message in item if isinstance(item, Sequence) else (item,):
@@ -164,7 +166,7 @@ class SSEChannel:
 
 
 class _Stream:
-    """The GET's response: where to POST to, then messages."""
+    """The response to the GET: the URL for POSTs, then messages."""
 
     def __init__(self, response: HTTPResponse, limits: MessageLimits) -> None:
         self._response = response
@@ -175,10 +177,10 @@ class _Stream:
         self.target = ""
 
     async def begin(self, endpoint: HTTPEndpoint) -> None:
-        """Wait for the event that says where to POST to.
+        """Wait for the event with the URL for POSTs.
 
         Raises:
-            RequestFailed: there is none, or it leads somewhere else.
+            RequestFailed: there is none, or it names another origin.
         """
         while (events := await self._events()) is not None:
             for place, event in enumerate(events):
@@ -192,7 +194,7 @@ class _Stream:
         raise _failed("the stream ended before its endpoint event")
 
     async def read(self) -> list[Incoming] | None:
-        """The messages of the next bytes, possibly none; ``None`` at the end.
+        """Return the messages in the next bytes, possibly none; ``None`` at the end.
 
         Raises:
             RequestFailed: the connection broke, or an event is too large.
@@ -236,10 +238,10 @@ async def open_sse_channel(
         dialing: proxies, certificates, and the timeout for connecting.
 
     Raises:
-        RequestFailed: There is no such stream at this URL.
-        AuthorizationError: The server requires credentials, and there are none.
-        ValueError: The URL or a header is invalid, or there are two sources of credentials.
-        ConfigError: The environment names a proxy that cannot be used.
+        RequestFailed: there is no such stream at this URL.
+        AuthorizationError: the server requires credentials, and there are none.
+        ValueError: the URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: the environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)

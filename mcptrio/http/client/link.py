@@ -1,9 +1,8 @@
 """A client's link over Streamable HTTP: one POST per message, in every revision by its traits.
 
-The client opens it. The link only carries the id of the server's session. Each request has its own connection, so its
-error does not affect others. Nothing is sent twice, except once after a refusal that new credentials may change.
-
-When the link ends, the GET stream is closed and the session is deleted on the server.
+The client opens it. The link keeps only the id of the server's session. Each request has its own connection, so an
+error does not affect others. Nothing is sent twice, except after a refusal that new credentials may change. At its end,
+the link closes the GET stream and deletes the session on the server.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP"; MCP 2026-07-28, basic/transports/streamable-http.
 """
@@ -43,10 +42,10 @@ __all__ = ["HTTPLink", "open_http_link"]
 _log = logging.getLogger("mcptrio.http.client")
 
 CLOSE_TIMEOUT: Final = 2.0
-"""Seconds for ending the session when the link is left."""
+"""Seconds for deleting the session when the link is closed."""
 STREAM_OPEN_TIMEOUT: Final = 1.0
-"""Seconds the first requests of a session wait for the answer to the GET of the stream of unasked messages; some
-servers send no headers before the first event."""
+"""Seconds for which the first requests of a session wait for the response to its GET. Some servers send no head before
+the first event."""
 
 _SESSION_ID: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 _NOTHING: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -58,7 +57,7 @@ _FORGOTTEN: Final = "the server has forgotten the session"
 class _Session:
     id: str
     lost: bool = False
-    """The server has said that it does not know it."""
+    """Whether the server has answered that it does not know the session."""
 
 
 class HTTPLink:
@@ -82,14 +81,14 @@ class HTTPLink:
         self._nursery = nursery
         self._session: _Session | None = None
         self._revision: Revision | None = None
-        """Agreed on with the server; ``None`` before that, and after that has been lost."""
+        """The negotiated revision; ``None`` before the handshake and after its loss."""
         self._listening = trio.CancelScope()
         self._heard = trio.Event()
-        """The server has answered the GET of the stream of unasked messages, or has had its time for that."""
+        """Set when the server has answered the GET, or has had its time for that."""
         self._heard.set()
         self._closed = trio.Event()
         self._ended = trio.Event()
-        """Set, and replaced, for each reason :meth:`wait_closed` reports: the link was closed or the session lost."""
+        """Set when the link is closed or a session is lost; replaced by :meth:`wait_closed` after a loss."""
         self._exchanges: dict[RequestId, trio.CancelScope] = {}
 
     @property
@@ -103,7 +102,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.links.Link`.
 
         Raises:
-            AuthorizationError: the server wants credentials, and there will be none.
+            AuthorizationError: the server requires credentials, and there are none.
         """
         answer: Answer | None = None
         with trio.CancelScope() as scope:
@@ -126,7 +125,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.links.Link`.
 
         Raises:
-            AuthorizationError: the server wants credentials, and there will be none.
+            AuthorizationError: the server requires credentials, and there are none.
         """
         session = self._session_for(revision)
         response = await self._post(message, revision, session, _NOTHING)
@@ -135,10 +134,8 @@ class HTTPLink:
         self._let_end(response)
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
-        """See :class:`mcptrio.abc.links.Link`.
-
-        With a session a request outlives its connection, and has to be taken back.
-        """
+        """See :class:`mcptrio.abc.links.Link`."""
+        # With a session, a request outlives its connection and must be cancelled by a notification.
         return not revision.http.sessions
 
     def mirrors(self, revision: Revision) -> bool:
@@ -146,7 +143,7 @@ class HTTPLink:
         return revision.http.mirrored_headers
 
     def settled(self, revision: Revision) -> None:
-        """See :class:`mcptrio.abc.links.Link`. Opens the stream of unasked messages, where the revision has one."""
+        """See :class:`mcptrio.abc.links.Link`. Opens the GET stream if the revision has one."""
         self._revision = revision
         self._listening.cancel()
         if revision.http.get_stream and not self._closed.is_set():
@@ -154,8 +151,8 @@ class HTTPLink:
             self._nursery.start_soon(self._listen, self._listening, self._heard, revision, self._session)
 
     def outgrown(self, revision: Revision) -> bool:
-        """See :class:`mcptrio.abc.links.Link`. With a session or without."""
-        # Several requests may find out, the last when another revision has been agreed on.
+        """See :class:`mcptrio.abc.links.Link`."""
+        # Several requests may report it, the last one after another revision has been negotiated.
         if revision is self._revision:
             self._revision = None
             self._listening.cancel()
@@ -165,20 +162,18 @@ class HTTPLink:
         return True
 
     async def until_listening(self) -> None:
-        """See :class:`mcptrio.abc.links.Link`.
-
-        Many servers ask on the stream of unasked messages, and lose what they ask before it is there.
-        """
+        """See :class:`mcptrio.abc.links.Link`."""
+        # Many servers send their requests on the GET stream, and lose those that they send before it is open.
         heard = self._heard
         with trio.move_on_after(STREAM_OPEN_TIMEOUT):
             await heard.wait()
         heard.set()
 
     async def wait_closed(self) -> str:
-        """See :class:`mcptrio.abc.links.Link`. No single connection is the link's, so only :meth:`aclose` ends it.
+        """See :class:`mcptrio.abc.links.Link`. The link has no lasting connection, so only :meth:`aclose` ends it.
 
         Raises:
-            SessionLost: the server has forgotten the session, or no longer speaks its revision. Raised once for each.
+            SessionLost: the server has forgotten the session, or no longer supports its revision. Once for each loss.
         """
         await self._ended.wait()
         if self._closed.is_set():
@@ -187,7 +182,8 @@ class HTTPLink:
         raise SessionLost(_FORGOTTEN)
 
     async def aclose(self) -> None:
-        """Break off what is under way, end the session, close everything. Bounded by :data:`CLOSE_TIMEOUT`."""
+        """Abort the requests, delete the session and close the connections, within :data:`CLOSE_TIMEOUT`."""
+        # First, so that no task opens another request or stream.
         self._closed.set()
         self._ended.set()
         self._listening.cancel()
@@ -215,7 +211,7 @@ class HTTPLink:
         if isinstance(answer, str):
             if not revision.http.resumable:
                 raise RequestFailed(f"{answer} before the answer")
-            # A session's version is not settled before `initialize` has been answered.
+            # The revision of a session is not known before `initialize` has been answered.
             get = partial(self._get, None if initial else revision, session)
             answer = await resume(reader, answer, get=get, read=partial(self._read, reader), closed=self._closed)
         if initial and isinstance(answer, Response):
@@ -240,7 +236,7 @@ class HTTPLink:
             read = True
         finally:
             if not read:
-                # An answer to another request: whatever comes next on this connection may be one too.
+                # It may have been the response to another request, and then the next one would be wrong too.
                 response.close(reuse=False)
         self._let_end(response)
         return answer
@@ -252,19 +248,19 @@ class HTTPLink:
 
     async def _refusal(self, response: HTTPResponse, session: _Session | None, revision: Revision) -> RequestFailed:
         refusal = await read_refusal(response)
-        # Some servers answer an unknown method with 404, as the newest revision wants it; they know the session.
+        # Some servers answer an unknown method with 404, as the newest revision demands; the session still exists.
         unknown_method = refusal.reply is not None and refusal.reply.code == Code.METHOD_NOT_FOUND
         if session is not None and ((response.status == 404 and not unknown_method) or _means_forgotten(refusal)):
             self._lose(session)
             return SessionLost(_FORGOTTEN)
         if revision is self._revision and _refuses(refusal, revision):
-            # It was agreed on, so there is another version of the server now.
+            # It was negotiated, so the server must have been replaced by another version.
             self.outgrown(revision)
-            return SessionLost(f"the server no longer speaks {revision.version}")
+            return SessionLost(f"the server no longer supports {revision.version}")
         return refusal
 
     def _let_end(self, response: HTTPResponse) -> None:
-        """Nothing more is wanted of a response; at its end, which is near, the connection can be used again."""
+        """Read the rest of a response, of which nothing more is needed, to reuse its connection."""
         if response.is_over() or self._closed.is_set():
             response.close()
         else:
@@ -280,16 +276,16 @@ class HTTPLink:
         return self._session
 
     def _lose(self, session: _Session) -> None:
-        """The server has said that it does not know a session."""
-        # Several requests may find out. The last may do so when the loss is reported and the next handshake under way;
-        # reported again, it would end the new session.
+        """Report the loss of a session, once."""
+        # Several requests may notice it, the last one during the next handshake. A second report would end the new
+        # session.
         if session is self._session and not session.lost:
             self._revision = None
             self._ended.set()
         session.lost = True
 
     def _begin(self, session: _Session | None) -> None:
-        """A handshake has been answered; what there was of an earlier one ends."""
+        """Begin a session after the handshake, and end the previous one."""
         self._listening.cancel()
         before, self._session = self._session, session
         if before is not None and not self._closed.is_set():
@@ -346,8 +342,8 @@ async def open_http_link(
         dialing: proxies, certificates, and the timeout for connecting.
 
     Raises:
-        ValueError: The URL or a header is invalid, or there are two sources of credentials.
-        ConfigError: The environment names a proxy that cannot be used.
+        ValueError: the URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: the environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)
@@ -362,13 +358,14 @@ async def open_http_link(
 
 
 def _means_forgotten(refusal: RequestFailed) -> bool:
-    """Whether a 400 says what should have been a 404, as servers do that are made after an example of the first SDK."""
+    """Return whether a 400 reports a lost session."""
+    # It should be a 404, but servers that follow an early example of the TypeScript SDK send this.
     reply = refusal.reply
     return refusal.status == 400 and reply is not None and reply.code == -32000 and "session" in reply.message.lower()
 
 
 def _refuses(refusal: RequestFailed, revision: Revision) -> bool:
-    """Whether the server says that it does not speak a revision."""
+    """Return whether the server reports that it does not support a revision."""
     reply = refusal.reply
     if reply is None or reply.code != Code.UNSUPPORTED_PROTOCOL_VERSION:
         return False
@@ -377,10 +374,10 @@ def _refuses(refusal: RequestFailed, revision: Revision) -> bool:
 
 
 def _granted(response: HTTPResponse) -> _Session | None:
-    """The session that the response to ``initialize`` begins. Closes the response where it cannot be one.
+    """Return the session that the response to ``initialize`` begins, if any.
 
     Raises:
-        RequestFailed: its id could not be sent back.
+        RequestFailed: the id cannot be sent in a header. The response is closed.
     """
     id = response.headers.get("mcp-session-id")
     if id is None:

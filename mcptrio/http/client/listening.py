@@ -28,9 +28,9 @@ __all__ = ["MIN_STREAM_SECONDS", "GETStream", "Get", "is_temporary"]
 _log = logging.getLogger("mcptrio.http.client")
 
 MIN_STREAM_SECONDS: Final = 5.0
-"""Seconds after which a stream that ends without a message was a good one all the same."""
+"""Seconds after which a stream counts as successful even without a message."""
 _FOR_NOW: Final = frozenset({408, 409, 425, 429})
-"""Refusals that do not say the server has no such stream. 409: it has not noticed yet that the last one is gone."""
+"""Temporary refusals. 409: the server has not noticed yet that the previous stream is gone."""
 
 Get: TypeAlias = Callable[[StreamPosition], Awaitable[HTTPResponse]]
 """Sends a GET that continues after a position."""
@@ -40,7 +40,7 @@ class GETStream:
     """
     Args:
         get: opens the stream.
-        lost: called when the server says that the session is gone.
+        lost: called when the server has forgotten the session.
     """
 
     def __init__(self, get: Get, receive: Receiver, limits: MessageLimits, *, lost: Callable[[], None]) -> None:
@@ -50,10 +50,10 @@ class GETStream:
         self._lost = lost
         self._bookmark = StreamPosition()
         self._retry_after = 0.0
-        """Seconds the last refusal asked to wait."""
+        """``Retry-After`` of the last refusal, in seconds."""
 
     async def run(self) -> None:
-        """Listen until there is nothing to listen to, or the caller is cancelled."""
+        """Listen until the server has no such stream, or until cancelled."""
         try:
             while True:
                 began = trio.current_time()
@@ -64,7 +64,7 @@ class GETStream:
                     await needed.ask()
                     brought = False
                 except RequestFailed as error:
-                    _log.debug("the stream of unasked messages broke: %s", error)
+                    _log.debug("the GET stream broke: %s", error)
                     brought = False if error.status is None or is_temporary(error.status) else None
                 if brought is None:
                     return
@@ -75,13 +75,13 @@ class GETStream:
         except AuthorizationError as error:
             _log.warning("the server's notifications are no longer received: %s", error)
         except ConnectionClosed as error:
-            _log.debug("no more unasked messages: %s", error)
+            _log.debug("the GET stream has ended: %s", error)
 
     async def _hear(self, response: HTTPResponse) -> bool | None:
-        """Whether it brought a message; ``None`` where the server has no such stream."""
+        """Read one stream. Returns whether it brought a message; ``None`` if the server has no such stream."""
         try:
             if 400 <= response.status < 500 and self._bookmark.last_event_id:
-                # Perhaps it only does not know the event any more.
+                # The server may have dropped only the event, so try once more without it.
                 self._bookmark.last_event_id = ""
                 return False
             if response.status == 404:
@@ -106,10 +106,10 @@ class GETStream:
         elif isinstance(incoming, Request | Notification):
             self._receive(incoming)
         else:
-            # A response is legal only where the stream of its own request is resumed.
-            _log.debug("ignored on the stream for unasked messages: %s", type(incoming).__name__)
+            # A response may come only on the stream of its request (2025-11-25, "Listening for Messages", rule 4).
+            _log.debug("ignored on the GET stream: %s", type(incoming).__name__)
 
 
 def is_temporary(status: int) -> bool:
-    """Whether a refusal may be another answer later."""
+    """Return whether a later request may succeed after this status."""
     return status >= 500 or status in _FOR_NOW

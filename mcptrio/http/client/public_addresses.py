@@ -1,9 +1,8 @@
-"""Decides whether an IP address is public, and which kind it is otherwise.
+"""Decides whether an IP address is public, and what else it is.
 
 The address policy (:mod:`mcptrio.http.client.address_policy`) uses it for every address of a host name, and plugins use
-it before they connect to a host that another program names. An address that contains another one is judged by that
-one. An address outside the tables of public unicast space is not public. ``ipaddress.is_global`` is not used, because
-its tables differ between releases of Python.
+it before they connect to a host that another program names. An address that contains an IPv4 address is judged by that
+one. ``ipaddress.is_global`` is not used, because its tables differ between releases of Python.
 
 Source: IANA IPv4 and IPv6 Special-Purpose Address Registries; RFC 6890; RFC 6052 (NAT64); RFC 4291 section 2.5.5.
 """
@@ -17,11 +16,11 @@ from typing import Final, TypeAlias
 __all__ = ["Address", "AddressKind", "address_kind", "parse_address"]
 
 Address: TypeAlias = IPv4Address | IPv6Address
-"""An IPv4 or IPv6 address, as ``ipaddress`` has it."""
+"""An IPv4 or IPv6 address."""
 
 
 class AddressKind(Enum):
-    """What an address is, in words for an error."""
+    """The kinds of addresses, with a description for errors."""
 
     PUBLIC = "a public address"
     LOOPBACK = "one of this machine"
@@ -81,24 +80,24 @@ _IPV6: Final = tuple(
         ("ff00::/8", AddressKind.MULTICAST),
         ("2001::/23", AddressKind.OTHER),  # Teredo, ORCHID and other protocols
         ("2001:db8::/32", AddressKind.OTHER),
-        ("2002::/16", AddressKind.OTHER),  # 6to4: there is an IPv4 address in it
+        ("2002::/16", AddressKind.OTHER),  # 6to4: contains an IPv4 address
         ("3fff::/20", AddressKind.OTHER),
     )
 )
 _UNICAST: Final = IPv6Network("2000::/3")
-"""All that has been given out of IPv6."""
+"""The allocated unicast space of IPv6; an address outside it is not public."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-"""A gateway forwards to the IPv4 address in the last 32 bits."""
+"""A NAT64 gateway forwards to the IPv4 address in the last 32 bits."""
 
 
 def parse_address(text: str) -> Address:
-    """An address, or the one that it carries: IPv4 in IPv6 (``::ffff:10.0.0.1``) and behind NAT64 are IPv4.
+    """Return an address; for an IPv4-mapped (``::ffff:10.0.0.1``) or NAT64 address the IPv4 address in it.
 
     Args:
-        text: in plain form, as the system's resolver gives it; a zone (``%eth0``) is left out.
+        text: as the system's resolver returns it; a zone (``%eth0``) is ignored.
 
     Raises:
-        ValueError: it is no address.
+        ValueError: not an address.
     """
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
@@ -110,9 +109,10 @@ def parse_address(text: str) -> Address:
 
 
 def address_kind(address: Address) -> AddressKind:
-    """
+    """Return the kind of an address.
+
     Args:
-        address: as :func:`parse_address` makes it.
+        address: the result of :func:`parse_address`.
     """
     if address in _METADATA:
         return AddressKind.METADATA

@@ -1,8 +1,8 @@
-"""A client's requests to one HTTP server: authorized, and each on its own connection.
+"""A client's requests to one HTTP server, with credentials, each on its own connection.
 
-:mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse` make it. A request is sent once, and again if
-the server requires other credentials and they are available. That may happen a few times in a row: the server requires
-a token, then a proof with a nonce, then more scopes.
+:mod:`mcptrio.http.client.link` and :mod:`mcptrio.http.client.legacy_sse` make it. A request is sent again if the server
+requires other credentials and they are available. That may happen a few times in a row: the server requires a token,
+then a proof with a nonce, then more scopes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcptrio.http.client.responses import read_refusal
 __all__ = ["LEFT", "MAX_RETRIES", "HTTPRequests"]
 
 MAX_RETRIES: Final = 4
-"""How often, at most: what counts more finely is the credentials' own."""
+"""Maximum repetitions of one request; the credentials have tighter limits of their own."""
 _AUTHORIZATION: Final = b"authorization"
 LEFT: Final = "the client has closed the connection"
 
@@ -47,10 +47,10 @@ class HTTPRequests:
             target: path and query, if not the endpoint's own.
 
         Raises:
-            RequestFailed: There is no connection, it broke, the response is not HTTP, or the credentials do not
+            RequestFailed: there is no connection, it broke, the response is not HTTP, or the credentials do not
                 suffice.
-            AuthorizationError: The server requires credentials, and there are none.
-            ConnectionClosed: Stopped before or during the request.
+            AuthorizationError: the server requires credentials, and there are none.
+            ConnectionClosed: stopped before or during the request.
         """
         target = self._endpoint.target if target is None else target
         credentials = await self._credentials(method, target)
@@ -58,10 +58,10 @@ class HTTPRequests:
             response = await self._ask_once(method, target, [*headers, *credentials], body)
             if self._auth is None or response.status not in (401, 403):
                 return response
-            # Read it before the user is asked, since the connection would wait in the meantime.
+            # Read before the user is asked: that may take minutes, in which the connection would be held.
             refusal = await read_refusal(response)
             refused, credentials = credentials, await self._credentials(method, target)
-            # While this request was under way another one may have been refused, and have led to other credentials.
+            # Another request may have been refused meanwhile and have obtained new credentials; then just use them.
             if _token(refused) == _token(credentials):
                 if not await self._auth.challenged(self._endpoint.url, response.status, response.headers):
                     raise refusal
@@ -69,14 +69,14 @@ class HTTPRequests:
         return await self._ask_once(method, target, [*headers, *credentials], body)
 
     async def part(self, method: str, headers: RawHeaders) -> None:
-        """Send a last request, though stopped, whose answer does not matter. Raises what :meth:`ask` does."""
+        """Send a last request after :meth:`stop` and ignore the response. Raises the exceptions of :meth:`ask`."""
         response = await self._connections.ask(
             method, self._endpoint.target, [*headers, *await self._credentials(method, self._endpoint.target)]
         )
         response.close()
 
     def stop(self) -> None:
-        """Break off whatever is under way: those who wait get ConnectionClosed, as does everybody who comes later."""
+        """Abort all requests; they and later ones raise ConnectionClosed."""
         self._stopped = True
         self._connections.abort()
 
@@ -95,11 +95,11 @@ class HTTPRequests:
     async def _credentials(self, method: str, target: str) -> RawHeaders:
         if self._auth is None:
             return []
-        # The request's own URL, which a proof of possession names; of HTTP with SSE it is not the endpoint's.
+        # The URL of this request, which a DPoP proof contains; in HTTP with SSE it differs from the endpoint's.
         granted = await self._auth.headers(method, self._endpoint.origin + target)
         return [(name.encode(), value.encode()) for name, value in granted.items()]
 
 
 def _token(credentials: RawHeaders) -> bytes | None:
-    """Return the credentials that are equal in all requests; a proof differs each time."""
+    """Return the part of the credentials that is equal in all requests; a DPoP proof differs each time."""
     return next((value for name, value in credentials if name.lower() == _AUTHORIZATION), None)

@@ -1,7 +1,6 @@
-"""Reads the response to a client's POST: the message, or the reason why there is none.
+"""Reads the response to a client's POST: the message, or the reason for a refusal.
 
-:mod:`mcptrio.http.client.link` uses it for each request. An error in one response affects one request. Every read has a
-limit.
+:mod:`mcptrio.http.client.link` uses it for each request. Every read has a limit.
 
 Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server"; MCP 2026-07-28,
 basic/transports/streamable-http, "Receiving Responses".
@@ -44,27 +43,27 @@ _log = logging.getLogger("mcptrio.http.client")
 Answer: TypeAlias = Response | ErrorResponse
 
 MAX_ERROR_BODY_BYTES: Final = 64 * 1024
-"""Bytes of the body of a refusal that are read."""
+"""Bytes of a refusal's body that are read."""
 ERROR_BODY_TIMEOUT: Final = 5.0
-"""Seconds in which they have to come; the status is known without them."""
+"""Seconds for reading a refusal's body; the status is known without it."""
 LINGER_TIMEOUT: Final = 1.0
-"""Seconds a response may take to end after what was wanted of it."""
+"""Seconds for the rest of a response after the answer."""
 _MAX_QUOTED_CHARS: Final = 200
 """Characters of a server's text that an error repeats."""
 
 
 @define
 class AnswerReader:
-    """Reads the answer to one request, from as many responses as it takes.
+    """Reads the answer to one request from one or more HTTP responses.
 
     Attributes:
-        bookmark: where an event stream that has ended without the answer is resumed.
+        batches: whether the revision has batches.
+        bookmark: the position at which an event stream that has ended without the answer is resumed.
     """
 
     request: Request
     receive: Receiver
     batches: bool
-    """Whether the revision has them."""
     limits: MessageLimits
     bookmark: StreamPosition = field(factory=StreamPosition)
     _rubbish: str = field(default="", init=False)
@@ -72,15 +71,15 @@ class AnswerReader:
     _warned: bool = field(default=False, init=False)
 
     async def read(self, response: HTTPResponse) -> Answer | str:
-        """The answer; or why the event stream has ended without one, in a few words.
+        """Return the answer, or the reason why the event stream has ended without one.
 
-        What else comes goes to the receiver. Does not close the response.
+        Passes other messages to the receiver. Does not close the response.
 
         Args:
             response: with status 200.
 
         Raises:
-            RequestFailed: it holds no answer to this request.
+            RequestFailed: it contains no answer to this request.
             ConnectionClosed: the connection was closed here.
         """
         encoding = response.headers.get("content-encoding", "identity").lower()
@@ -118,13 +117,14 @@ class AnswerReader:
         return stream.end
 
     def _take(self, incoming: Incoming) -> Answer | None:
-        """The answer, if this is it; anything else that came has been passed on then.
+        """Return the answer if this is it, and pass other messages on.
 
         Raises:
-            RequestFailed: it answers something, but not this request.
+            RequestFailed: it is the response to another request.
         """
         if not isinstance(incoming, Batch):
             return self._take_one(incoming)
+        # A revision without batches forbids them in responses as well.
         if not self.batches:
             raise _unreadable("a batch, which this protocol revision does not have")
         answer: Answer | None = None
@@ -144,23 +144,24 @@ class AnswerReader:
                 raise self._misdirected(message.id)
             return Response(self.request.id, message.result)
         if isinstance(message, ErrorResponse):
-            # Without an id: it could not read that of the request, and there was only one.
+            # No id means that the server could not read the request, and the POST contained only this one.
             if message.id is not None and not self._is_ours(message.id):
                 raise self._misdirected(message.id)
             return ErrorResponse(self.request.id, message.code, message.message, message.data)
         if isinstance(message, Malformed):
-            # Perhaps a notification, without which the answer is as good. If it was the answer, nothing follows it.
+            # It may have been a notification, which the answer does not need. If it was the answer, nothing follows,
+            # and the error is reported at the end.
             level = logging.DEBUG if self._warned else logging.WARNING
             self._warned = True
             self._rubbish = message.reply.message
-            _log.log(level, "%s: ignored what is no message: %s", self.request.method, _one_line(self._rubbish))
+            _log.log(level, "%s: ignored a malformed message: %s", self.request.method, _one_line(self._rubbish))
             return None
         self._rubbish = ""
         self.receive(message)
         return None
 
     def _is_ours(self, id: RequestId | None) -> bool:
-        """Also where the server took the number for a text."""
+        # Some servers return a number as a string.
         return id == self.request.id or (type(id) is str and id == str(self.request.id))
 
     def _misdirected(self, id: RequestId | None) -> RequestFailed:
@@ -168,7 +169,7 @@ class AnswerReader:
 
 
 async def read_refusal(response: HTTPResponse) -> RequestFailed:
-    """Why a request was refused, from a response that is not what was expected. Closes it.
+    """Return the reason for a refusal, and close its response.
 
     Raises:
         ConnectionClosed: the connection was closed here.
@@ -179,7 +180,7 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
             while len(body) < MAX_ERROR_BODY_BYTES and (data := await response.read()):
                 body += data
     except RequestFailed:
-        pass  # it broke off; the status says enough
+        pass  # the connection broke; the status is enough
     finally:
         response.close()
     return refusal(response.status, response.headers, body, response.secrets)
@@ -193,7 +194,7 @@ def refusal(
     Args:
         headers: names in lower case.
         body: the body, or its beginning.
-        secrets: our own, which some servers repeat; they are replaced, the longest first.
+        secrets: secrets of the request, the longest first, which are replaced in the server's text.
     """
     if status in (301, 302, 303, 307, 308):
         there = shown_url(headers.get("location", ""))
@@ -212,7 +213,7 @@ def refusal(
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds a refusal asks the client to wait; ``None`` if it does not say so in a way that can be read.
+    """Return the seconds that a refusal wants the client to wait; ``None`` if there is no readable value.
 
     Source: RFC 9110, section 10.2.3.
     """
@@ -226,21 +227,22 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 async def finish(response: HTTPResponse) -> None:
-    """Read the rest of a response, of which nothing more is wanted, so that its connection can be used again."""
+    """Read and drop the rest of a response, so that its connection can be reused."""
     try:
         with trio.move_on_after(LINGER_TIMEOUT):
             while await response.read():
                 pass
     except (RequestFailed, ConnectionClosed):
-        pass  # then it has ended too
+        pass  # ended as well
     finally:
         response.close()
 
 
 async def _read_body(response: HTTPResponse, most: int) -> bytes:
-    """
+    """Return a whole body.
+
     Raises:
-        RequestFailed: it is larger than ``most`` bytes, or breaks off.
+        RequestFailed: it is larger than ``most`` bytes, or the connection broke.
     """
     length = response.headers.get("content-length", "")
     if length.isdecimal() and len(length) < 19 and int(length) > most:
@@ -256,7 +258,7 @@ async def _read_body(response: HTTPResponse, most: int) -> bytes:
 
 
 def _error_in(body: bytes | bytearray) -> MCPError | None:
-    """The JSON-RPC error a refusal's body is, or the first one in an array."""
+    """Return the JSON-RPC error in a refusal's body, or the first one of an array."""
     incoming = decode(body, DEFAULT)
     messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
     for message in messages:

@@ -1,7 +1,7 @@
 """Resumes an event stream that has ended without the response.
 
 :mod:`mcptrio.http.client.link` uses it if the revision has resumable streams. It continues while attempts bring events,
-since a server may close a stream on purpose at any time. It ends after several attempts in a row without an event.
+because a server may close a stream at any time. It ends after several attempts in a row without an event.
 
 Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery" and "Sending Messages to the Server" 6.
 """
@@ -22,7 +22,7 @@ from mcptrio.http.client.responses import Answer, AnswerReader, read_refusal
 __all__ = ["resume"]
 
 MAX_ATTEMPTS: Final = 6
-"""How often in a row a stream is asked for without anything coming of it: half a minute, in which a server starts."""
+"""Consecutive attempts without an event: about half a minute, enough for a server to restart."""
 
 
 async def resume(
@@ -43,9 +43,9 @@ async def resume(
         closed: set when the link is closed.
 
     Raises:
-        RequestFailed: The server does not bring the response. It may have run the request.
-        AuthorizationError: The user refused new credentials. The server may have run the request.
-        ConnectionClosed: The link was closed.
+        RequestFailed: the server does not bring the response. It may have run the request.
+        AuthorizationError: the user refused new credentials. The server may have run the request.
+        ConnectionClosed: the link was closed.
     """
     bookmark = reader.bookmark
     while bookmark.last_event_id and bookmark.failures < MAX_ATTEMPTS:
@@ -58,7 +58,7 @@ async def resume(
             if response.status != 200:
                 raise await read_refusal(response)
         except ConsentNeeded as needed:
-            # The server has the request already. Raised to the caller, this would make it send the request again.
+            # Not raised: the caller would send the request again, which the server may have run already.
             await needed.ask()
             bookmark.failures += 1
             continue
@@ -72,8 +72,9 @@ async def resume(
         if not isinstance(answer, str):
             return answer
         why = answer
+        # A stream that lived for some time shows that the server is working on the request.
         moved = bookmark.last_event_id != place or trio.current_time() - began >= MIN_STREAM_SECONDS
         bookmark.failures = 0 if moved else bookmark.failures + 1
     if bookmark.last_event_id:
-        raise RequestFailed(f"{why} before the answer, which {MAX_ATTEMPTS} attempts to resume it did not bring")
+        raise RequestFailed(f"{why} before the answer, and {MAX_ATTEMPTS} attempts to resume it failed")
     raise RequestFailed(f"{why} before the answer")

@@ -1,8 +1,7 @@
-"""TLS settings of the client: trusted authorities and the client's certificate, from the system or from files.
+"""TLS contexts of the client: trusted authorities and the client's certificate, from the system or from files.
 
-:mod:`mcptrio.http.client.dialing` and the command line use it; a program may also make an :class:`ssl.SSLContext`. It
-imports no HTTP module, since the command line needs it for every target. If authorities are named, the system's are not
-trusted.
+:mod:`mcptrio.http.client.dialing` and the command line use it. It imports no HTTP module, because the command line
+needs it for every target.
 
 Source: RFC 8446; RFC 9110 section 4.3.4.
 """
@@ -18,7 +17,7 @@ from typing import Final
 from mcptrio.errors import ConfigError, RequestFailed
 
 if sys.platform == "win32" or sys.platform == "darwin":  # spelled so that type checkers see it
-    # There the certificates are in the system's own store, which OpenSSL does not read.
+    # Here the certificates are in the system's store, which OpenSSL does not read.
     import truststore
 
 __all__ = ["client_context", "system_trust"]
@@ -30,7 +29,7 @@ _BUNDLES: Final = (
     "/etc/ssl/ca-bundle.pem",  # SUSE
     "/etc/ssl/cert.pem",  # Arch, BSD
 )
-"""Where distributions keep certificates. A Python that was built elsewhere looks where its builder kept them."""
+"""Where distributions keep certificates. A Python that was built elsewhere looks in its builder's places."""
 _PROTOCOLS: Final = ("http/1.1",)
 
 
@@ -45,8 +44,8 @@ def client_context(
         key: its key without a passphrase; by default in the same file.
 
     Raises:
-        ConfigError: A file cannot be read or is invalid.
-        RequestFailed: The system's authorities cannot be read.
+        ConfigError: a file cannot be read or is invalid.
+        RequestFailed: the system's authorities cannot be read.
     """
     if key is not None and certificate is None:
         raise ConfigError(f"{key}: expected a certificate too, got a key alone")
@@ -70,10 +69,10 @@ def client_context(
 
 
 def system_trust(*, trust_env: bool) -> ssl.SSLContext:
-    """A context for what the system, or the environment instead of it, trusts.
+    """Return a context with the authorities of the environment, or else of the system.
 
     Raises:
-        RequestFailed: it cannot be read; nothing was delivered.
+        RequestFailed: they cannot be read; nothing was delivered.
     """
     file = os.environ.get("SSL_CERT_FILE") if trust_env else None
     folder = os.environ.get("SSL_CERT_DIR") if trust_env else None
@@ -96,11 +95,11 @@ def system_trust(*, trust_env: bool) -> ssl.SSLContext:
 
 
 def _refuse_prompt() -> bytes:
-    """Without a function OpenSSL asks at the terminal, and waits."""
+    # Without this function, OpenSSL asks for the passphrase on the terminal and waits.
     raise ConfigError("the key of the client's certificate is encrypted: expected one without a passphrase")
 
 
 def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return str(error.reason or "it is something else").lower().replace("_", " ")
+        return str(error.reason or "unknown error").lower().replace("_", " ")
     return error.strerror or str(error)

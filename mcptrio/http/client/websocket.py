@@ -5,10 +5,10 @@ and headers. trio-websocket implements the protocol. An exception in it ends onl
 
 This module works around these properties of trio-websocket:
 
-- its reader waits until a message is taken, and answers no pings in this time: our reader does nothing else;
-- if a send is cancelled, half a frame is sent: after that nothing more is sent (:class:`Line`);
-- it waits for ever for a handshake that breaks off, and raises exceptions of h11 and wsproto for an invalid one;
-- it counts characters where a limit means bytes, and has no timeout for the other side's close.
+- its reader answers no pings while a message waits to be taken, so our reader does nothing else;
+- a cancelled send leaves half a frame, after which :class:`Line` sends nothing more;
+- it waits for ever if the connection ends during the handshake, and raises exceptions of h11 and wsproto;
+- its size limit counts characters instead of bytes, and it has no timeout for the server's close frame.
 
 Source: RFC 6455; trio-websocket 0.12; MCP 2026-07-28 and 2025-11-25, basic/transports, "Custom Transports".
 """
@@ -44,7 +44,7 @@ __all__ = ["DEFAULT_PINGS", "Pings", "WebSocketChannel", "open_websocket_channel
 
 SCHEMES: Final = ("ws", "wss")
 CLOSE_TIMEOUT: Final = 0.5
-"""Seconds the server has to answer our close frame."""
+"""Seconds for the server's close frame after ours."""
 
 _MAX_READ_BYTES: Final = 64 * 1024
 _CLIENT_DISCONNECTED: Final = "the client has closed the connection"
@@ -53,11 +53,11 @@ _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 @frozen(kw_only=True)
 class Pings:
-    """How it is found out that a server is gone which does not say so.
+    """Detect a server that has disappeared without closing the connection.
 
     Args:
-        interval: seconds of silence after which it is pinged.
-        timeout: seconds in which anything has to come then, or the channel ends.
+        interval: seconds of silence after which a ping is sent.
+        timeout: seconds in which any data must arrive after a ping, or the channel ends.
     """
 
     interval: float = 20.0
@@ -79,7 +79,7 @@ class WebSocketChannel:
         self._connection: trio_websocket.WebSocketConnection
         self._open = False
         self._broken: str | None = None
-        """Why it ended, where we know better than its close code."""
+        """The reason for its end, if we know more than the close code tells."""
         self._close_frame: tuple[CloseCode, str | None] = (CloseCode.DONE, None)
 
     async def receive(self) -> list[Incoming]:
@@ -101,7 +101,7 @@ class WebSocketChannel:
         return [decode(data, self._limits)]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """See :class:`mcptrio.abc.MessageChannel`. A server that reads nothing for 30 seconds is gone."""
+        """See :class:`mcptrio.abc.MessageChannel`. Fails if the server reads nothing for 30 seconds."""
         await trio.lowlevel.checkpoint_if_cancelled()
         with suppress(trio_websocket.ConnectionClosed, ProtocolError):
             for each in messages:
@@ -110,11 +110,11 @@ class WebSocketChannel:
         raise ConnectionClosed(await self._why() or "the server has closed the connection")
 
     async def aclose(self) -> None:
-        """Say goodbye, and wait for the server's, at most :data:`CLOSE_TIMEOUT` seconds; then close the socket."""
+        """Exchange close frames, for at most :data:`CLOSE_TIMEOUT` seconds, and close the socket."""
         if self._broken is None:
             self._broken = _CLIENT_DISCONNECTED
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
-            with suppress(ProtocolError):  # it may have ended meanwhile
+            with suppress(ProtocolError):  # it may have ended by now
                 await self._connection.aclose(*self._close_frame)
         self._line.close()
         self._life.cancel()
@@ -123,10 +123,10 @@ class WebSocketChannel:
     async def run(
         self, endpoint: HTTPEndpoint, headers: RawHeaders, pings: Pings, *, task_status: trio.TaskStatus[None]
     ) -> None:
-        """Shake hands, then live until closed; run by :func:`open_websocket_channel`.
+        """Make the handshake, then run until closed; started by :func:`open_websocket_channel`.
 
         Raises:
-            RequestFailed: there is no WebSocket at this URL. Only before it has started.
+            RequestFailed: there is no WebSocket at this URL. Only before ``task_status`` is started.
         """
         problem: BaseException | None = None
         try:
@@ -135,7 +135,7 @@ class WebSocketChannel:
                     self._connection = await self._shake_hands(nursery, endpoint, headers)
                     if self._connection.subprotocol == SUBPROTOCOL:
                         self._open = True
-                        # The close handshake needs the reader after a cancellation; `aclose` ends it within a limit.
+                        # The close handshake needs the reader even after a cancellation; aclose() bounds it.
                         self._life.shield = True
                         task_status.started()
                         nursery.start_soon(self._keep_alive, pings)
@@ -156,12 +156,12 @@ class WebSocketChannel:
     async def _shake_hands(
         self, nursery: trio.Nursery, endpoint: HTTPEndpoint, headers: RawHeaders
     ) -> trio_websocket.WebSocketConnection:
-        """The reader runs in the nursery, and raises there what is wrong with the answer."""
+        # trio-websocket runs its reader in the nursery, where it raises errors about the response.
         async with trio.open_nursery() as waiting:
 
             async def give_up() -> None:
                 await self._line.ended.wait()
-                # The handshake may be done at the same moment.
+                # The handshake may have been completed at the same moment.
                 if not self._line.opened:
                     raise _BrokenOff
 
@@ -173,7 +173,7 @@ class WebSocketChannel:
                 endpoint.target,
                 subprotocols=[SUBPROTOCOL],
                 extra_headers=headers,
-                # In characters, of which there are never more than bytes.
+                # trio-websocket counts characters, of which there are never more than bytes.
                 max_message_size=self._limits.bytes,
                 receive_buffer_size=_MAX_READ_BYTES,
             )
@@ -182,8 +182,8 @@ class WebSocketChannel:
         return connection
 
     async def _keep_alive(self, pings: Pings) -> None:
-        """End the channel when the server is as good as gone. Whatever comes from it shows that it is not, since a pong
-        cannot overtake a long message."""
+        """Send pings, and end the channel when nothing comes from the server."""
+        # Any data counts as an answer, because a pong cannot overtake a long message.
         line = self._line
         while True:
             silence = trio.current_time() - line.heard
@@ -195,16 +195,16 @@ class WebSocketChannel:
                 try:
                     await self._connection.ping()
                 except (trio_websocket.ConnectionClosed, ProtocolError):
-                    return  # it has ended; whoever receives is told
+                    return  # the channel has ended; receive() reports it
             if line.heard < asked:
                 self._broken = f"the server has not answered a ping within {pings.timeout:g} s"
                 self._life.cancel()
 
     async def _why(self) -> str | None:
-        """Why the connection has ended; ``None`` where the server simply had no more to say."""
+        """Return the reason for the end; ``None`` if the server has closed the connection properly."""
         closed = self._connection.closed
         if closed is None or closed.code == CloseCode.BROKEN:
-            # The reader has ended, and its exception is about to be known.
+            # The reader has ended; wait until run() has its exception.
             with trio.move_on_after(CLOSE_TIMEOUT):
                 self._life.cancel()
                 await self._over.wait()
@@ -218,7 +218,7 @@ class WebSocketChannel:
 
     def _refuse(self, code: CloseCode, reason: str) -> ConnectionClosed:
         self._close_frame = code, reason
-        self._broken = f"the server sent what cannot be taken: {reason}"
+        self._broken = f"the server sent an invalid message: {reason}"
         return ConnectionClosed(self._broken)
 
 
@@ -253,14 +253,14 @@ async def open_websocket_channel(
         dialing: proxies, certificates, and the timeout for connecting and the handshake together.
 
     Raises:
-        RequestFailed: There is no MCP WebSocket at this URL.
-        AuthorizationError: The server requires credentials, and there are none.
-        ValueError: The URL or a header is invalid, or there are two sources of credentials.
-        ConfigError: The environment names a proxy that cannot be used.
+        RequestFailed: there is no MCP WebSocket at this URL.
+        AuthorizationError: the server requires credentials, and there are none.
+        ValueError: the URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: the environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url, SCHEMES)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)
-    # A WebSocket is reached as HTTP is, but that a proxy has to let it through unseen.
+    # Like HTTP, except that a proxy must open a tunnel.
     below = evolve(endpoint, scheme="https" if endpoint.scheme == "wss" else "http")
     dialer = Dialer(below, dialing, tunnels=True)
     failure: RequestFailed | AuthorizationError | None = None

@@ -24,11 +24,11 @@ from mcptrio.http.headers import Headers
 __all__ = ["WRITE_TIMEOUT", "Line"]
 
 WRITE_TIMEOUT: Final = 30.0
-"""Seconds in which a server has read nothing of what we write; then it is gone."""
+"""Seconds without progress of a write, after which the server counts as gone."""
 
 _MAX_READ_BYTES: Final = 64 * 1024
 _CLOSE_REASON_TIMEOUT: Final = 0.5
-"""Seconds for reading why the server has closed, when it turns out that nothing can be written any more."""
+"""Seconds for reading the server's close frame after a failed write."""
 
 
 class Line(trio.abc.Stream):
@@ -36,7 +36,7 @@ class Line(trio.abc.Stream):
 
     Args:
         stream: the stream for the protocol.
-        bottom: the socket below it, which is closed.
+        bottom: the socket below it, which :meth:`close` closes.
 
     Attributes:
         heard: the Trio time of the last byte.
@@ -86,6 +86,7 @@ class Line(trio.abc.Stream):
                 self.ended.set()
         self.heard = trio.current_time()
         if not self.opened:
+            # Kept to explain a failed handshake; see refusal().
             self._head += data
             if len(self._head) > MAX_ERROR_BODY_BYTES:
                 self.ended.set()
@@ -99,12 +100,12 @@ class Line(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Close the socket; waiting tasks get an error. TLS sends no close, since WebSocket has its own."""
+        """Close the socket; waiting tasks get an error. Without TLS's closing message: WebSocket has its own."""
         self.ended.set()
         self._socket.close()
 
     def refusal(self) -> tuple[RequestFailed, Headers]:
-        """Why there is no WebSocket, by what came instead, and the headers of that."""
+        """Return the reason why there is no WebSocket, from the HTTP response that came instead, and its headers."""
         if not self._head:
             return RequestFailed("the server closed the connection without an answer"), Headers(())
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_ERROR_BODY_BYTES)
@@ -115,11 +116,11 @@ class Line(trio.abc.Stream):
         try:
             event = http.next_event()
         except h11.RemoteProtocolError:
-            return RequestFailed("expected a WebSocket, got something that is no HTTP"), Headers(())
+            return RequestFailed("expected a WebSocket, got data that is not HTTP"), Headers(())
         if isinstance(event, h11.InformationalResponse):
             return RequestFailed(f"HTTP {event.status_code}: the WebSocket handshake is wrong"), Headers(event.headers)
         if not isinstance(event, h11.Response):
-            return RequestFailed("expected a WebSocket, got an answer that breaks off or is too large"), Headers(())
+            return RequestFailed("expected a WebSocket, got an incomplete or too large answer"), Headers(())
         headers = Headers(event.headers)
         if event.status_code < 300:
             text = f"HTTP {event.status_code}: expected a WebSocket, got a page"
@@ -128,11 +129,11 @@ class Line(trio.abc.Stream):
 
 
 def _body(http: h11.Connection) -> bytes:
-    """As much of it as has come."""
+    """Return the received part of the body."""
     body = b""
     try:
         while isinstance(part := http.next_event(), h11.Data):
             body += part.data
     except h11.RemoteProtocolError:
-        pass  # it was cut off; the status says enough
+        pass  # incomplete; the status is enough
     return body

@@ -1,4 +1,4 @@
-"""HTTP/1.1 and WebSocket on Trio: serves any ASGI application on sockets. Knows nothing of MCP."""
+"""HTTP/1.1 and WebSocket on Trio: serves any ASGI application on sockets, without MCP."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The access log: one line per request, written later by one task.
 
-The server keeps it, and a request only adds its data. Requests never wait for the log: beyond
-:data:`MAX_PENDING_LINES` between two writes, further requests are only counted.
+The server owns it. A request only adds its data and never waits for the log: beyond :data:`MAX_PENDING_LINES` between
+two writes, requests are only counted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_PENDING_LINES: Final = 10_000
 class AccessLog:
     """
     Args:
-        wanted: whether there is one.
+        wanted: whether the operator wants an access log.
     """
 
     def __init__(self, *, wanted: bool) -> None:
@@ -37,7 +37,7 @@ class AccessLog:
         """Remember a request that has been answered.
 
         Args:
-            client: its address as ASGI has it.
+            client: the client's address, in the form of an ASGI scope.
             began: trio time.
             note: appended to the line.
         """
@@ -48,17 +48,19 @@ class AccessLog:
             self._lost += 1
 
     def write(self) -> None:
-        """Write what is remembered."""
+        """Write the remembered lines."""
         while self._lines:
             ended, client, method, path, status, seconds, note = self._lines.popleft()
             said = '%s "%s %s" %d %.1f ms' + (" %s" if note else "")
-            # A path may hold line ends once it is decoded, and a name anything.
+            # A decoded path may contain line ends, and a name any character: a client must not forge log lines.
             args = (client, method, _escaped(path), status, seconds * 1000, *([_escaped(note)] if note else []))
+            # The logging functions take no time of their own, so make the record here.
             record = ACCESS.makeRecord(ACCESS.name, logging.INFO, __file__, 0, said, args, None)
-            # The time at which the request ended, not the time of this write.
+            # When the request ended; this write happens up to a second later.
             record.created, record.msecs = ended, (ended % 1) * 1000
             ACCESS.handle(record)
         if self._lost:
+            # An operator must be able to see that the log is incomplete.
             ACCESS.warning("%d more requests were not logged", self._lost)
             self._lost = 0
 
@@ -71,7 +73,7 @@ def shown_client(client: object) -> str:
     """Return the address of a client for the log.
 
     Args:
-        client: as ASGI has it.
+        client: as in an ASGI scope.
     """
     if not isinstance(client, tuple) or client[1] is None:
         return "unix"

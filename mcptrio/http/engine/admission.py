@@ -1,7 +1,7 @@
-"""Which connections the server keeps when there are too many.
+"""Decides which connections the server keeps when there are too many.
 
-The server asks for each connection that it accepts. One address takes at most its share of the connections. Where there
-is no place, the connection that has waited longest for a request is closed; if all are busy, the new one is refused.
+The server asks it for each accepted connection. One address has at most its share of the connections. If no place is
+left, the connection that has waited longest for a request is closed; if all are busy, the new one is refused.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mcptrio.transports.descriptor_limit import max_connections
 __all__ = ["Admission"]
 
 _USED_BONUS_SECONDS: Final = 5.0
-"""Seconds by which a connection that has had a request may wait longer than one that has not. A flood of silent
-connections then closes its own."""
+"""Seconds by which a connection that has had a request may wait longer than a new one. A flood of silent connections
+therefore evicts itself and not the clients that are at work."""
 
 
 class Evictable(Protocol):
     def end_if_idle(self) -> None:
-        """Close it, unless a request is being served."""
+        """Close the connection, unless a request is being served."""
         ...
 
 
@@ -32,7 +32,7 @@ class Admission:
     """
     Args:
         limits: of the server. The descriptors of this process may allow fewer connections.
-        proxies: addresses without a share of their own, since many clients are behind them.
+        proxies: addresses that are exempt from the share, because many clients are behind them.
     """
 
     def __init__(self, limits: ConnectionLimits, proxies: Proxies) -> None:
@@ -40,12 +40,12 @@ class Admission:
         self._share = max(1, int(self._limit * limits.address_share))
         self._proxies = proxies
         self._open: dict[Evictable, str | None] = {}
-        """Each connection that has a place, and its owner."""
+        """The connections that have a place, with their owners."""
         self._held: Counter[str] = Counter()
         self._unused: OrderedDict[Evictable, float] = OrderedDict()
-        """Connections that have not had a request yet, and since when; the oldest first."""
+        """Connections that have not had a request, with the time of their start; the oldest first."""
         self._idle: OrderedDict[Evictable, float] = OrderedDict()
-        """Connections that have had one and wait for the next."""
+        """Connections that wait for their next request, with the time of the last; the oldest first."""
         self._closing: set[Evictable] = set()
         """Connections that have lost their place and still have their descriptor."""
 
@@ -60,27 +60,26 @@ class Admission:
         return network_of(client[0])
 
     def has_room(self, owner: str | None) -> bool:
-        """Whether another connection may be taken, after closing an idle one if needed."""
+        """Return whether another connection may be accepted, after closing an idle one if needed."""
         if owner is not None and self._held[owner] >= self._share:
+            # Only one of its own: an address must not push out the connections of others.
             return self._evict(owner)
         return len(self._open) < self._limit or self._evict()
 
     def make_room(self) -> bool:
-        """Close the connection that has waited longest for a request. Returns whether there was one.
-
-        While one is closing, no other is closed: one descriptor is enough for one connection.
-        """
+        """Close the connection that has waited longest for a request, and return whether there was one."""
+        # Called when the process is out of descriptors: one that is closing already will free the one that is needed.
         return bool(self._closing) or self._evict()
 
     def enter(self, connection: Evictable, owner: str | None) -> None:
-        """Take a place for a connection, which is idle."""
+        """Take a place for a new connection."""
         self._open[connection] = owner
         if owner is not None:
             self._held[owner] += 1
         self._unused[connection] = monotonic()
 
     def leave(self, connection: Evictable) -> None:
-        """A connection has ended: give its place back, if that has not happened."""
+        """Give the place of an ended connection back, unless it was evicted."""
         self._closing.discard(connection)
         self._release(connection)
 
@@ -93,15 +92,17 @@ class Admission:
         if owner is not None:
             self._held[owner] -= 1
             if not self._held[owner]:
+                # Or the counter would grow with every address ever seen.
                 del self._held[owner]
 
     def idle(self, connection: Evictable) -> None:
-        """A connection waits for a request from now on."""
+        """Note that a connection waits for a request from now on."""
         if connection in self._open:
             self._idle[connection] = monotonic()
 
     def busy(self, connection: Evictable) -> None:
-        """A connection has a request."""
+        """Note that a connection has a request."""
+        # Its first request: only then is it still among the unused.
         if self._idle.pop(connection, None) is None:
             self._unused.pop(connection, None)
 
@@ -111,7 +112,7 @@ class Admission:
             idle = unused
         if idle is None:
             return False
-        # Its descriptor goes at its next turn; the reserve covers that moment.
+        # Its descriptor is closed when its task runs next; the reserve of descriptors covers that moment.
         self._release(idle)
         self._closing.add(idle)
         idle.end_if_idle()

@@ -1,23 +1,24 @@
 """One accepted socket: its requests, and one response after the other.
 
-The server makes it. It has two tasks: this one reads for as long as the connection lives, and so notices a disconnect
-while the application runs; a worker of the server runs the application. :meth:`HTTPConnection.run` ends when the
-client, the application, a deadline or the server ends the connection. The socket is closed when it returns.
+The server makes it. Two tasks work for it. :meth:`HTTPConnection.run` reads as long as the connection lives, so it
+notices a disconnect while the application runs. A worker of the server runs the application. ``run`` ends when the
+client, the application, a deadline or the server ends the connection, and it has then closed the socket.
 
-=============  =====================================  ====================  ========================================
-``ConnectionState``      until                                  deadline              then
-=============  =====================================  ====================  ========================================
-``SECURING``   the TLS handshake is complete          ``tls_timeout``       stop reading
-``WAITING``    the first byte of a head               ``keepalive_timeout`` stop reading
-``HEAD``       the end of the head                    ``header_timeout``    answer 408, linger
-``SERVING``    the last response is sent              none                  --
-``LINGERING``  the client closes                      :data:`_LINGER_TIMEOUT`       stop reading
-``CLOSED``     --                                     --                    --
-=============  =====================================  ====================  ========================================
+===================  =============================  =====================  =====================
+``ConnectionState``  lasts until                    deadline               at the deadline
+===================  =============================  =====================  =====================
+``SECURING``         the TLS handshake is complete  ``tls_timeout``        stop reading
+``WAITING``          the first byte of a head       ``keepalive_timeout``  stop reading
+``HEAD``             the end of the head            ``header_timeout``     answer 408, linger
+``SERVING``          the last response is sent      none                   --
+``LINGERING``        the client closes              ``_LINGER_TIMEOUT``    stop reading
+``CLOSED``           --                             --                     --
+===================  =============================  =====================  =====================
 
-Three waits have their own deadlines in every state: a write (``write_timeout``, then the connection is cut), the next
-byte of a body (``body_timeout``, then the client counts as disconnected), and a silent WebSocket (``ping_interval``).
-States change downwards, except that ``SERVING`` goes back to ``WAITING`` or ``HEAD`` for the next request.
+Three waits have deadlines of their own in every state: a write (``write_timeout``, then the connection is cut), the
+next byte of a body (``body_timeout``, then the client counts as disconnected) and a silent WebSocket
+(``ping_interval``). States change from top to bottom, except that ``SERVING`` returns to ``WAITING`` or ``HEAD`` for
+the next request.
 
 Source: RFC 9112 sections 9.3 (persistence, pipelining) and 9.6 (tear-down).
 """
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["HTTPConnection"]
 
 _LINGER_TIMEOUT: Final = 0.5
-"""Seconds of reading away what a client still sends, so that it reads the last response before the socket is closed."""
+"""Seconds in which the rest of a client's data is read and dropped, so that it can read the last response."""
 _NOT_TLS: Final = b"this port speaks HTTPS\n"
 _MAX_PIPELINED_REQUESTS: Final = 16
-"""Requests that wait behind the one that is served; then no more are read."""
+"""Requests that may wait behind the present one before reading stops."""
 
 
 ConnectionState = Enum("ConnectionState", "SECURING WAITING HEAD SERVING LINGERING CLOSED")
@@ -85,15 +86,15 @@ class HTTPConnection:
         self._pending: list[EngineExchange | WebSocketExchange] = []
         self._current: EngineExchange | WebSocketExchange | None = None
         self._filling: EngineExchange | WebSocketExchange | None = None
-        """The one whose request is being received."""
+        """The exchange whose request is being received."""
         self._websocket: WebSocketExchange | None = None
         self._refused: MalformedRequest | None = None
         self._room: trio.Event | None = None
         self._answered: trio.Event | None = None
         self._state = ConnectionState.SECURING
         self._until: float | None = inf
-        """The deadline of the state; ``None`` until the server's next look sets it. To ask for the time after each
-        request would cost as much as the rest of the change."""
+        """The deadline of the state; ``None`` until the server's next check sets it. Reading the clock after each
+        request would cost as much as the rest of the change of state."""
         self._writing_until = inf
         self._body_until = inf
 
@@ -118,7 +119,7 @@ class HTTPConnection:
                 self._answered = trio.Event()
                 await self._answered.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client's affair; a handshake that failed is in the log
+            pass  # the client's doing; a failed handshake is in the log
         finally:
             self._leave()
             self._parser.close()
@@ -132,16 +133,16 @@ class HTTPConnection:
         return "http" if self._wire.tls is None else "https"
 
     async def write(self, data: bytes) -> bool:
-        """Send all of it, and return whether the client took it. One that does not for too long is cut off."""
+        """Send all data, and return whether that was possible. A client that reads too slowly is cut off."""
         rest = self._wire.send_now(data)
         return not rest or await self.write_rest(rest)
 
     def write_now(self, data: bytes) -> bytes | memoryview:
-        """Send what the client takes now, and return the rest."""
+        """Send as much as the socket accepts now, and return the rest."""
         return self._wire.send_now(data)
 
     async def write_rest(self, rest: bytes | memoryview) -> bool:
-        """Send what :meth:`write_now` has left, as :meth:`write` does."""
+        """Send the rest that :meth:`write_now` has returned, like :meth:`write`."""
         self._writing_until = trio.current_time() + self.engine.limits.write_timeout
         is_sent = False
         try:
@@ -149,30 +150,30 @@ class HTTPConnection:
         finally:
             self._writing_until = inf
             if not is_sent:
-                # Broken, or cancelled in the middle: nothing that could follow would be understood.
+                # Broken, or cancelled in the middle of a message: the client could not read anything after it.
                 self.cut()
         return is_sent
 
     def resume(self) -> None:
-        """There is room again: read on."""
+        """Continue to read, because the application has taken data."""
         if self._room is not None:
             self._room.set()
             self._room = None
 
     def finish(self, exchange: EngineExchange | WebSocketExchange) -> None:
-        """Log an exchange that has ended, however it has. Not for one that is logged already."""
+        """Log an exchange that has ended, once."""
         exchange.is_logged = True
         self.log_request(exchange.head.method, exchange.head.path, exchange.status, exchange.began, exchange.note)
 
     def log_request(self, method: str, path: str, status: int, began: float, note: str = "") -> None:
         """Add a request to the access log. Status 0 means that the client left before it was answered."""
-        # nginx invented 499 for it.
+        # The status that nginx logs in this case.
         self.engine.access_log.add(self.client, method, path, status or 499, began, note)
 
-    # What HTTP/2 needs besides
+    # For HTTP/2
 
     async def receive_all(self, take: Callable[[bytes], Awaitable[None]]) -> None:
-        """Pass on what is received, until the client, a deadline or the server ends it."""
+        """Pass received data on until the client, a deadline or the server ends the connection."""
         with self._reading:
             while data := await self._wire.receive():
                 await take(data)
@@ -191,19 +192,19 @@ class HTTPConnection:
         self.engine.log_failure(self.client)
 
     def mark_busy(self) -> None:
-        """A request is being served: no deadline, and the place is not given to another connection."""
+        """Note that a request is being served: no deadline, and the connection keeps its place."""
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.SERVING, inf
         self.engine.admission.busy(self)
 
     def mark_idle(self) -> None:
-        """No request is being served."""
+        """Note that no request is being served."""
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.HEAD if self._parser.began else ConnectionState.WAITING, None
         self.engine.admission.idle(self)
 
     def end(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._reading.cancel()
 
     def cut(self) -> None:
@@ -221,7 +222,7 @@ class HTTPConnection:
             await self.engine.run(following, self.client)
             following = self._next(following)
             if following is not None:
-                # Requests that came together may each be served without a pause, and other clients wait.
+                # Pipelined requests may each be served without a checkpoint; let other clients have a turn.
                 await trio.lowlevel.checkpoint()
 
     def _next(self, done: EngineExchange | WebSocketExchange) -> EngineExchange | WebSocketExchange | None:
@@ -229,7 +230,7 @@ class HTTPConnection:
         is_closed = self._state is ConnectionState.CLOSED
         if isinstance(done, EngineExchange) and done.is_kept_open and not (done.is_complete or is_closed):
             if not done.closes:
-                # The next request is far away.
+                # An event stream may stay open for hours; free the parser until the next request.
                 self._parser.rest()
             return None
         self._current = None
@@ -257,7 +258,7 @@ class HTTPConnection:
         return None
 
     def close_kept(self, done: EngineExchange) -> None:
-        """A response that went on without its worker has ended."""
+        """Continue after a response that was kept open without a worker."""
         if done is self._current:
             following = self._next(done)
             if following is not None:
@@ -266,7 +267,7 @@ class HTTPConnection:
     # For the server
 
     def expire(self, now: float) -> None:
-        """Give up what is over its deadline."""
+        """End what has passed its deadline."""
         if now >= self._writing_until:
             self.cut()
         elif now >= self._body_until:
@@ -283,7 +284,7 @@ class HTTPConnection:
             self._websocket.look(now)
 
     def end_if_idle(self) -> None:
-        """The server drains, or needs the place: close now unless a request is being served."""
+        """Close now unless a request is being served: the server is stopping or needs the place."""
         if self._state is not ConnectionState.SERVING:
             self._reading.cancel()
 
@@ -324,15 +325,16 @@ class HTTPConnection:
                 await self._websocket.feed(data)
                 continue
             events = self._parser.feed(data)
-            # Nothing of it is kept while the next is waited for.
+            # 10,000 waiting connections must not each hold the buffer of their last read.
             data = b""
             await self._take_all(events)
             while self._parser.unread and not self._is_lingering:
+                # One packet may hold a thousand heads; other connections get a turn between the pieces.
                 await trio.lowlevel.checkpoint()
                 await self._take_all(self._parser.feed(b""))
 
     async def _take_all(self, events: list[Event]) -> None:
-        """Have what was read served. Waits while the application has enough of it."""
+        """Serve the parsed events, and wait while too much is queued for the application."""
         for event in events:
             self._take(event)
         if self._current is None:
@@ -348,8 +350,9 @@ class HTTPConnection:
             await self._wait_for_room()
 
     async def _wait_for_room(self) -> None:
-        """Wait until the application has taken enough of what was received."""
+        """Wait until the application has taken enough of the received data."""
         filling = self._filling
+        # The client may not send more now, so it has no deadline.
         self._body_until = inf
         while not self._is_lingering and (
             len(self._pending) > _MAX_PIPELINED_REQUESTS
@@ -358,7 +361,7 @@ class HTTPConnection:
             self._room = trio.Event()
             await self._room.wait()
         if isinstance(filling, EngineExchange):
-            # From here on it is the client that is waited for.
+            # From now on the connection waits for the client.
             self._body_until = trio.current_time() + self.engine.limits.body_timeout
 
     def _give_body_up(self) -> None:
@@ -375,7 +378,7 @@ class HTTPConnection:
     def _take(self, event: object) -> None:
         if isinstance(event, ParsedHead):
             if event.is_websocket:
-                # Most servers never see one, and wsproto brings all of h11 along.
+                # Imported late: most servers never see a WebSocket, and wsproto imports all of h11.
                 from mcptrio.http.engine.websocket import WebSocketExchange
 
                 self._filling = WebSocketExchange(self, event)
@@ -400,7 +403,7 @@ class HTTPConnection:
             self._refused = event
             self.engine.log_refusal(self.client, event)
             if isinstance(self._filling, EngineExchange):
-                # Its body will never be complete.
+                # The body of the present request will never be complete.
                 self._filling.closes = True
                 self._filling.refusal = event.status
                 self._filling.leave()
@@ -408,15 +411,17 @@ class HTTPConnection:
                 self._body_until = inf
 
     def _refuse(self, status: int) -> None:
-        """Answer invalid data. No response is being written, and no task can wait for this one."""
+        """Answer invalid data."""
+        # No other response is being written. The reading task must not wait for a client, so another one writes.
         rest = self._wire.send_now(self.engine.error(status))
         if rest:
             self.engine.start_soon(self.write, bytes(rest))
         self._say_goodbye(is_uploading=True)
 
     def _say_goodbye(self, *, is_uploading: bool) -> None:
-        """The last response is out. Reading on for a moment keeps the system from resetting the connection, by which
-        the client could lose that response."""
+        """Linger after the last response (RFC 9112 section 9.6)."""
+        # Closing a socket with unread data makes the system reset the connection, and the client may then lose the
+        # response. So read for a moment longer.
         self._enter(ConnectionState.LINGERING, _LINGER_TIMEOUT)
         if self._wire.tls is not None and not is_uploading:
             self._reading.cancel()

@@ -1,6 +1,6 @@
-"""State that the connections of one server share: the application, its workers, the limits and the logs.
+"""The shared state of one server's connections: the application, its workers, the limits and the logs.
 
-The server makes it. An exception of an application or a connection ends that request or connection, and is logged.
+The server makes it. It logs an exception of an application or a connection, and only that request or connection ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mcptrio.transports.sparing_log import SparingLog
 __all__ = ["HTTPEngine", "ServedRequest", "status_line"]
 
 _MAX_IDLE_WORKERS: Final = 256
-"""Workers that stay when there is nothing to do; more are done for."""
+"""Workers that stay when there is nothing to do; further ones end."""
 _STATUS_LINES: Final = {each.value: b"HTTP/1.1 %d %b\r\n" % (each, each.phrase.encode()) for each in HTTPStatus}
 
 _Job: TypeAlias = tuple[Callable[[Any], Awaitable[None]], Any]
@@ -45,7 +45,7 @@ class ServedRequest(Protocol):
     is_kept_open: bool
     """Whether the response continues without the application."""
     refusal: int
-    """The status to answer with if the application does not, since the request turned out to be invalid."""
+    """The status of an invalid request, sent if the application has not responded; 0 if it is valid."""
 
     @property
     def is_complete(self) -> bool:
@@ -62,7 +62,7 @@ class ServedRequest(Protocol):
     async def send(self, event: MutableMapping[str, Any]) -> None: ...
 
     async def refuse(self, status: int) -> None:
-        """Answer with this status if nothing has been answered, or end the response as failed."""
+        """Answer with this status if nothing has been sent; otherwise end the response as failed."""
         ...
 
 
@@ -70,21 +70,21 @@ class HTTPEngine:
     """
     Attributes:
         nursery: runs the workers, and the tasks of connections. Set before the first connection.
-        http2: serves a connection that speaks HTTP/2; it raises nothing that the connection could have caused.
+        http2: serves a connection that speaks HTTP/2, and contains the exceptions that a client can cause.
     """
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, proxies: Proxies, *, access_log: bool) -> None:
         self.limits = limits
         self.admission = Admission(limits, proxies)
         self.state: dict[str, Any] = {}
-        """Of the application's lifespan."""
+        """The state of the application's lifespan, copied into each scope."""
         self.access_log = AccessLog(wanted=access_log)
         self.nursery: trio.Nursery
         self.http2: Callable[[Any], Awaitable[None]] | None = None
         self.is_draining = False
-        """Whether each connection is to end with its next response."""
+        """Whether each connection ends with its next response."""
         self.is_ending = False
-        """Whether it is to end with the one it is at."""
+        """Whether each connection ends with its present response."""
         self._sparing = SparingLog(LOG, per_key=10, total=100)
         self._app = app
         self._context: Context = copy_context()
@@ -92,14 +92,14 @@ class HTTPEngine:
         self._dated: tuple[int, bytes] = (0, b"")
 
     def date(self) -> bytes:
-        """The Date header and the end of a head, formatted once a second."""
+        """Return the Date header and the end of a head, formatted once a second."""
         now = int(time())
         if now != self._dated[0]:
             self._dated = (now, b"date: %b\r\n\r\n" % formatdate(now, usegmt=True).encode("ascii"))
         return self._dated[1]
 
     def error(self, status: int, body: bytes = b"") -> bytes:
-        """A response to what is no request; the connection ends with it."""
+        """Return the response to data that is no valid request. The connection ends with it."""
         lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (status_line(status), len(body))
         return lines + self.date() + body
 
@@ -108,9 +108,9 @@ class HTTPEngine:
         return {"tls": tls_extension(stream)}
 
     def log_handshake(self, client: Any, error: ssl.SSLError) -> None:
-        """Log why a TLS handshake failed. A client that just closes says nothing, as health checks do."""
+        """Log why a TLS handshake failed, unless the client just closed, like health checks do."""
         if not isinstance(error, ssl.SSLEOFError):
-            # Its text names a line of OpenSSL's source; the reason and what it says of a certificate are enough.
+            # The exception's text names a line of OpenSSL's source; the reason and the certificate's fault say more.
             reason = (error.reason or str(error)).lower().replace("_", " ")
             if isinstance(error, ssl.SSLCertVerificationError):
                 reason = f"{reason}: {error.verify_message}"
@@ -124,19 +124,21 @@ class HTTPEngine:
         self.nursery.start_soon(self._contained, function, args)
 
     def start(self, serve: Callable[[Any], Awaitable[None]], exchange: Any) -> None:
-        """Have a worker serve a request, and those that follow it."""
+        """Have a worker serve a request and those that follow it."""
         job = (serve, exchange)
         while self._idle:
+            # False if that worker was cancelled while it waited.
             if self._idle.pop().set(job):
                 return
         self.nursery.start_soon(self._work, job)
 
     async def run(self, request: ServedRequest, client: Any) -> None:
-        """:meth:`call` in a context of the request's own."""
+        """Run the application for one request, in a context of its own."""
+        # A worker serves many requests, so their context variables would otherwise mix.
         await ContextRunner(self._context.copy(), self.call(request, client))
 
     async def call(self, request: ServedRequest, client: Any) -> None:
-        """Run the application for one request. It has been answered, or the client has left, when this returns."""
+        """Run the application for one request; on return it is answered or the client has left."""
         try:
             await self._app(request.scope(), request.receive, request.send)
             if request.is_complete or request.is_kept_open:
@@ -146,7 +148,7 @@ class HTTPEngine:
                 await request.refuse(500)
             elif request.refusal or request.is_uploading:
                 await request.refuse(request.refusal or 400)
-        except Exception:  # whatever the application raises: it must not reach the other connections
+        except Exception:  # an application's exception must not reach the other connections
             self._log(logging.ERROR, client, "the application failed", exc_info=True)
             await request.refuse(500)
 
@@ -155,14 +157,14 @@ class HTTPEngine:
         self._log(logging.ERROR, client, "a connection was closed after an error", exc_info=True)
 
     def write_logs(self, *, is_end: bool = False) -> None:
-        """Write what is remembered for the logs."""
+        """Write the remembered log lines."""
         self.access_log.write()
         self._sparing.flush(now=is_end)
 
     # Private
 
     def _log(self, level: int, client: Any, message: str, *args: object, exc_info: bool = False) -> None:
-        """Log what a client can cause at will; a few lines a minute for one address."""
+        # A client can cause these lines at will, so there are only a few a minute for one address.
         self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
 
     async def _contained(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
@@ -175,6 +177,7 @@ class HTTPEngine:
         while True:
             serve, exchange = job
             await serve(exchange)
+            # Idle workers are reused because starting a task costs more than a small request.
             if len(self._idle) >= _MAX_IDLE_WORKERS:
                 return
             waiter: Waiter[_Job] = Waiter()

@@ -1,16 +1,16 @@
 """One request and its response, for ASGI and as :class:`mcptrio.http.exchange.HTTPExchange`.
 
-The connection makes one for each head. The application calls :meth:`EngineExchange.receive` and
-:meth:`EngineExchange.send`; an application that knows it finds it in the scope's extensions and calls the other
-methods. It writes one well-formed response, or the connection ends.
+The connection makes one for each head. An ASGI application calls :meth:`EngineExchange.receive` and
+:meth:`EngineExchange.send`; our endpoint finds the exchange in the scope's extensions and calls the other methods. The
+exchange writes one well-formed response, or the connection ends.
 
 The two directions are independent. Each has a state, and no event moves it back:
 
 ===========  =====================================================================================================
 ``ReadingState``
 ===========  =====================================================================================================
-``HELD``     The client waits for 100 Continue. Reading asks for the body (to ``BODY``); a response makes that
-             pointless (to ``BODY``), since 100 Continue inside of it would break it.
+``HELD``     The client waits for 100 Continue. Reading asks for the body (to ``BODY``). A response also changes to
+             ``BODY``, because 100 Continue must not be sent within it.
 ``BODY``     The body arrives.
 ``WHOLE``    All of it has arrived, and some may wait for the application.
 ``TAKEN``    The application has all of it.
@@ -20,14 +20,14 @@ The two directions are independent. Each has a state, and no event moves it back
 ``WritingState``
 ===========  =====================================================================================================
 ``IDLE``     Nothing is written, so :meth:`EngineExchange.refuse` may answer.
-``HEAD``     The head is known and is sent with the next part, so ``refuse`` may still replace it.
+``HEAD``     The head is known and will be sent with the next part, so ``refuse`` may still replace it.
 ``BODY``     The head is sent. If the application ends here, the connection is cut.
 ``DONE``     The last byte is sent, or is being written. The connection may start the next request.
 ===========  =====================================================================================================
 
-Two more facts are independent of these. The client has disconnected (``is_gone``): if it has closed only its half, the
-other half continues. The application has returned, and the response continues until :meth:`EngineExchange.close`
-(``is_kept_open``).
+Two flags are independent of these. ``is_gone``: the client has disconnected; if it has closed only its half, the
+response continues. ``is_kept_open``: the application has returned, and the response continues until
+:meth:`EngineExchange.close`.
 
 Source: ASGI 3.0, HTTP message format; RFC 9110 sections 8.6, 10.1.1, 15; RFC 9112 sections 6 and 7.
 """
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BUFFERED_BYTES", "EngineExchange", "ReadingState", "WritingState"]
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024
-"""Bytes of a body that wait for the application; then no more are read."""
+"""Bytes of a body that may wait for the application before reading stops."""
 _MAX_BATCH_BYTES: Final = 256 * 1024
-"""Bytes of a streamed response after which others get a turn, though the client takes all that is sent."""
+"""Bytes of a streamed response after which other tasks get a turn, even if no write had to wait."""
 
 _BODILESS: Final = frozenset({204, 304})
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -104,12 +104,12 @@ class EngineExchange:
         """Whether the response continues without the application."""
         self.status = 0
         self.refusal = 0
-        """The status to answer with if the application does not, where the request turned out to be none."""
+        """The status of an invalid request, sent if the application has not responded; 0 if it is valid."""
         self._connection = connection
         is_wanted = connection.engine.access_log.wanted
         self.began = trio.current_time() if is_wanted else 0.0
         self.is_logged = not is_wanted
-        """Whether the access log has its line, or wants none."""
+        """Whether the access log has its line, or is off."""
         self.note = ""
         """Text for the access log, after method and path."""
         self._body: list[bytes] = []
@@ -122,7 +122,7 @@ class EngineExchange:
         """The headers of the response, in ``WritingState.HEAD``."""
         self._chunked = False
         self._left: int | None = None
-        """Bytes of the response that its Content-Length still promises."""
+        """Bytes of the response that are missing to its Content-Length."""
         self._unbroken = 0
 
     # For the connection
@@ -130,11 +130,11 @@ class EngineExchange:
     def feed(self, body: bytes) -> None:
         self._body.append(body)
         self.buffered += len(body)
-        self.reading = ReadingState.BODY  # the client did not wait
+        self.reading = ReadingState.BODY  # the client did not wait for 100 Continue
         self._wake()
 
     def end(self) -> None:
-        """The request is complete."""
+        """Note that the request is complete."""
         self.reading = ReadingState.WHOLE
         self._wake()
 
@@ -149,7 +149,7 @@ class EngineExchange:
         return self.writing is WritingState.DONE
 
     def leave(self) -> None:
-        """The client has left."""
+        """Note that the client has left."""
         if not self.is_gone:
             self.is_gone = True
             self._wake()
@@ -157,7 +157,7 @@ class EngineExchange:
             if leave is not None and self.writing is not WritingState.DONE:
                 leave()
 
-    # What an application that knows us may use
+    # For our endpoint: HTTPExchange
 
     def body_now(self) -> bytes | None:
         return self._take() if self.reading is ReadingState.WHOLE else None
@@ -203,14 +203,15 @@ class EngineExchange:
             raise ConnectionClosed("the client does not read")
 
     async def finish(self, data: bytes = b"") -> None:
-        """The last part of the response, and the end of this exchange for the client and the access log."""
+        """Send the last part of the response, and log the exchange."""
         encoded = self._encode(data, more=False)
+        # Before the write: the connection may start the next request as soon as the last byte is out.
         self.writing = WritingState.DONE
         await self._emit(encoded)
         # The callback refers to this request, and would keep it in memory until a garbage collection.
         self._leave = None
         if self._left:
-            # The announced bytes will not follow; the client must not take the next response for them.
+            # The announced bytes will not come; the client must not read the next response in their place.
             self._connection.cut()
         self._wake()
         if not self.is_logged:
@@ -226,7 +227,7 @@ class EngineExchange:
         self._connection.close_kept(self)
 
     async def refuse(self, status: int) -> None:
-        """A response without a body, where the application has not begun one; the connection ends with it."""
+        """Send a response without a body if the application has not begun one. The connection ends with it."""
         self.closes = True
         if self.writing is WritingState.HEAD:
             self.writing, self._left, self._chunked = WritingState.IDLE, None, False
@@ -236,7 +237,7 @@ class EngineExchange:
     # ASGI
 
     def scope(self) -> dict[str, Any]:
-        """The ASGI scope of this request."""
+        """Return the ASGI scope of the request."""
         head, connection = self.head, self._connection
         return {
             "type": "http",
@@ -256,14 +257,14 @@ class EngineExchange:
         }
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """The next part of the body, or ``http.disconnect`` when the response is complete or the client has left."""
+        """Return the next part of the body, or ``http.disconnect`` after the response or when the client has left."""
         if not await self._wait_for_body():
             return {"type": "http.disconnect"}
         body = self._take()
         return {"type": "http.request", "body": body, "more_body": self.reading is not ReadingState.TAKEN}
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
-        """A checkpoint only where it has to wait, or has not waited for long.
+        """Send an ASGI event. A checkpoint only if it has to wait, or has not waited for long.
 
         Raises:
             RuntimeError: the application breaks the rules of ASGI or HTTP.
@@ -290,7 +291,7 @@ class EngineExchange:
         return body[0] if len(body) == 1 else b"".join(body)
 
     async def _wait_for_body(self) -> bool:
-        """Wait for more of the request. Returns whether there is more; ``False`` when nothing of it will come."""
+        """Wait for more of the body, and return whether there is more."""
         while not self._body and self.reading is not ReadingState.WHOLE:
             if self.is_gone or self.writing is WritingState.DONE:
                 return False
@@ -317,11 +318,12 @@ class EngineExchange:
             self._news = None
 
     async def _emit(self, data: bytes) -> bool:
-        """Write what is encoded. Returns whether the client took it."""
+        """Write encoded data, and return whether the client took it."""
         if self._interim is not None:
             await self._interim.wait()
         is_sent = not data or await self._connection.write(data)
         if self.writing is not WritingState.DONE:
+            # Each write counts as 1 KiB more, so that many small events end a turn too.
             self._unbroken += len(data) + 1024
             if self._unbroken > _MAX_BATCH_BYTES:
                 self._unbroken = 0
@@ -331,7 +333,7 @@ class EngineExchange:
         return is_sent
 
     def _encode(self, body: bytes, *, more: bool) -> bytes:
-        """A part of the response, after its head if that is not out yet."""
+        """Return a part of the response, after the head if that is not sent yet."""
         if self.writing is WritingState.IDLE or self.writing is WritingState.DONE:
             raise RuntimeError("a part of a response is not expected here")
         head = b""
@@ -349,6 +351,7 @@ class EngineExchange:
         for name, value in self._headers:
             if name == b"content-length":
                 is_sized = True
+                # RFC 9110 section 8.6: a server must not send Content-Length in a 204.
                 if self.status == 204:
                     continue
                 if not bodiless:
@@ -356,6 +359,7 @@ class EngineExchange:
             elif name == b"connection":
                 self.closes = self.closes or value.lower() == b"close"
                 continue
+            # The server decides on the framing; the application sees only the content.
             elif name == b"transfer-encoding":
                 continue
             lines.append(b"%b: %b\r\n" % (name, value))
@@ -363,11 +367,12 @@ class EngineExchange:
             if length is not None:
                 lines.append(b"content-length: %d\r\n" % length)
             elif self.head.version == "1.1":
+                # Only HTTP/1.1 has chunks; an HTTP/1.0 client reads until the connection closes.
                 self._chunked = True
                 lines.append(b"transfer-encoding: chunked\r\n")
             else:
                 self.closes = True
-        # A request that is still being sent cannot be followed by another one.
+        # The rest of an unread body would be parsed as the next request.
         self.closes = self.closes or self.is_uploading or self._connection.engine.is_draining
         if self.closes:
             lines.append(b"connection: close\r\n")
@@ -375,7 +380,8 @@ class EngineExchange:
             lines.append(b"connection: keep-alive\r\n")
         head = b"".join(lines)
         if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
-            raise RuntimeError("a response header holds a line end")
+            # Response splitting: a value with a line end could add headers, or a whole response.
+            raise RuntimeError("a response header contains a line end")
         return head + self._connection.engine.date()
 
     def _encode_body(self, body: bytes, more: bool) -> bytes:

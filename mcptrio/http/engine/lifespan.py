@@ -18,15 +18,15 @@ __all__ = ["open_lifespan"]
 
 @asynccontextmanager
 async def open_lifespan(app: Callable[..., Awaitable[None]], state: dict[str, Any]) -> AsyncIterator[None]:
-    """Start the application for the block. An application without a lifespan is left alone.
+    """Run the application's lifespan around the block, if it has one.
 
-    The application decides how long its start and its end take; the caller sets deadlines.
+    The application decides how long its start-up and shutdown take; the caller sets deadlines.
 
     Args:
         state: the application's state, which is in the scope of each request.
 
     Raises:
-        RuntimeError: The application could not start, or not shut down; with its message.
+        RuntimeError: the application's start-up or shutdown has failed; with the application's message.
     """
     lifespan = _Lifespan(app, state)
     async with trio.open_nursery() as nursery:
@@ -55,11 +55,14 @@ class _Lifespan:
             LOG.debug("the application has no lifespan", exc_info=True)
         finally:
             self._over = True
+            # Or say() would wait for an application that has ended.
             self._answered.set()
 
     async def say(self, what: str) -> None:
+        # It raised or returned before: it has no lifespan.
         if self._over:
             return
+        # Before the question: an answer must not be missed.
         self._answered = trio.Event()
         await self._asked.send(what)
         await self._answered.wait()

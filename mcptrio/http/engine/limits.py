@@ -1,7 +1,4 @@
-"""The limits of an HTTP server's connections.
-
-Nothing is logged to standard output, which may be the transport of a stdio server.
-"""
+"""The limits of an HTTP server's connections, and the server's logger."""
 
 from __future__ import annotations
 
@@ -21,7 +18,8 @@ class ConnectionLimits:
     Args:
         connections: open at the same time, as far as the process has file descriptors. A further one closes the
             connection that is idle longest; if none is idle, it gets 503.
-        address_share: the part of them that one address, or one /64 network of IPv6, may have. Not for trusted proxies.
+        address_share: the part of them, 0 to 1, that one address or one /64 network of IPv6 may have. Trusted proxies
+            are exempt.
         header_bytes: bytes of one request's head. In HTTP/2 a larger one ends the connection.
         header_timeout: seconds from the first byte of a head to its end. Not in HTTP/2, where a connection without a
             request has ``keepalive_timeout``.

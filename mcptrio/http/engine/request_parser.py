@@ -1,7 +1,7 @@
 """Parses the requests of one connection, without I/O and without a clock.
 
-The connection passes received bytes. llhttp parses them in its strict mode; requests that it accepts but a server must
-refuse are refused here. A request whose end two readers could see in different places ends the connection.
+The connection passes the received bytes. llhttp parses them in its strict mode, and this module refuses requests that
+llhttp accepts but a server must refuse. If two parsers could disagree on where a request ends, the connection ends.
 
 Source: RFC 9110, RFC 9112 sections 2.2, 3, 5.1, 5.2, 6 and 11.2; RFC 6455 section 4.2.1.
 """
@@ -70,10 +70,10 @@ class MalformedRequest:
 
 _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~%-]+|\[[0-9A-Fa-f:.]+\])?(?::[0-9]{0,5})?")
 _FOREIGN: Final = re.compile(rb" +(?:RTSP|ICE)/")
-"""What follows the target in a request line of the protocols that llhttp reads too."""
+"""The end of a request line in other protocols that llhttp accepts."""
 
 _MAX_PIECE_BYTES: Final = 2048
-"""Bytes of heads that are read at a time: about 0.3 ms."""
+"""Bytes of heads that are parsed at a time, which takes about 0.3 ms."""
 
 Event: TypeAlias = ParsedHead | Body | RequestEnd | Upgraded | MalformedRequest
 
@@ -105,15 +105,15 @@ class RequestParser:
     def __init__(self, header_bytes: int) -> None:
         self._limit = header_bytes
         self._parser: httptools.HttpRequestParser | None = None
-        """Made when it is needed; a third of what a waiting connection costs."""
+        """Made when it is needed, because it takes a third of the memory of a waiting connection."""
         self._events: list[Event] = []
         self._refused: MalformedRequest | None = None
         self._over = False
         self._in_head = True
         self._overhead = 0
-        """Bytes since the last one of a body."""
+        """Bytes outside bodies since the last byte of a body."""
         self._suspect = False
-        """Whether a head in what was fed may be over the limit."""
+        """Whether a head in the present data may exceed the limit, so that its exact size must be computed."""
         self.began = False
         """Whether a head has begun and not ended."""
         self.unread = b""
@@ -121,16 +121,14 @@ class RequestParser:
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._line = b""
-        """The last line of an unfinished head, as far as it has come."""
+        """The received part of the last line of an unfinished head."""
         self._host = b""
-        """The last one that was found to be one."""
+        """The last valid value of Host: most requests of a connection repeat it."""
 
     def feed(self, data: bytes) -> list[Event]:
-        """What ``data`` brings, in order. Never raises; after Refused or Upgraded it brings nothing more.
-
-        Of heads it reads a piece at a time, and one that offers another protocol: one packet may hold a thousand of
-        them, and other connections wait meanwhile. The rest is ``unread``.
-        """
+        """Parse ``data`` and return its events. Never raises; after MalformedRequest or Upgraded, returns nothing."""
+        # One packet may hold a thousand heads while other connections wait, so heads are parsed piece by piece; the
+        # rest is `unread`.
         if self.unread:
             data, self.unread = self.unread + data, b""
         if len(data) > _MAX_PIECE_BYTES and self._in_head:
@@ -143,14 +141,15 @@ class RequestParser:
         return events
 
     def rest(self) -> None:
-        """Nothing is expected for long: between two requests nothing is held. Not where no other may follow."""
+        """Free the parser between two requests, when the next one is not expected soon."""
         if self._in_head and not (self.began or self._over or self._overhead or self.unread):
             self._parser = None
             self._target = b""
             self._headers = []
 
     def close(self) -> None:
-        """Nothing more is fed. llhttp's part holds this one, as this one holds it."""
+        """Accept no more data."""
+        # Breaks a reference cycle: httptools' parser holds this object.
         self._over = True
         self._parser = None
 
@@ -162,9 +161,11 @@ class RequestParser:
         self._in_head = self.began = True
 
     def on_url(self, url: bytes) -> None:
+        # A target may arrive in several parts.
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        # Trailers of a chunked body arrive here too; they are dropped (RFC 9110 section 6.5.1).
         if self._in_head:
             self._headers.append((name.lower(), value.rstrip(b" \t")))
 
@@ -178,19 +179,22 @@ class RequestParser:
                 hosts += 1
                 self._check_host(value)
             elif name == b"transfer-encoding":
-                # Readers treat several codings, and an empty one, in different ways.
+                # Parsers disagree on several codings and on an empty one, which allows request smuggling.
                 if is_chunked or value.lower() != b"chunked":
                     self._stop(501, "a transfer coding other than chunked")
                 is_chunked = True
             elif name == b"expect":
                 if value.lower() != b"100-continue":
+                    # RFC 9110 section 10.1.1.
                     self._stop(417, "an expectation other than 100-continue")
                 expects_continue = True
             elif name == b"upgrade":
                 upgrade = value.lower()
         version = parser.get_http_version()
+        # HTTP/1.0 has no transfer codings (RFC 9112 section 6.1).
         if version != "1.1" and (version != "1.0" or is_chunked):
             self._stop(400 if version == "1.0" else 505, "HTTP/1.0 with a transfer coding, or another version")
+        # RFC 9112 section 3.2: exactly one Host in HTTP/1.1.
         if hosts > 1 or (hosts == 0 and version == "1.1"):
             self._stop(400, f"{hosts} Host headers")
         if self._suspect and self._size() > self._limit:
@@ -223,9 +227,10 @@ class RequestParser:
     # Private
 
     def _read(self, data: bytes) -> bytes:
-        """Read some of it. Returns what is left."""
+        """Parse some of the data, and return the rest."""
         line = self._line + data if self._line else data
         end, foreign = len(data), 0
+        # llhttp also accepts request lines of RTSP and ICE. Stop at such a line to check it.
         if b" RTSP/" in line or b" ICE/" in line:
             foreign = _foreign_end(line, len(line) - len(data))
             end = foreign or end
@@ -255,7 +260,7 @@ class RequestParser:
         return data[end:]
 
     def _is_foreign(self, line: bytes) -> bool:
-        """Whether the request line asks for another protocol, as far as ``line`` has been read. Not for a body."""
+        """Return whether ``line`` ends a request line of another protocol. The same bytes in a body do not count."""
         assert self._parser is not None
         asked, _, _ = line.rpartition(b"/")[0].rpartition(b" ")
         asked = asked.rstrip(b" ")
@@ -277,8 +282,9 @@ class RequestParser:
             self._host = value
 
     def _read_target(self, method: str) -> bytes:
-        """The path and query; of an absolute target the host replaces that of the header (RFC 9112 section 3.2.2)."""
+        """Return path and query. The host of an absolute target replaces Host (RFC 9112 section 3.2.2)."""
         target = self._target
+        # This server is no proxy, and a fragment is never sent (RFC 9112 section 3.2).
         if method == "CONNECT" or b"#" in target:
             self._stop(400, "CONNECT, or a target with a fragment")
         if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):
@@ -294,11 +300,9 @@ class RequestParser:
         return b"/" + path if slash else b"/" + mark + query
 
     def _upgrade(self, rest: bytes) -> bytes:
-        """llhttp reads no further where a request asks for another protocol. Only WebSocket is one of ours.
-
-        Others are ignored, as a server may (RFC 9110 section 7.8): some clients offer HTTP/2 with each first request,
-        and send a body along. It is read again without the offer.
-        """
+        """Continue after a request with an offer to change the protocol, at which llhttp stops parsing."""
+        # Offers other than WebSocket are ignored, as a server may (RFC 9110 section 7.8). Some clients offer HTTP/2
+        # with their first request and send a body, so the request is parsed again without the offer.
         head = next(event for event in reversed(self._events) if isinstance(event, ParsedHead))
         if head.is_websocket:
             self._over = True
@@ -321,7 +325,7 @@ class RequestParser:
 
 
 def _foreign_end(line: bytes, fed: int) -> int:
-    """Where the next possible name of another protocol ends, counted from ``fed``; 0 without one."""
+    """Return where the next possible name of another protocol ends, counted from ``fed``; 0 if there is none."""
     ends = (found.end() for found in _FOREIGN.finditer(line))
     return next((end - fed for end in ends if end > fed), 0)
 
@@ -329,4 +333,5 @@ def _foreign_end(line: bytes, fed: int) -> int:
 def _refusal(error: httptools.HttpParserError) -> MalformedRequest:
     if isinstance(error, httptools.HttpParserInvalidMethodError):
         return MalformedRequest(501, "an unknown method")
+    # "PRI" begins the connection preface of HTTP/2 (RFC 9113 section 3.4).
     return MalformedRequest(505 if "version" in str(error) or "PRI" in str(error) else 400, str(error)[:80])

@@ -1,10 +1,8 @@
 """An HTTP/1.1 and WebSocket server on Trio for any ASGI application.
 
-This module has the listeners, the watch on the deadlines and the end. :mod:`mcptrio.http.engine.engine` has the shared
-state, and :mod:`mcptrio.http.engine.connection` one connection. An error of a connection ends only that connection.
-
-A request costs one task switch: its connection continues to read, and a worker that has served another request runs the
-application. One task checks all deadlines a few times a second, which costs less than setting one for each read.
+This module has the listeners, the check of the deadlines and the shutdown. :mod:`mcptrio.http.engine.engine` has the
+shared state, and :mod:`mcptrio.http.engine.connection` one connection. An error in a connection ends only that
+connection.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import trio
 from attrs import frozen
@@ -27,16 +25,11 @@ from mcptrio.http.engine.wire import PlainWire, TLSWire, Wire
 from mcptrio.transports.accepting import Accepted, Accepting
 from mcptrio.transports.sockets import ListeningSockets, listen
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = ["ConnectionLimits", "HTTP2Handler", "run_engine", "serve_asgi"]
 
 
-_MAX_IDLE_WORKERS: Final = 256
-"""Workers that stay when there is nothing to do; more are done for."""
 _POLL_INTERVAL: Final = 1.0
-"""Seconds between two looks at the deadlines; less where a limit is shorter."""
+"""Seconds between two checks of the deadlines; less if a limit is shorter."""
 
 
 async def serve_asgi(
@@ -60,7 +53,7 @@ async def serve_asgi(
         task_status: started with the URLs, in the order of ``bind``.
 
     Raises:
-        OSError: An address cannot be bound.
+        OSError: an address cannot be bound.
     """
     await run_engine(
         app,
@@ -96,11 +89,11 @@ async def run_engine(
             connections, and closes each after its next response.
         pause: from the number of open connections, returns the seconds for which the next one is left to other
             processes that accept from the same sockets.
-        proxies: exempt from the share of one address, since they have many clients.
+        proxies: exempt from the share of one address, because they have many clients.
         http2: serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
 
     Raises:
-        OSError: An address cannot be bound.
+        OSError: an address cannot be bound.
     """
     leaving = trio.Event() if leaving is None else leaving
     shutdown = trio.Event() if shutdown is None else shutdown
@@ -109,7 +102,7 @@ async def run_engine(
     listening: list[ListeningSockets] = []
     try:
         for address in [bind] if isinstance(bind, str) else bind:
-            # One by one: where the second is refused, the first is bound already.
+            # One by one, so that the first is closed again if the second is refused.
             listening += [listen(address.replace("fd://", "fd:"))]
         async with open_lifespan(app, engine.state):
             ends = _Ends(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
@@ -121,12 +114,12 @@ async def run_engine(
 
 
 HTTP2Handler: TypeAlias = Callable[[HTTPConnection], Awaitable[None]]
-"""Serves a connection until it ends. It raises nothing that the connection could have caused."""
+"""Serves a connection until it ends, and contains the exceptions that a client can cause."""
 
 
 @frozen
 class _Ends:
-    """When to end, and how long that may take."""
+    """When the server stops, and how long that may take."""
 
     leaving: trio.Event
     shutdown: trio.Event
@@ -165,6 +158,7 @@ class _Server:
         async with trio.open_nursery() as nursery:
             self._engine.nursery = nursery
             nursery.start_soon(self._look)
+            # A nursery of its own: accepting stops before the connections do.
             async with trio.open_nursery() as accepting:
                 sockets = [
                     Accepting(sock, LOG, wait_turn=self._wait_turn, make_room=self._engine.admission.make_room)
@@ -178,20 +172,22 @@ class _Server:
                 await ends.begun()
                 accepting.cancel_scope.cancel()
             for each in listening:
+                # Closed before draining: a load balancer or another process gets the new connections.
                 each.close()
-            # From now on a connection ends with its next response; one that is silent meanwhile waits for the end.
+            # From now on a connection ends with its next response. A silent one stays until `shutdown`.
             self._engine.is_draining = True
             await ends.shutdown.wait()
             await self._drain(ends.timeout)
             nursery.cancel_scope.cancel()
 
     async def _wait_turn(self) -> None:
-        """There is a connection to be accepted. Leave it to others, where they have fewer."""
+        """Before accepting a connection, wait if other processes have fewer connections."""
         if self._pause is not None and (seconds := self._pause(len(self._connections))):
             await trio.sleep(seconds)
 
     async def _look(self) -> None:
-        """Give up what is over its deadline, and write the access log."""
+        """End what has passed its deadline, and write the access log."""
+        # One task for all connections, a few times a second: cheaper than a deadline for every read.
         limits = self._engine.limits
         shortest = min(
             *(limits.header_timeout, limits.body_timeout, limits.keepalive_timeout, limits.write_timeout),
@@ -204,13 +200,13 @@ class _Server:
             for connection in tuple(self._connections):
                 try:
                     connection.expire(now)
-                except Exception:  # as above
+                except Exception:  # a fault of ours must not reach the other connections
                     LOG.exception("a connection was closed after an error")
                     connection.cut()
             self._engine.write_logs()
 
     async def _drain(self, timeout: float) -> None:
-        """Wait until the last connection has closed, at most ``timeout`` seconds; then cut what is left."""
+        """Wait at most ``timeout`` seconds for the connections to close, then cut the rest."""
         self._engine.is_draining = self._engine.is_ending = True
         for connection in tuple(self._connections):
             connection.end_if_idle()
@@ -238,6 +234,7 @@ class _Server:
         admission = self._engine.admission
         owner = admission.owner_of(client)
         if not admission.has_room(owner):
+            # Over TLS a refusal would need a handshake, which is what the server has no room for.
             if self._tls is None:
                 wire.send_now(self._engine.error(503))
                 wire.half_close()
@@ -256,7 +253,7 @@ class _Server:
 
 
 def _address(name: Any) -> tuple[str, int] | tuple[str, None] | None:
-    """As ASGI has it: host and port, or the path of a Unix socket; ``None`` where it has none."""
+    """Return an address as ASGI wants it: host and port, or the path of a Unix socket; ``None`` if it has no name."""
     if isinstance(name, tuple):
         return (name[0], name[1])
     return (name, None) if isinstance(name, str) and name else None

@@ -33,20 +33,20 @@ _SHORT: Final[Mapping[str, str]] = {
     "domainComponent": "DC",
     "userId": "UID",
 }
-"""The attributes that RFC 4514 section 3 abbreviates; others keep the name that OpenSSL has for them."""
+"""The abbreviations of RFC 4514 section 3; other attributes keep OpenSSL's names."""
 _SPECIAL: Final = re.compile(r'[,+"\\<>;\x00]|^[ #]| $')
 
 
 def tls_extension(stream: trio.SSLStream[Any]) -> dict[str, Any]:
-    """The value of ``scope["extensions"]["tls"]``.
+    """Return the value of ``scope["extensions"]["tls"]``.
 
     Args:
         stream: after its handshake.
 
     Returns:
-        ``tls_version`` and ``cipher_suite`` as the numbers of the protocol, ``None`` where they are not known; of a
-        client that has shown a certificate, ``client_cert_name``, its subject, and ``client_cert_chain``, the
-        certificate in PEM; else ``None`` and an empty list.
+        ``tls_version`` and ``cipher_suite`` as numbers of the protocol, ``None`` if unknown. For a client with a
+        certificate: ``client_cert_name``, its subject, and ``client_cert_chain``, the certificate in PEM; otherwise
+        ``None`` and an empty list.
     """
     encoded: bytes | None = stream.getpeercert(binary_form=True)
     subject = (stream.getpeercert() or {}).get("subject", ()) if encoded else ()
@@ -62,7 +62,7 @@ def tls_extension(stream: trio.SSLStream[Any]) -> dict[str, Any]:
 
 
 def _name(subject: tuple[tuple[tuple[str, str], ...], ...]) -> str:
-    """The last part first, as the RFC has it."""
+    # The last part comes first (RFC 4514 section 2.1).
     return ",".join(
         "+".join(f"{_SHORT.get(attribute, attribute)}={_SPECIAL.sub(_escape, value)}" for attribute, value in part)
         for part in reversed(subject)
@@ -75,7 +75,8 @@ def _escape(found: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _suites() -> dict[str, int]:
-    """The numbers of the cipher suites by OpenSSL's names."""
+    """Return the numbers of the cipher suites by OpenSSL's names."""
+    # "ALL" leaves out weak suites at a higher security level, but a connection may use any that the operator allows.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_ciphers("ALL:@SECLEVEL=0")
     return {suite["name"]: suite["id"] & 0xFFFF for suite in context.get_ciphers()}

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["WebSocketExchange"]
 
 _MAX_QUEUED_MESSAGES: Final = 64
-"""Messages that wait for the application, or as many bytes as one may have; then no more are read."""
+"""Messages that may wait for the application, with at most ``message_bytes`` bytes together, before reading stops."""
 _MAX_UNWRITTEN_BYTES: Final = 64 * 1024
-"""Bytes of answers to pings that wait while the application writes; then no more are read."""
+"""Bytes of responses to pings that may wait for the application's write before reading stops."""
 _ABNORMAL: Final = 1006
 
 
@@ -48,7 +48,7 @@ class WebSocketExchange:
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
         self.is_complete = False
-        """Whether it has ended in order: with a response, or a close frame."""
+        """Whether it has ended properly: with a response or a close frame."""
         self.closes = True
         self.is_gone = False
         self.is_uploading = False
@@ -56,7 +56,7 @@ class WebSocketExchange:
         self.refusal = 0
         self.began = trio.current_time()
         self.is_logged = not connection.engine.access_log.wanted
-        """Whether the access log has its line, or wants none."""
+        """Whether the access log has its line, or is off."""
         self.note = ""
         self.status = 0
         self.early = b""
@@ -67,14 +67,14 @@ class WebSocketExchange:
         self._denial_body: list[bytes] = []
         self._inbox: deque[MutableMapping[str, Any]] = deque([{"type": "websocket.connect"}])
         self._message = bytearray()
-        """The received part of a message; text as UTF-8. Bytes, since there may be many empty fragments."""
+        """The received part of a message; text as UTF-8. One buffer, because a client may send many empty fragments."""
         self._queued = 0
         """Bytes of the messages that wait for the application."""
         self._news = trio.Event()
         self._accepted = trio.Event()
         self._unwritten = bytearray()
         self._written: trio.Event | None = None
-        """Set when what is being written has been; ``None`` while nothing is."""
+        """Set after the present write; ``None`` if nothing is being written."""
         self._heard = trio.current_time()
         self._pinged = inf
         self._is_read = True
@@ -82,10 +82,10 @@ class WebSocketExchange:
     # For the connection
 
     def end(self) -> None:
-        """The request is complete; it has no body."""
+        """Do nothing: the request has no body."""
 
     async def feed(self, data: bytes) -> None:
-        """Bytes of the client's. Waits for the application to accept, to take messages, and for answers to be read."""
+        """Take bytes from the client. Waits until the application has accepted and has room."""
         self._is_read = False
         if self._frames is None:
             await self._accepted.wait()
@@ -99,14 +99,15 @@ class WebSocketExchange:
         self._heard = trio.current_time()
 
     def leave(self) -> None:
-        """The client has left."""
+        """Note that the client has left."""
         if not self.is_gone:
             self.is_gone = True
             self._disconnect(_ABNORMAL, "")
 
     def look(self, now: float) -> None:
-        """Ping a client of which nothing was heard for a while; give up one that does not answer."""
+        """Ping a silent client, and cut one that has not answered a ping."""
         interval = self._connection.engine.limits.ping_interval
+        # While the application is behind, the client may have answered in data that is not read yet.
         if self._frames is None or self.is_complete or not self._is_read:
             return
         if now >= self._pinged + interval:
@@ -138,12 +139,12 @@ class WebSocketExchange:
         }
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """The next event: ``websocket.connect`` first, then messages, at last ``websocket.disconnect``."""
+        """Return the next event: ``websocket.connect``, then messages, then ``websocket.disconnect``."""
         while not self._inbox:
             await self._news.wait()
         event = self._inbox.popleft()
         if event["type"] == "websocket.disconnect":
-            self._inbox.append(event)  # whoever asks again gets it again
+            self._inbox.append(event)  # for every later call
         elif event["type"] == "websocket.receive":
             self._queued -= len(event["bytes"] if "bytes" in event else event["text"].encode())
         self._tell()
@@ -180,7 +181,7 @@ class WebSocketExchange:
             raise RuntimeError(f"{kind} is not expected here")
 
     async def refuse(self, status: int) -> None:
-        """The application does not want it, or has failed."""
+        """Refuse the upgrade, or close the open WebSocket after a failure of the application."""
         if self.is_complete:
             return
         if self._frames is None:
@@ -193,8 +194,10 @@ class WebSocketExchange:
     async def _accept(self, event: MutableMapping[str, Any]) -> None:
         keys = [value for name, value in self.head.headers if name == b"sec-websocket-key"]
         if [value for name, value in self.head.headers if name == b"sec-websocket-version"] != [b"13"]:
+            # RFC 6455 section 4.4: name the version that the server has.
             await self._respond(426, [(b"sec-websocket-version", b"13"), (b"upgrade", b"websocket")], b"")
             return
+        # RFC 6455 section 4.2.1: the key is 16 bytes in Base64.
         if len(keys) != 1 or not _is_key(keys[0]):
             await self._respond(400, (), b"")
             return
@@ -222,7 +225,7 @@ class WebSocketExchange:
     def _head(self, lines: list[bytes], headers: Any) -> bytes:
         own = [b"%b: %b\r\n" % (name, value) for name, value in headers]
         if any(line.count(b"\n") != 1 or line.count(b"\r") != 1 for line in own):
-            raise RuntimeError("a response header holds a line end")
+            raise RuntimeError("a response header contains a line end")
         return b"".join([*lines, *own]) + self._connection.engine.date()
 
     async def _take(self, frames: Frames, data: bytes) -> None:
@@ -255,7 +258,7 @@ class WebSocketExchange:
             await self._answer(frames.send(event.response()))
             self._disconnect(event.code, event.reason or "")
         elif isinstance(event, Pong):
-            pass  # that something came is all it says
+            pass  # feed() has noted that the client is alive
 
     async def _close(self, frames: Frames, code: int, reason: str) -> None:
         if self.is_complete:
@@ -275,7 +278,7 @@ class WebSocketExchange:
         self._tell()
 
     async def _write(self, data: bytes) -> None:
-        """Write, and wait until it is written."""
+        """Write data, and return when all of it is written."""
         self._unwritten += data
         while self._unwritten:
             if self._written is not None:
@@ -284,7 +287,7 @@ class WebSocketExchange:
             await self._flush()
 
     async def _answer(self, data: bytes) -> None:
-        """Write the protocol's own responses, after a message that is being written."""
+        """Write a response of the protocol itself. It waits behind a message that is being written."""
         self._unwritten += data
         if self._written is None:
             await self._flush()
@@ -295,6 +298,7 @@ class WebSocketExchange:
         self._written = trio.Event()
         try:
             while self._unwritten:
+                # A copy, since more may be added during the write.
                 data = bytes(self._unwritten)
                 self._unwritten.clear()
                 await self._connection.write(data)

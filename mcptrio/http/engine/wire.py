@@ -16,9 +16,9 @@ import trio
 __all__ = ["CLOSE_TIMEOUT", "PlainWire", "TLSWire", "Wire"]
 
 MAX_READ_BYTES: Final = 64 * 1024
-"""Maximum bytes of one read, which also limits the parsed and queued data of one read."""
+"""Maximum bytes of one read, and so of the data that is parsed and queued at once."""
 CLOSE_TIMEOUT: Final = 1.0
-"""Seconds for telling the peer that TLS ends."""
+"""Seconds for the closing message of TLS."""
 
 
 class Wire(Protocol):
@@ -34,19 +34,19 @@ class Wire(Protocol):
         ...
 
     async def receive(self) -> bytes:
-        """Some bytes; none when the peer has closed its side, the connection broke or was cut."""
+        """Return some bytes; none if the peer has closed its side, or the connection broke or was cut."""
         ...
 
     def send_now(self, data: bytes) -> bytes | memoryview:
-        """Send what there is room for and return the rest. Never waits, never raises."""
+        """Send as much as there is room for, and return the rest. Never waits, never raises."""
         ...
 
     def send_in_the_clear(self, data: bytes) -> None:
-        """Send what there is room for without TLS, after a handshake that failed."""
+        """Send as much as there is room for, without TLS, after a failed handshake."""
         ...
 
     async def send(self, data: bytes | memoryview) -> bool:
-        """Send all of it, and return whether that was possible. Cancelled, a part may have been sent."""
+        """Send all data, and return whether that was possible. If it is cancelled, a part may have been sent."""
         ...
 
     def half_close(self) -> None:
@@ -65,7 +65,7 @@ class Wire(Protocol):
 class PlainWire:
     """
     Args:
-        sock: connected; set to non-blocking, owned from now on.
+        sock: connected and non-blocking; the wire owns it from now on.
     """
 
     __slots__ = ("_sock", "tls")
@@ -75,10 +75,10 @@ class PlainWire:
         self.tls = None
 
     async def begin(self) -> None:
-        """Does nothing: a plain socket has no handshake."""
+        """Do nothing: a plain socket has no handshake."""
 
     async def receive(self) -> bytes:
-        # Most often there is nothing yet, and a read that fails costs more than the wait that finds something.
+        # Wait before the first read: mostly there is no data yet, and a failed read costs more than the wait.
         try:
             while self._sock.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._sock)
@@ -121,6 +121,7 @@ class PlainWire:
 
     def cut(self) -> None:
         if self._sock.fileno() >= 0:
+            # Wakes the reading and the writing task.
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
 
@@ -150,6 +151,7 @@ class TLSWire:
             return b""
 
     def send_now(self, data: bytes) -> bytes | memoryview:
+        # TLS encrypts a record before it sends it, so nothing can be taken back if the socket is full.
         return data
 
     def send_in_the_clear(self, data: bytes) -> None:
@@ -169,7 +171,7 @@ class TLSWire:
         return True
 
     def half_close(self) -> None:
-        """Does nothing: TLS has no half-closed connections. The reader sees the end when all is closed."""
+        """Do nothing: a TLS connection is closed as a whole."""
 
     def cut(self) -> None:
         self._socket.close()

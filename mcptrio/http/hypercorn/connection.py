@@ -1,4 +1,4 @@
-"""One HTTP/2 connection, which the engine accepted and whose TLS handshake chose ``h2``.
+"""One HTTP/2 connection, after a TLS handshake that chose ``h2``.
 
 The engine's :class:`~mcptrio.http.engine.connection.HTTPConnection` reads, writes, has the deadlines and closes the
 socket. Hypercorn's :class:`H2Protocol` turns frames into requests. This module adds what stock Hypercorn lacks:
@@ -6,7 +6,7 @@ socket. Hypercorn's :class:`H2Protocol` turns frames into requests. This module 
 - an exception that one connection causes ends that connection only, and is logged;
 - DATA that arrives after an early answer is discarded, and a response that fails is reset, instead of the connection;
 - a connection is idle, and has a deadline, once all responses have been written, also after a client's RST_STREAM;
-- WebSocket over HTTP/2 (RFC 8441) is not offered, since wsproto puts no bound on what a compressed message grows to.
+- WebSocket over HTTP/2 (RFC 8441) is not offered, because wsproto does not bound the size of a decompressed message.
 
 Source: hypercorn 0.18 ``trio/tcp_server.py`` and ``protocol/h2.py``; RFC 9113 sections 5.1.2, 6.8, 8.1 and 10.5.
 """
@@ -37,7 +37,7 @@ from mcptrio.http.hypercorn.requests import Requests
 __all__ = ["serve_http2"]
 
 
-# At level DEBUG it would log the value of every header, credentials included.
+# At level DEBUG, hpack logs the value of every header, including credentials.
 logging.getLogger("hpack").setLevel(logging.INFO)
 
 _NO_APP: Any = None
@@ -49,7 +49,7 @@ async def serve_http2(connection: HTTPConnection) -> None:
     try:
         async with trio.open_nursery() as nursery:
             await _HTTP2(connection, nursery).run()
-    except* Exception:  # whatever Hypercorn or h2 trip over: it must not reach the other connections
+    except* Exception:  # an error in Hypercorn or h2 must not reach the other connections
         connection.log_failure()
 
 
@@ -58,7 +58,7 @@ def _config(limits: ConnectionLimits) -> Config:
     config = Config()
     config.errorlog, config.accesslog = LOG, None
     config.h2_max_header_list_size = limits.header_bytes
-    # The stock 1000 closes a busy client's connection for no reason of ours.
+    # Hypercorn's default of 1,000 would close the connection of a busy client.
     config.keep_alive_max_requests = 1_000_000_000
     config.include_server_header = False
     return config
@@ -89,7 +89,7 @@ class _HTTP2:
         await self._protocol.initiate()
         await self._connection.receive_all(lambda data: self._protocol.handle(RawData(data)))
         if not self._is_closed:
-            # The client learns which requests it may repeat.
+            # GOAWAY names the last request that was processed, so the client knows which ones it may repeat.
             self._protocol.connection.close_connection()
             await self._send(RawData(self._protocol.connection.data_to_send()))
         await self._protocol.handle(Closed())
@@ -98,8 +98,8 @@ class _HTTP2:
     async def _send(self, event: Event) -> None:
         """Write for Hypercorn, and close."""
         if isinstance(event, RawData):
-            # h2 holds these bytes for sent already, so a cancelled request must not take them along. The engine bounds
-            # the write: it cuts a client that does not read.
+            # h2 regards these bytes as sent, so they must be written even if the request is cancelled. The engine
+            # bounds the write: it cuts a client that does not read.
             with trio.CancelScope(shield=True):
                 async with self._writing:
                     await self._connection.write(event.data)
@@ -108,7 +108,7 @@ class _HTTP2:
             self._connection.end()
 
     def _look(self) -> None:
-        """Requests or responses have begun or ended: tell the engine whether any are left."""
+        """Tell the engine whether requests or responses are left, after one has begun or ended."""
         if self._requests or self._protocol.stream_buffers:
             self._connection.mark_busy()
             return
@@ -119,7 +119,7 @@ class _HTTP2:
 
 class _Protocol(H2Protocol):
     def begin(self, look: Callable[[], None]) -> None:
-        """Replace what stock Hypercorn starts with, before the first byte.
+        """Replace Hypercorn's initial state, before the first byte.
 
         Args:
             look: called when a response has been written.
@@ -127,6 +127,7 @@ class _Protocol(H2Protocol):
         self.streams = _Streams(self._drop)
         self.stream_buffers = _Buffers(look)
         offered = self.connection.local_settings
+        # Without ENABLE_CONNECT_PROTOCOL, which offers WebSocket.
         kept = (SettingCodes.MAX_CONCURRENT_STREAMS, SettingCodes.MAX_HEADER_LIST_SIZE)
         self.connection.local_settings = Settings(client=False, initial_values={each: offered[each] for each in kept})
         self.connection.decoder.max_header_list_size = self.config.h2_max_header_list_size
@@ -137,7 +138,7 @@ class _Protocol(H2Protocol):
         await super().stream_send(event)
 
     async def _reset_unfinished(self, stream_id: int) -> None:
-        """Reset the stream of a response that has failed in the middle; the client would wait for its end."""
+        """Reset the stream of a response that has failed; the client would otherwise wait for its end."""
         buffer = self.stream_buffers.get(stream_id)
         if buffer is not None and not buffer.complete:
             try:
@@ -150,14 +151,14 @@ class _Protocol(H2Protocol):
         """Make the sending task drop a stream that was reset, with its unsent data."""
         buffer = self.stream_buffers.get(stream_id)
         if buffer is not None and not buffer.complete:
-            # It tries to write the end of the response, finds the stream closed, and deletes the buffer.
+            # The sending task then tries to end the response, finds the stream closed, and deletes the buffer.
             buffer.buffer = bytearray()
             buffer.set_complete()
             self.priority.unblock(stream_id)
 
 
 class _Streams(dict[int, Any]):
-    """Streams by their numbers. One that has been answered takes what still arrives, and discards it.
+    """Streams by number. A stream that has been answered discards the data that still arrives.
 
     Args:
         drop: called with each stream that Hypercorn closes.

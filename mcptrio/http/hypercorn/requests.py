@@ -17,17 +17,17 @@ from mcptrio.http.engine.connection import HTTPConnection
 __all__ = ["Requests"]
 
 _MAX_QUEUED_PARTS = 10
-"""Parts of a body that wait for the application; then nothing more is read from the connection."""
+"""Parts of a body that may wait for the application before the connection is no longer read."""
 
 _Event = MutableMapping[str, Any]
 
 
 class Requests:
-    """Replaces Hypercorn's task group, of which its protocols use only these two methods.
+    """Replaces Hypercorn's task group, of which its protocols use only two methods.
 
     Args:
-        concurrent: streams that the client may have open. Twice as many requests may run, since the application ends a
-            moment after the client has reset its stream. A client that resets more than that loses the connection.
+        concurrent: streams that the client may have open. Twice as many requests may run, because the application ends
+            a moment after the client has reset its stream. A client that resets more loses the connection.
         look: called when a request has begun or ended.
     """
 
@@ -46,6 +46,7 @@ class Requests:
     async def spawn_app(self, app: Any, config: Any, scope: Any, send: Callable[[Any], Awaitable[None]]) -> Any:
         request = _Request(self._connection, scope, send)
         if self._running >= self._max:
+            # Rapid reset (CVE-2023-44487): each reset stream costs a call of the application.
             self._connection.end()
             return request.put
         self._running += 1
@@ -65,7 +66,7 @@ class Requests:
 
 
 class _Request:
-    """One request, as :class:`mcptrio.http.engine.engine.ServedRequest` has it."""
+    """One request; see :class:`mcptrio.http.engine.engine.ServedRequest`."""
 
     is_kept_open = False
 
@@ -79,7 +80,7 @@ class _Request:
         self._began = trio.current_time()
         self._status = 0
         self._is_whole = False
-        """Whether all of the body has come."""
+        """Whether all of the body has arrived."""
         self._inbox: deque[_Event] = deque()
         self._news = trio.Event()
         self._room = trio.Event()
@@ -112,7 +113,7 @@ class _Request:
             else:
                 await connection.call(self)
         finally:
-            # Hypercorn ends the stream, or resets it where the response is incomplete.
+            # Hypercorn ends the stream, or resets it if the response is incomplete.
             with trio.move_on_after(connection.engine.limits.write_timeout, shield=True):
                 await self._to_stream(None)
             if connection.engine.access_log.wanted:
@@ -150,7 +151,7 @@ class _Request:
         with trio.move_on_after(self._connection.engine.limits.write_timeout) as self._writing:
             await self._to_stream(event)
         if self._writing.cancelled_caught and not self.is_gone:
-            # A client that opens no window for so long reads nothing.
+            # The client has not opened its flow-control window for so long, so it reads nothing.
             self._connection.cut()
         self._writing = None
         if event["type"] == "http.response.body" and not event.get("more_body", False):
@@ -158,7 +159,7 @@ class _Request:
             self._news.set()
 
     async def refuse(self, status: int) -> None:
-        """Answer with a status, where the application has not begun to; else the stream is reset."""
+        """Answer with a status if the application has not begun a response; otherwise the stream is reset."""
         if not self._status:
             await self.send({"type": "http.response.start", "status": status, "headers": []})
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -82,10 +82,10 @@ _Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NOWHERE")
 class _Path:
     kind: _Kind
     serve: Callable[[Exchange, Scope, bytes, Principal | None], Awaitable[None]]
-    """Answers an exchange; for the engine it raises Overloaded before it has sent anything, or ConnectionClosed."""
+    """Answer an exchange. For the engine: raises Overloaded before it has sent anything, or ConnectionClosed."""
     methods: tuple[str, ...] = ("GET", "HEAD")
     any_host: bool = False
-    """Whether it is served whatever ``Host`` says: probes call by address."""
+    """Whether ``Host`` is not checked: probes send an IP address."""
 
 
 class HTTPApp:
@@ -183,7 +183,7 @@ class HTTPApp:
         http: HTTPExchange | None = scope.get("extensions", _NO_EXTENSIONS).get(EXTENSION)
         sender: object = getattr(send, "__self__", None)
         if http is None or sender is not http:
-            # Another server's, or an application in between sees what is sent.
+            # Another ASGI server, or an application in between that wraps `send` and must see the response.
             http = ASGIExchange(receive, send, self._limits.write_timeout)
         exchange = self._exchange(scope, http)
         path = self._find(scope, exchange.headers, receive, send)
@@ -193,8 +193,8 @@ class HTTPApp:
             return
         await self._serve(path, exchange, scope)
         if not (exchange.is_answered or exchange.is_kept_open or path.kind is _Kind.PLUGIN):
-            # The client left before the first byte. An ASGI application completes its response all the same: frameworks
-            # around it take none for an error, and the access log has the status that nginx made known for this.
+            # The client left before the first byte. Frameworks around an ASGI application report a missing response as
+            # an error, so complete it, with the status that nginx logs for this case.
             with suppress(OSError):
                 await exchange.respond(499)
 
@@ -209,11 +209,11 @@ class HTTPApp:
         await self._serve(path, exchange, scope)
 
     def _exchange(self, scope: Scope, http: HTTPExchange) -> Exchange:
-        """Also puts the client's own address and scheme into the scope, behind a trusted proxy."""
         if self._proxies is not None:
+            # Writes the client's own address and scheme into the scope, for plugins' routes as well.
             self._proxies.reveal(scope)
         client = scope.get("client")
-        # A Unix socket has a path and no port. It counts for no client.
+        # A Unix socket has a path instead of an address, so its requests count for no client.
         owner = network_of(client[0]) if client and client[1] is not None else None
         return Exchange(Headers(scope["headers"]), self._limits, http, owner)
 
@@ -228,10 +228,8 @@ class HTTPApp:
         return self._front if name == "" and wants_front_page(scope["method"], headers) else _NOWHERE
 
     def _path_in(self, scope: Scope) -> str:
-        """The path below the mount point, without a slash at its end.
-
-        Mounted, some servers leave the mount point in the path, as ASGI 3 says, and some proxies take it away.
-        """
+        """Return the path below the mount point, without a trailing slash."""
+        # ASGI 3 leaves the mount point in the path, but some servers and proxies remove it.
         path: str = scope["path"].rstrip("/")
         root: str = scope.get("root_path", "").rstrip("/")
         if not root or not (path == root or path.startswith(root + "/")):
@@ -261,6 +259,7 @@ class HTTPApp:
 
     async def _serve(self, path: _Path, exchange: Exchange, scope: Scope) -> None:
         """Check a request in the order of the table, and have it answered."""
+        # Before a place is taken: refused requests must not use up the places of others.
         refusal = self._check(path, exchange, scope)
         if refusal is not None:
             await exchange.refuse(refusal)
@@ -319,7 +318,7 @@ class HTTPApp:
         if isinstance(principal, HTTPRefusal):
             await exchange.refuse(principal)
             return
-        # Users behind one proxy have one address; from here on each counts for itself.
+        # Users behind one proxy share its address; from here on the place counts for the principal.
         if principal is not None and not self._open.hand_over(held, repr(principal.identity)):
             await exchange.refuse(self._one_too_many())
             return
@@ -391,7 +390,7 @@ class HTTPApp:
     def _missing_scopes(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None
     ) -> HTTPRefusal | None:
-        """The challenge for scopes that the requests need and the principal lacks: only now can it be a status."""
+        """Return the challenge for scopes that the request needs and the principal lacks."""
         if self._guard is None or principal is None:
             return None
         scopes = self._engine.missing_scopes(incoming, principal)
@@ -428,14 +427,14 @@ async def _ask_for_upgrade(exchange: Exchange, *_: object) -> None:
 
 
 async def _say_nothing(*_: object) -> None:
-    """Nothing is here: the request has been refused before."""
+    """Do nothing: the check has refused the request."""
 
 
 _NOWHERE: Final = _Path(_Kind.NOWHERE, _say_nothing, STREAMABLE)
 
 
 async def _live(receive: Receive, send: Send) -> None:
-    """Nothing is owned by the lifespan: the nursery that serves the application is the owner."""
+    # The nursery that runs HTTPApp.run() owns everything, so start-up and shutdown need only their acknowledgement.
     while True:
         event: Mapping[str, Any] = await receive()
         await send({"type": event["type"] + ".complete"})

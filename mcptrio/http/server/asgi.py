@@ -1,7 +1,7 @@
 """HTTP exchanges on ASGI servers other than our engine, such as Uvicorn and Hypercorn.
 
-Made by the ASGI entry for each request in which it does not find one of the engine's. ASGI has no bound on a write and
-no call when the client leaves: here are a deadline and a task for them.
+The ASGI entry makes one for each request that does not come from our own engine. ASGI bounds no write and does not
+report that the client has left, so this class adds a deadline and a task.
 
 Source: ASGI 3.0, HTTP message format.
 """
@@ -31,6 +31,7 @@ class ASGIExchange:
         write_timeout: seconds for a whole response.
     """
 
+    # The response ends when the application returns, so an open stream needs its task.
     can_stay_open = False
 
     def __init__(self, receive: Receive, send: Send, write_timeout: float) -> None:
@@ -44,6 +45,7 @@ class ASGIExchange:
         """The head of the response, until it is sent."""
 
     def body_now(self) -> bytes | None:
+        # ASGI delivers a body only by awaiting `receive`.
         return None
 
     async def read(self) -> bytes:
@@ -62,6 +64,7 @@ class ASGIExchange:
                 pass
             leave()
 
+        # Exceptions of `work` must reach the caller unchanged and not in an exception group.
         async with open_hidden_nursery() as nursery:
             nursery.start_soon(watch)
             await work()
@@ -79,6 +82,7 @@ class ASGIExchange:
         await self._emit(data, more=True)
 
     def write_now(self, data: bytes) -> bytes | memoryview:
+        # Everything is left to write_rest(): an ASGI send may wait.
         return data
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
@@ -94,6 +98,7 @@ class ASGIExchange:
         raise RuntimeError("expected finish(): the response was not kept open")
 
     async def _emit(self, body: bytes, *, more: bool) -> None:
+        # The head leaves with the first bytes, so that the status can still change until then.
         start, self._start = self._start, None
         if start is not None:
             await self._send(start)

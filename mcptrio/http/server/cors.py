@@ -15,13 +15,17 @@ from mcptrio.http.server.exchange import Exchange
 
 __all__ = ["answer_preflight", "every_origin", "is_preflight", "one_origin"]
 
+# Without this list a page can read only the safelisted response headers (Fetch standard, "CORS-safelisted
+# response-header name"), and a browser client needs these for sessions, authorization and retries.
 _EXPOSED: Final = b"Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, DPoP-Nonce, Retry-After"
 _METHOD: Final = "access-control-request-method"
+# The value is echoed in a response header: field names only, and a bounded number of them.
 _HEADER_LIST: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,2000}")
 
 
 def every_origin() -> list[tuple[bytes, bytes]]:
     """Headers of a response that pages of every origin may read."""
+    # "*" excludes credentials, so a page cannot use the cookies of its visitor.
     return [(b"access-control-allow-origin", b"*")]
 
 
@@ -30,6 +34,7 @@ def one_origin(origin: str) -> list[tuple[bytes, bytes]]:
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-expose-headers", _EXPOSED),
+        # A shared cache must not give the response for one origin to a page of another.
         (b"vary", b"Origin"),
     ]
 
@@ -40,7 +45,8 @@ def is_preflight(method: str, headers: Headers) -> bool:
 
 
 async def answer_preflight(exchange: Exchange, methods: tuple[str, ...]) -> None:
-    """Tell a browser which methods and headers it may send. Which headers these are is no secret."""
+    """Tell a browser which methods and headers it may send."""
+    # Any header is allowed: a list would not protect anything, because other clients send what they like.
     wanted = exchange.headers.get("access-control-request-headers", "")
     allowed = wanted if _HEADER_LIST.fullmatch(wanted) else "content-type"
     await exchange.respond(
@@ -48,6 +54,7 @@ async def answer_preflight(exchange: Exchange, methods: tuple[str, ...]) -> None
         headers=[
             (b"access-control-allow-methods", ", ".join(methods).encode("ascii")),
             (b"access-control-allow-headers", allowed.encode("ascii")),
+            # Seconds. Chromium caps this at 7,200; a short time lets a changed policy take effect.
             (b"access-control-max-age", b"600"),
         ],
     )

@@ -1,8 +1,8 @@
-"""Decoding what clients send over HTTP and WebSocket, with a share of the event loop for each of them.
+"""Decodes messages from HTTP and WebSocket clients, with a share of the event loop for each client.
 
-The HTTP endpoint, the legacy SSE endpoint and the WebSocket channel use it. While a message is decoded, no other client
-is served: for up to 40 ms where it has 4 MiB. So the decoder adds up how long the large messages of each client took. A
-client that sends them back to back is made to wait, and the others get their answers in between.
+The HTTP endpoint, the legacy SSE endpoint and the WebSocket channel use it. Decoding a message of 4 MiB takes up to
+40 ms, in which no other client is served. The decoder therefore adds up the time for large messages of each client, and
+a client that sends them back to back has to wait.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class MessageDecoder:
     def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
         """Return the message, for a caller that waits before it decodes the next one."""
         if len(data) <= _MAX_UNCOUNTED_BYTES:
+            # Not even timed: reading the clock twice would cost small messages more than it tells.
             return decode(data, self.limits, owner=owner)
         begun = trio.current_time()
         incoming = decode(data, self.limits, owner=owner)
@@ -60,4 +61,5 @@ class MessageDecoder:
 
     def wait(self, owner: Hashable) -> float:
         """Seconds until the client may send the next large message."""
+        # Cost 0 only asks: the cost is known after decoding, and decode_now() spends it.
         return self._seconds.wait(owner, 0.0) or 0.0

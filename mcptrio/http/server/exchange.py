@@ -55,7 +55,7 @@ class Exchange:
     is_kept_open: bool = False
     """Whether the response continues without a task that waits for its end."""
     stay: Stay | None = None
-    """Of a request that a guard has admitted: what ends it if it stays open for longer than its token is good."""
+    """Ends a request that stays open after its token has expired; ``None`` without a guard."""
     on_close: Callable[[], None] | None = None
     """Called when a response that was kept open is over."""
     takes_json: bool = field(init=False)
@@ -75,7 +75,7 @@ class Exchange:
         return self._http.can_stay_open
 
     def stays(self, end: Callable[[], None]) -> None:
-        """It stays open after the request was admitted, and ``end`` ends it when its token is no longer good."""
+        """Keep the exchange open until its token is no longer accepted; then ``end`` is called."""
         if self.stay is not None:
             self.stay.begin(end)
 
@@ -88,7 +88,7 @@ class Exchange:
                 self._http.note += f" {name[:_MAX_NOTE_CHARS]}"
 
     async def body(self) -> bytes | HTTPRefusal:
-        """The whole body, or why it was not taken.
+        """Return the whole body, or the refusal.
 
         Raises:
             ConnectionClosed: the client left.
@@ -99,6 +99,7 @@ class Exchange:
             parts: list[bytes] = []
             size = 0
             with trio.move_on_after(self.limits.body_timeout) as scope:
+                # One part beyond the limit is enough to refuse; the rest is never held.
                 while size <= limit and (part := await self._http.read()):
                     size += len(part)
                     parts.append(part)
@@ -107,6 +108,7 @@ class Exchange:
                 return HTTPRefusal.because(408, f"expected the body within {within:g} s, got {size} bytes")
             whole = b"".join(parts)
         if len(whole) > limit:
+            # Content-Length was checked before; this is a chunked body or another ASGI server.
             return HTTPRefusal.because(413, f"body of at least {len(whole)} bytes: the limit is {limit} bytes")
         return whole
 
@@ -123,16 +125,16 @@ class Exchange:
         await self._http.while_connected(work, left)
 
     async def respond(self, status: int, body: bytes = b"", headers: RawHeaders = (), *, media: str = JSON) -> None:
-        """The whole response."""
+        """Send a whole response."""
         head = [*self.common, *headers, (b"content-length", b"%d" % len(body))]
         if body:
             head.append((b"content-type", media.encode()))
         await self._http.respond(status, head, body)
 
     async def reply(self, status: int, message: Message | Sequence[Message]) -> None:
-        """The whole response, one JSON-RPC message or batch; as an event where the client reads nothing else.
+        """Send a whole response of one JSON-RPC message or batch, as an event if the client accepts only events.
 
-        An error that says when to try again is a 503 with ``Retry-After``, or 429 where the caller asks too often.
+        An error with a retry time becomes a 503 with ``Retry-After``, or a 429 if the client sends too often.
         """
         if isinstance(message, ErrorResponse) and isinstance(message.data, dict):
             retry_after = message.data.get("retryAfter")
@@ -141,6 +143,7 @@ class Exchange:
                 await self.overloaded(kind(message.message, retry_after=retry_after), message.id)
                 return
         data = encode(message)
+        # Errors stay JSON: a client that reads only events still looks at the status first.
         if status == 200 and not self.takes_json:
             await self.respond(status, sse.encode(data), _STREAM_HEADERS[1:], media=EVENT_STREAM)
         else:
@@ -161,7 +164,7 @@ class Exchange:
             self._http.begin(200, [*self.common, *_STREAM_HEADERS])
 
     async def write(self, data: bytes = COMMENT) -> None:
-        """Encoded events, on a stream; without any, a comment that shows the line is alive.
+        """Write encoded events to the stream; without an argument a comment, which shows that the server is alive.
 
         Raises:
             ConnectionClosed: the client did not read for too long.
@@ -170,12 +173,12 @@ class Exchange:
         await self._bounded(self._http.write(data))
 
     def write_now(self, data: bytes) -> bytes | memoryview:
-        """:meth:`write` as far as that needs no waiting; the rest is for :meth:`write_rest`."""
+        """Write as much as needs no waiting, and return the rest for :meth:`write_rest`."""
         self.stream()
         return self._http.write_now(data)
 
     async def write_rest(self, rest: bytes | memoryview) -> None:
-        """Goes before anything else.
+        """Write what :meth:`write_now` has returned; nothing else may be written before it.
 
         Raises:
             ConnectionClosed: as :meth:`write`.
@@ -183,7 +186,7 @@ class Exchange:
         await self._bounded(self._http.write_rest(rest))
 
     async def end(self) -> None:
-        """The end of the stream of events.
+        """End the stream of events.
 
         Raises:
             ConnectionClosed: as :meth:`write`.
@@ -193,11 +196,12 @@ class Exchange:
     def keep_open(self) -> None:
         """Continue the stream without a task, and drop the data of the request."""
         self.is_kept_open = True
+        # A stream that stays open for hours must not hold the headers of its request.
         self.headers = _NO_HEADERS
         self._http.keep_open()
 
     def close(self) -> None:
-        """The end of a stream that was kept open, complete or not."""
+        """Close a stream that was kept open, complete or not."""
         self._http.close()
         on_close, self.on_close = self.on_close, None
         if on_close is not None:
@@ -212,4 +216,5 @@ class Exchange:
                 raise
         if scope.cancelled_caught:
             self.is_gone = True
+            # A client that reads nothing for so long counts as gone, or it would hold the place forever.
             raise ConnectionClosed("the client does not read")

@@ -28,7 +28,9 @@ the address of this page with that path.</p>
 </html>
 """
 _HEADERS: Final = (
+    # The path may change with the configuration.
     (b"cache-control", b"no-store"),
+    # The page has no script, style or image, so forbid them all.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -46,5 +48,6 @@ async def show_front_page(path: str, exchange: Exchange, *_: object) -> None:
     Args:
         path: the path of the endpoint.
     """
+    # The operator chooses the path, but it still goes into HTML.
     page = _PAGE.format(path=escape(path)).encode()
     await exchange.respond(200, page, _HEADERS, media="text/html; charset=utf-8")

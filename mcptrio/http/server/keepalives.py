@@ -1,6 +1,6 @@
-"""Keepalives: exchanges that have been silent for some time.
+"""Keepalives: finds the exchanges that have been silent for some time.
 
-The ASGI entry keeps it. One task watches all exchanges, because a deadline for each would cost more than most calls.
+The ASGI entry owns it. One task watches all exchanges, because a deadline for each would cost more than most calls.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Keepalives:
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
         self.writers = StreamWriter(engine)
-        """Of the streams that those have become."""
+        """Write the streams that silent exchanges have become."""
         self._silent: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
-        """By how long it may last, since when it does; the oldest first, since everybody begins now."""
+        """For each interval: the exchanges with the time of their last sign of life, the oldest first."""
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -48,10 +48,11 @@ class Keepalives:
 
     def begin(self, exchange: KeepaliveTarget, seconds: float) -> None:
         """Watch an exchange, and call it after so many seconds of silence. One of the known intervals."""
+        # Appended at the end, so insertion order is the order in which they are due: no heap is needed.
         self._silent[seconds][exchange] = trio.current_time()
 
     def end(self, exchange: KeepaliveTarget, seconds: float) -> None:
-        """It has said something, or is over."""
+        """Stop watching: the exchange has sent something, or is over."""
         self._silent[seconds].pop(exchange, None)
 
 
@@ -59,6 +60,8 @@ def _look(silent: dict[KeepaliveTarget, float], before: float) -> None:
     while silent:
         exchange, since = next(iter(silent.items()))
         if since > before:
+            # The rest began later.
             return
+        # Before the call, which may begin again with a new time.
         del silent[exchange]
         exchange.send_keepalive()

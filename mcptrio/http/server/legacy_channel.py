@@ -44,6 +44,7 @@ class LegacyChannel:
         self._writing = trio.Lock()
         self._written = trio.current_time()
         """When something was last written."""
+        # Capacity 0: a POST is answered when the session has taken its message, so nothing is buffered.
         self._arriving, self._arrived = trio.open_memory_channel[Incoming](0)
         self._first_message_timeout: float = exchange.limits.body_timeout
         """Seconds for which the next message is waited for."""
@@ -60,12 +61,15 @@ class LegacyChannel:
             trio.EndOfChannel: nothing came on a new stream.
             ConnectionClosed: the client has left, or does not read.
         """
+        # The endpoint event has to be the first one (2024-11-05, "HTTP with SSE").
         if not self._exchange.is_streaming:
+            # The keepalive task writes to the same response, and a comment must not split an event.
             async with self._writing:
                 await self._exchange.write(sse.encode(self._endpoint.encode("ascii"), event="endpoint"))
         try:
             with trio.move_on_after(self._first_message_timeout):
                 incoming = await self._arrived.receive()
+                # Later silence is normal: the client may have nothing to ask.
                 self._first_message_timeout = inf
                 return [incoming]
         except trio.ClosedResourceError as error:
@@ -83,7 +87,7 @@ class LegacyChannel:
         await self._write(b"".join([sse.encode(encode(message), event="message") for message in messages]))
 
     async def aclose(self) -> None:
-        """End the stream. Who still POSTs finds no session."""
+        """End the stream. Later POSTs get 404."""
         self._arriving.close()
         self._arrived.close()
         exchange = self._exchange
@@ -109,17 +113,19 @@ class LegacyChannel:
             while True:
                 await trio.sleep_until(self._written + silence)
                 if not self._exchange.is_streaming:
+                    # Before the endpoint event: a comment now would begin the response without it.
                     self._written = trio.current_time()
+                # An event may have left during the sleep; then the client knows already that we are alive.
                 elif trio.current_time() - self._written >= silence:
                     await self._write(sse.comment())
         except ConnectionClosed as error:
             self._break(str(error))
 
     async def deliver(self, incoming: Incoming) -> None:
-        """Hand over what a POST brought; returns when the session has taken it.
+        """Hand over the message of a POST, and return when the session has taken it.
 
         Raises:
-            Overloaded: it was not taken in ``body_timeout`` seconds, and will not be: the client reads too little.
+            Overloaded: the session has not taken it in ``body_timeout`` seconds, because the client reads too slowly.
             ConnectionClosed: the session has ended.
         """
         try:
@@ -128,7 +134,7 @@ class LegacyChannel:
                 return
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ConnectionClosed(self._broken or "the session has ended") from error
-        raise Overloaded("the session is behind: what it has sent is not read")
+        raise Overloaded("the session is behind: the client does not read its messages")
 
     # Private
 
@@ -140,4 +146,5 @@ class LegacyChannel:
     def _break(self, reason: str) -> None:
         if self._broken is None:
             self._broken = reason
+        # Wakes receive() and every POST that waits in deliver().
         self._arrived.close()

@@ -30,6 +30,7 @@ from mcptrio.protocol.messages import Malformed
 __all__ = ["LegacyPaths", "LegacySSE"]
 
 _ID: Final = "session_id"
+# The id is no credential, but a guess would let another client of the same principal inject messages.
 _ID_BYTES: Final = 32
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds from the client's leaving to the end of the session, whatever it is doing."""
@@ -54,7 +55,7 @@ class LegacySSE:
     """The sessions of this process.
 
     Args:
-        json_limits: of the message of a POST.
+        decoder: decodes the messages of POSTs.
     """
 
     def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, decoder: MessageDecoder) -> None:
@@ -71,6 +72,7 @@ class LegacySSE:
         Raises:
             Overloaded: there are too many, or the server is stopping. Nothing has been sent.
         """
+        # Nothing was sent, so a load balancer can try another server.
         if self._engine.draining:
             raise Overloaded("the server is stopping")
         if len(self._channels) >= self._most:
@@ -78,6 +80,7 @@ class LegacySSE:
         id = secrets.token_urlsafe(_ID_BYTES)
         channel = LegacyChannel(exchange, self._endpoint(scope, id), principal)
         refused = Overloaded("the server is stopping")
+        # Before the endpoint event: the first POST may arrive as soon as the client has read it.
         self._channels[id] = channel
         try:
             async with trio.open_nursery() as nursery:
@@ -94,9 +97,11 @@ class LegacySSE:
                 except Overloaded as error:
                     # Out of the nursery, which would wrap it into a group.
                     refused = error
+                # Ends the keepalive task; the session itself is over.
                 nursery.cancel_scope.cancel()
         finally:
             del self._channels[id]
+        # Without a first byte, the engine has refused the session, and a refusal can still be sent.
         if not (exchange.is_streaming or exchange.is_gone):
             raise refused
 
@@ -107,6 +112,7 @@ class LegacySSE:
             Overloaded: the session takes nothing at the moment.
         """
         channel = self._channels.get(_id_in(scope))
+        # The same answer in both cases: it must not show which ids exist.
         if channel is None or channel.principal != principal:
             await exchange.refuse(_UNKNOWN)
             return
@@ -122,15 +128,13 @@ class LegacySSE:
             await exchange.respond(202)
 
     def _endpoint(self, scope: Scope, id: str) -> str:
-        """Without a host, whose name only a proxy may know; with the path under which we are mounted.
-
-        One slash at the beginning: two would name a host.
-        """
+        """Return the URL for POSTs, as a path: only a proxy may know the public host name."""
+        # Exactly one slash at the beginning, because two would name a host (RFC 3986 section 4.2).
         path = f"{scope.get('root_path', '')}{self._paths.messages}"
         return f"/{quote(path.lstrip('/'))}?{_ID}={id}"
 
 
-_UNKNOWN: Final = HTTPRefusal.because(404, "no such session; begin anew with a GET of the stream")
+_UNKNOWN: Final = HTTPRefusal.because(404, "no such session; start again with a GET of the stream")
 
 
 def _id_in(scope: Scope) -> str:
@@ -139,4 +143,5 @@ def _id_in(scope: Scope) -> str:
         ids = parse_qs(scope.get("query_string", b"").decode("ascii"), max_num_fields=_MAX_PARAMETERS).get(_ID, [])
     except ValueError:
         return ""
+    # Two ids may be read differently by a proxy that checks one of them.
     return ids[0] if len(ids) == 1 else ""

@@ -39,6 +39,7 @@ class HostPolicy:
 
         A server bound to all interfaces cannot know its names, so the operator must list them.
         """
+        # A client writes an IPv6 address in brackets in Host (RFC 3986 section 3.2.2).
         name = f"[{host}]" if ":" in host and not host.startswith("[") else host
         own = () if name in {"", "0.0.0.0", "[::]"} else (name,)
         return cls((*LOOPBACK, *own, *extra))
@@ -46,6 +47,7 @@ class HostPolicy:
     def allows(self, host: str | None) -> bool:
         if "*" in self.allowed:
             return True
+        # HTTP/1.0 allows a request without Host, and nothing is known about where it was sent.
         if not host:
             return False
         host = host.lower()
@@ -81,6 +83,7 @@ class OriginPolicy:
         if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
             # "null" (a sandboxed frame, a file) and browser extensions have to be listed by name.
             return False
+        # The port of a development server changes from run to run, so an entry without a port means any.
         host = _without_port(parts.netloc)
         return host in self.allowed or f"{parts.scheme}://{host}" in self.allowed
 

@@ -1,7 +1,7 @@
 """Rates of one client: requests, new sessions and seconds of decoding, before the engine has any work with them.
 
-The ASGI entry asks for each request and each ``initialize``, the decoder for each large message. There is one number
-for each owner, of a bounded number of owners.
+The ASGI entry asks it for each request and each ``initialize``, the decoder for each large message. It keeps one number
+for each owner, for a bounded number of owners.
 
 Source: the generic cell rate algorithm (ITU-T I.371, Annex A), which is a token bucket in one number; RFC 6585 section
 4 (429).
@@ -51,6 +51,7 @@ class OwnerRates:
         early = self._due.get(owner, now) - now - (self._burst - cost) * self._interval
         # Rounding must not refuse the last one of a burst.
         if early > self._interval * 1e-6:
+            # A refused owner must not be the next one to be forgotten, or it would start with a full bucket.
             self._due.move_to_end(owner)
             return early
         self.spend(owner, cost)
@@ -61,6 +62,7 @@ class OwnerRates:
         if owner is None or not self._interval or not cost:
             return
         now = trio.current_time()
+        # max(): unused time does not add up beyond one full bucket.
         self._due[owner] = max(self._due.pop(owner, now), now) + cost * self._interval
         if len(self._due) > self._most:
             self._due.popitem(last=False)

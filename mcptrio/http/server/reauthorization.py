@@ -1,7 +1,7 @@
 """Verifies the credentials of open exchanges again: WebSockets, SSE sessions and event streams.
 
-The ASGI entry keeps it. One task watches all of them, like :mod:`mcptrio.http.server.keepalives`. An exchange whose
-credentials the guard no longer accepts is ended.
+The ASGI entry owns it. One task watches all of them, like :mod:`mcptrio.http.server.keepalives`, and ends an exchange
+when the guard no longer accepts its credentials.
 
 Source: MCP 2026-07-28, basic/authorization, "Token Handling"; RFC 9700 section 4.10.
 """
@@ -24,11 +24,11 @@ from mcptrio.errors import AuthorizationError, Overloaded
 __all__ = ["Stay", "Stays"]
 
 _MAX_CONCURRENT_CHECKS: Final = 20
-"""Credentials that are looked at at the same time."""
+"""Credentials that are verified at the same time."""
 _MAX_ENDED_ITEMS: Final = 100
 """Ended exchanges that may stay queued, in addition to one for each open one."""
 _UNSURE_TIMEOUT: Final = 60.0
-"""Seconds for which a connection stays open while the guard cannot say whether its credentials are still good."""
+"""Seconds for which a connection stays open while the guard cannot verify its credentials."""
 
 _log = logging.getLogger("mcptrio.http.guard")
 
@@ -52,7 +52,7 @@ class Stay:
         return self._end is not None
 
     def begin(self, end: Callable[[], None]) -> None:
-        """The exchange stays open.
+        """Watch the exchange from now on.
 
         Args:
             end: ends it, without waiting; called once, when the credentials are no longer good. Replaces the function
@@ -71,14 +71,14 @@ class Stay:
             self._keeper.forget_ended()
 
     def end(self) -> None:
-        """Its credentials are no longer good."""
+        """End the exchange, because its credentials are no longer accepted."""
         end, self._end = self._end, None
         if end is not None:
             end()
 
 
 class Stays:
-    """All exchanges that stay open. :meth:`run` has to be running."""
+    """All exchanges that stay open. :meth:`run` must be running."""
 
     def __init__(self, engine: Engine, guard: Guard) -> None:
         self._engine = engine
@@ -91,21 +91,25 @@ class Stays:
         self._turns = trio.CapacityLimiter(_MAX_CONCURRENT_CHECKS)
 
     def of(self, request: RequestHead, principal: Principal) -> Stay:
-        """An exchange that was admitted, and may stay open."""
+        """Return the entry for an exchange that was admitted and may stay open."""
         return Stay(self, request, principal)
 
     def keep(self, stay: Stay, after: float | None = None) -> None:
-        """Look at it again in so many seconds, by default when the guard says, unless it has ended meanwhile."""
+        """Verify it again after so many seconds, by default when the guard wants it, unless it has ended."""
         if not stay.is_open:
             return
         seconds = self._guard.recheck_after(stay.principal) if after is None else after
         stay.is_kept = True
+        # The number decides between equal times: entries themselves cannot be compared.
         heappush(self._due, (trio.current_time() + seconds, next(self._numbers), stay))
         if self._due[0][2] is stay:
+            # run() sleeps until what was the first entry before.
             self._sooner.set()
 
     def forget_ended(self) -> None:
-        """One more queued exchange has ended. A client that opens and closes streams must not fill the queue."""
+        """Count a queued exchange that has ended, and clean the queue when there are too many."""
+        # Removing from a heap is linear, so ended entries stay until they are due or make up half of the queue. A
+        # client that opens and closes streams cannot fill it.
         self._ended_count += 1
         if self._ended_count > _MAX_ENDED_ITEMS + len(self._due) // 2:
             self._due = [each for each in self._due if each[2].is_open]
@@ -116,13 +120,14 @@ class Stays:
         return len(self._due)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Verify credentials as they become due, until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 while self._due and self._due[0][0] <= trio.current_time():
                     stay = heappop(self._due)[2]
                     stay.is_kept = False
                     if stay.is_open:
+                        # In a task of its own: introspection of an opaque token is a request to another server.
                         nursery.start_soon(self._look, stay)
                     else:
                         self._ended_count -= 1
@@ -132,11 +137,11 @@ class Stays:
 
     async def _look(self, stay: Stay) -> None:
         await self._engine.contained(partial(self._judge, stay), "verifying the token of an open connection")
+        # _judge() has refused it, or has failed: fail closed.
         if not stay.is_kept:
             stay.end()
 
     async def _judge(self, stay: Stay) -> None:
-        """Keeps it, unless the guard says no or fails."""
         try:
             async with self._turns:
                 stay.principal = await self._guard.recheck(stay.request, stay.principal)
@@ -144,6 +149,7 @@ class Stays:
             _log.info("%s: a connection ends: %s", stay.request.address or "a client", error)
         except Overloaded as error:
             now = trio.current_time()
+            # The authorization server may be down for a moment. That must not end every stream at once.
             if stay.unsure_since is None:
                 stay.unsure_since = now
             if now - stay.unsure_since < _UNSURE_TIMEOUT:

@@ -1,6 +1,6 @@
 """Messages between the local parts of one session on several replicas.
 
-The sessions use it. It sends, by session id, what a request on another replica needs: the client's answer to a
+The sessions use it. For each session it sends the events that matter on other replicas: the client's answer to a
 question, a cancellation, a changed log level, the end, a wake-up for the reader of a stream, and the replica that the
 client listens to. The bus may lose messages. A lost answer costs the question's timeout, a lost wake-up a delay, and a
 lost end nothing, because the store is asked first. After a lost change of the listening replica, a client with streams
@@ -36,6 +36,7 @@ class Replicas:
 
     def __init__(self, bus: Bus | None) -> None:
         self._bus = bus
+        # The bus delivers our own messages as well; the name lets us skip them.
         self._self = secrets.token_urlsafe(6)
         self.exist = bus is not None
 
@@ -45,26 +46,27 @@ class Replicas:
             await self._bus.publish(f"session:{session}", orjson.dumps({"from": self._self, **news}))
 
     async def pass_on(self, session: str, incoming: Message | Batch) -> None:
-        """Publish what may be meant for a request that runs elsewhere: answers and cancellations."""
+        """Publish answers and cancellations: the request that they belong to may run on another replica."""
         if self._bus is not None:
             messages = [message for message in _messages(incoming) if _travels(message)]
             if messages:
                 await self.tell(session, {"message": encode(messages).decode()})
 
     async def repeat(self, session: str, served: Message | Batch) -> None:
-        """Publish what changes the session's record, so that it does the same elsewhere. Nothing else is run twice."""
+        """Publish a message that changes the session's record, so that the other replicas repeat the change."""
         if self._bus is not None:
             messages = [message for message in _messages(served) if _changes(message)]
             if messages:
                 await self.tell(session, {"message": encode(messages).decode()})
 
     async def follow(self, session: str, hear: Callable[[Mapping[str, str]], None]) -> None:
-        """Call ``hear`` with the news of the others, until cancelled."""
+        """Call ``hear`` with each message from another replica, until cancelled."""
         if self._bus is None:
             return
         async with self._bus.subscribe(f"session:{session}") as arriving:
             async for data in arriving:
                 news = orjson.loads(data)
+                # Our own part has done it already.
                 if news["from"] != self._self:
                     hear(news)
 

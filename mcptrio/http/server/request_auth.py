@@ -31,11 +31,13 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
     return RequestHead(
         method=scope.get("method", "GET"),
+        # DPoP proofs name the URL that the client used (RFC 9449 section 4.3), which Host and scheme give.
         url=f"{scheme}://{headers.get('host', '')}{scope['path']}",
         headers=headers.every(),
         query=scope.get("query_string", b"").decode("latin-1"),
         address=address_of(scope),
         is_beside=is_beside,
+        # For tokens bound to a client certificate (RFC 8705 section 3): their hash is of the DER form.
         certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
     )
 
@@ -54,7 +56,8 @@ def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset(
 
 
 def is_same_person(one: Principal | None, other: Principal | None) -> bool:
-    """Whether it is the same person with the same client. A token with other scopes is."""
+    """Return whether both are the same person with the same client."""
+    # Scopes are not compared: a client that has stepped up its token keeps its session.
     if one is None or other is None:
         return one is other
     return one.identity == other.identity

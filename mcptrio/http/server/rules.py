@@ -81,12 +81,13 @@ class HTTPRefusal:
 
     @classmethod
     def because(cls, status: int, message: str, *headers: tuple[bytes, bytes]) -> HTTPRefusal:
-        """A refusal whose body is an error without an id; its code is one that no client takes for an era's mark."""
+        """Return a refusal whose body is an error without an id."""
+        # Not -32601 or -32022, from which clients conclude which revisions the server has.
         return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers)
 
     @classmethod
     def overloaded(cls, error: Overloaded, id: RequestId | None = None) -> HTTPRefusal:
-        """503, or 429 where the client asks too often, with the seconds after which to try again."""
+        """Return a 503, or a 429 if the client sends too often, with the seconds after which to try again."""
         status = 429 if isinstance(error, RateLimited) else 503
         after = b"%d" % max(1, ceil(error.retry_after))
         return cls(status, ErrorResponse.of(id, error), ((b"retry-after", after),))
@@ -140,7 +141,8 @@ Decision: TypeAlias = HTTPRefusal | AnswerMessage | Initialize | Deliver | Liste
 
 
 def status_of(error: ErrorResponse) -> int:
-    """The status of a response that consists of this error only, in a per-request revision."""
+    """Return the status of a response that consists of this error only, in a per-request revision."""
+    # 200 for an error that a handler has raised: it is the tool's result, and HTTP has worked.
     return _STATUSES.get(error.code, 200)
 
 
@@ -161,6 +163,7 @@ def check_head(
         return HTTPRefusal.because(405, f"expected {allowed}, got {method[:20]}", (b"allow", allowed.encode("ascii")))
     accept = headers.get("accept")
     if method == "POST":
+        # 19 digits fit into no real length, and int() of a long string takes quadratic time.
         if length is not None and not (length.isascii() and length.isdigit() and len(length) < 19):
             return HTTPRefusal.because(400, "Content-Length: expected an integer")
         if length is not None and int(length) > body_bytes:
@@ -183,15 +186,18 @@ def check_page(method: str, methods: tuple[str, ...]) -> HTTPRefusal | None:
     if method in methods:
         return None
     return HTTPRefusal(
-        204 if method == "OPTIONS" else 405, None, ((b"allow", ", ".join((*methods, "OPTIONS")).encode()),)
+        # 204 with Allow answers a plain OPTIONS (RFC 9110 section 9.3.7).
+        204 if method == "OPTIONS" else 405,
+        None,
+        ((b"allow", ", ".join((*methods, "OPTIONS")).encode()),),
     )
 
 
 def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes: int) -> HTTPRefusal | None:
-    """Why a WebSocket may not be opened; ``None`` lets it pass.
+    """Return the refusal of a WebSocket; ``None`` accepts it.
 
     Args:
-        subprotocols: that the client offers.
+        subprotocols: those that the client offers.
     """
     refusal = _check_headers(headers, header_bytes)
     if refusal is None and SUBPROTOCOL not in subprotocols:
@@ -215,6 +221,7 @@ def check_post(
         if modern or Envelope.present(incoming.params):
             return _check_request(headers, incoming, mirrored)
         if incoming.method == "initialize":
+            # A second initialize in a session is an error; without this check it would make a new session.
             if SESSION_ID in headers:
                 return _invalid("initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id)
             return Initialize(incoming)
@@ -244,6 +251,7 @@ def _check_headers(headers: Headers, header_bytes: int) -> HTTPRefusal | None:
     if headers.size > header_bytes:
         return HTTPRefusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
     try:
+        # A proxy may route by the first of two values and we by the second.
         headers.check_singular()
     except InvalidRequest as error:
         return HTTPRefusal(400, ErrorResponse.of(None, error))
@@ -260,6 +268,7 @@ def _check_request(
 ) -> Decision:
     try:
         envelope = Envelope.read(request.params)
+        # Proxies route by the header, and the engine serves by the body: they must agree.
         version = headers.routing(VERSION)
         if version != envelope.version:
             raise HeaderMismatch(_version_mismatch(version, envelope.version))
@@ -282,6 +291,7 @@ def _check_session(headers: Headers, incoming: Message | Batch) -> Decision:
 
 def _session(headers: Headers, id: RequestId | None = None) -> str | HTTPRefusal:
     version = headers.get(VERSION)
+    # A missing header means 2025-03-26, which has none (2025-06-18, "Protocol Version Header").
     if version is not None and version not in HANDSHAKE_VERSIONS:
         served = ", ".join([*HANDSHAKE_VERSIONS, *MODERN_VERSIONS])
         return _invalid(f"MCP-Protocol-Version: expected one of {served}, got {version[:40]!r}", id)

@@ -33,9 +33,9 @@ from mcptrio.protocol.revisions.revision import HTTPTraits
 __all__ = ["GET_STREAM_PREFIX", "NOWHERE", "POST_STREAM_PREFIX", "HTTPSession", "Shared"]
 
 GET_STREAM_PREFIX: Final = "g"
-"""How the ids of sessions' own streams begin."""
+"""First letter of the ids of GET streams."""
 POST_STREAM_PREFIX: Final = "p"
-"""How the ids of the streams of requests begin."""
+"""First letter of the ids of POST streams."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -54,7 +54,7 @@ class Shared:
 
 
 class _Nowhere:
-    """The outlet of what gets no answer: notifications, responses, and what another replica passes on."""
+    """The sink for messages that get no response: notifications, responses, and messages from other replicas."""
 
     async def send(self, message: Item) -> None:
         raise ConnectionClosed("the message cannot be sent: nothing was asked")
@@ -79,28 +79,29 @@ class HTTPSession:
         self.peer = peer
         self.id = peer.id
         self.get_stream: SessionStream | None = None
-        """What belongs to no request; exists since the first GET here."""
+        """The stream for messages that belong to no request; exists from the first GET in this process."""
         self.streams: dict[str, SessionStream] = {}
-        """Those whose pump runs here."""
+        """Streams whose pump runs here."""
         self.waiting: set[SessionStream] = set()
-        """Those whose exchange still waits for the first message; no event of them exists."""
+        """Streams whose exchange still waits for the first message; the store has no event of them."""
         self.wakes = StreamSignals()
         self.exchanges = 0
-        """HTTP exchanges that are being served with it."""
+        """Open HTTP exchanges of the session."""
         self.used = trio.current_time()
         self.touched = self.used
-        """When the store last learned that it is used."""
+        """When the store was last told that the session is in use."""
         self.ended = False
         self.scope = trio.CancelScope()
         self.keepalives = shared.keepalives
         self._shared = shared
         self._saved = saved
+        # Weak: a view is needed only while a reader holds it.
         self._views: WeakValueDictionary[str, SessionStream] = WeakValueDictionary()
         """Streams of other replicas that are read here."""
         self._attached: SessionStream | None = None
-        """The session's own stream, while the engine sends to it."""
+        """The GET stream, while the engine sends to it."""
         self._newest = ""
-        """The newest stream of the session's own on any replica: when it was opened, and its id."""
+        """Opening time and id of the newest GET stream on any replica."""
 
     @property
     def traits(self) -> HTTPTraits | None:
@@ -137,7 +138,7 @@ class HTTPSession:
         )
 
     def find_stream(self, id: str) -> SessionStream:
-        """The stream with this id: ours, or what we can see of another replica's."""
+        """Return the stream with this id: our own, or a view of another replica's through the store."""
         stream = self.streams.get(id) or self._views.get(id)
         if stream is None:
             stream = self.open_stream("")
@@ -146,7 +147,7 @@ class HTTPSession:
         return stream
 
     async def resume(self, id: str) -> SessionStream:
-        """The stream with this id, which the client reads here from now on and nowhere else."""
+        """Return the stream with this id, and end its readers on the other replicas."""
         await self._shared.replicas.tell(self.id, {"resumed": id})
         return self.find_stream(id)
 
@@ -156,7 +157,7 @@ class HTTPSession:
         self._shared.start_soon(self._pump, stream, items)
 
     async def listen(self) -> SessionStream:
-        """The session's own stream, attached to the engine here and detached on every other replica."""
+        """Return the GET stream, attached to the engine here and detached on every other replica."""
         if self.get_stream is None:
             self.get_stream = self.open_stream(GET_STREAM_PREFIX)
             self.start(self.get_stream)
@@ -164,19 +165,20 @@ class HTTPSession:
         if self._attached is not stream:
             self.peer.attach(stream)
             self._attached = stream
-        # Later than what was heard of, also where another machine's clock is ahead.
+        # Later than every stream we know of, even if another machine's clock is ahead.
         opened = max(time.time_ns(), int(self._newest.partition(" ")[0] or 0) + 1)
         self._newest = f"{opened:020d} {stream.id}"
         await self._shared.replicas.tell(self.id, {"standing": self._newest})
         return stream
 
     async def stop_listening(self) -> None:
-        """End the session's own stream if it has no reader here; that of another replica continues."""
+        """End the GET stream here; that of another replica continues."""
         stream = self.get_stream
         if stream is not None:
             self._detach()
             stream.close()
             self.get_stream = None
+            # Ours was the newest, so another replica with readers should attach its own again.
             if self._newest.endswith(f" {stream.id}"):
                 await self._shared.replicas.tell(self.id, {"vacant": stream.id})
 
@@ -184,6 +186,7 @@ class HTTPSession:
         """Pass on the message of a POST, here and to tasks on other replicas that wait for it."""
         self.used = trio.current_time()
         self.peer.principal = principal
+        # False if an answer or a cancellation belongs to no request here: another replica may have it.
         known = self.peer.receive(incoming, outlet)
         await self.try_to_save()
         if not known or isinstance(incoming, Batch):
@@ -198,6 +201,7 @@ class HTTPSession:
         """
         record = self.peer.record
         if record is not None and record is not self._saved and not self.ended:
+            # Set before the await, so that a concurrent request does not store the same record again.
             before, self._saved = self._saved, record
             saved = False
             try:
@@ -208,7 +212,7 @@ class HTTPSession:
                     self._saved = before
 
     async def try_to_save(self) -> None:
-        """The same where what changed the record is done already and must not fail for it; the sweep tries again."""
+        """Store the record, and log a failure: the change has already happened, and the sweep tries again."""
         try:
             await self.save()
         except StoreFailed as error:
@@ -225,6 +229,7 @@ class HTTPSession:
             self.ended = True
             self.peer.end(reason)
             for stream in (*self.streams.values(), *self.waiting):
+                # Handlers that wait for room must not wait for a session that has ended.
                 stream.outbox.abort()
             self.wakes.end()
             self.scope.cancel(reason=reason)
@@ -267,6 +272,7 @@ class HTTPSession:
             if self.get_stream is stream:
                 self._detach()
                 self.get_stream = None
+        # After the pump: the store can now append the fallback event if the pump has failed.
         await stream.settle()
 
     def _detach(self) -> None:

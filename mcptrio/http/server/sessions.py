@@ -1,7 +1,7 @@
 """The handshake sessions over HTTP, and the local parts of those that this process works for.
 
-The ASGI entry keeps it. No process owns a session: this process serves each request that it receives, with a local part
-made from the stored record, and drops an idle part. Only the store decides whether a session exists.
+The ASGI entry owns it. No process owns a session: a process serves each request that reaches it, with a local part that
+it makes from the stored record, and drops the part when it is idle. Only the store decides whether a session exists.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management".
 """
@@ -28,7 +28,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 __all__ = ["Sessions"]
 
 _EXPIRY_INTERVAL: Final = 5.0
-"""Seconds between two looks at what has been idle for too long."""
+"""Seconds between two searches for idle sessions."""
 _TOUCH_INTERVAL: Final = 60.0
 """Seconds between two reports to the store that a session is in use. Stores expire sessions after much longer."""
 
@@ -36,7 +36,7 @@ _log = logging.getLogger("mcptrio.http.sessions")
 
 
 class Sessions:
-    """All sessions that this process works for.
+    """The sessions that this process serves.
 
     Args:
         bus: reaches the other replicas; ``None`` if there are none.
@@ -75,7 +75,7 @@ class Sessions:
         try:
             async with trio.open_nursery() as self._nursery:
                 nursery = self._nursery
-                nursery.start_soon(self._engine.contained, self._listen, "hearing of other processes' events")
+                nursery.start_soon(self._engine.contained, self._listen, "listening for events of other processes")
                 task_status.started()
                 while True:
                     await trio.sleep(_EXPIRY_INTERVAL)
@@ -90,7 +90,7 @@ class Sessions:
         """Return a new session before ``initialize``. Requests find it after :meth:`keep`.
 
         Raises:
-            Overloaded: The engine has too many sessions.
+            Overloaded: the engine has too many sessions.
         """
         self._check_running()
         return HTTPSession(self._shared, self._open_peer(principal, None), None)
@@ -106,13 +106,14 @@ class Sessions:
         self._enter(session)
 
     async def find(self, id: str, principal: Principal | None) -> HTTPSession | None:
-        """The session, if there is one and it belongs to this principal.
+        """Return the session with this id, or ``None`` if there is none or it belongs to another principal.
 
         Raises:
             Overloaded: it has no local part yet, and the engine has too many.
-            StoreFailed: whether there is one cannot be read.
+            StoreFailed: the record cannot be read.
         """
         self._check_running()
+        # On every request, although a local part may exist: another replica may have ended the session.
         record = await self._store.load(id)
         if record is not None and record.revision not in REVISIONS:
             # Stored by a newer version before a downgrade: the client must start a new session.
@@ -135,14 +136,14 @@ class Sessions:
         return session
 
     async def end(self, session: HTTPSession) -> None:
-        """The client has ended the session: forget it everywhere."""
+        """End the session on every replica, because the client wants it."""
+        # The store first: a replica that misses the message finds no record at the next request.
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
         await self._replicas.tell(session.id, {"end": "the client has ended the session"})
 
     def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
-        """A local part at the engine. If the engine has no more room, the least recently used idle one makes some:
-        its session stays in the store, and gets a local part again with its next request.
+        """Return a local part at the engine; if it has no room, release the least recently used idle part first.
 
         Raises:
             Overloaded: every local part is busy, or the server is stopping.
@@ -153,12 +154,14 @@ class Sessions:
             idle = next((session for session in self._here.values() if session.is_idle), None)
             if idle is None:
                 raise
+        # Nothing is lost: the session stays in the store and gets a local part again with its next request.
         self._release(idle, "another session needs its place")
         return self._engine.open_session(principal=principal, record=record)
 
     def _release(self, session: HTTPSession, reason: str) -> None:
-        """Let go of a local part; the store keeps the session."""
+        """Drop a local part; the store keeps the session."""
         session.end(reason)
+        # The client may have a newer local part under the same id by now.
         if self._here.get(session.id) is session:
             del self._here[session.id]
 
@@ -181,6 +184,7 @@ class Sessions:
 
     def _enter(self, session: HTTPSession) -> None:
         self._here[session.id] = session
+        # Without other replicas a session needs no task, which would cost 10 KiB.
         if self._replicas.exist:
             self._start_soon(self._follow, session)
 
@@ -196,6 +200,7 @@ class Sessions:
     async def _sweep(self) -> None:
         now = trio.current_time()
         for session in tuple(self._here.values()):
+            # A record that could not be stored when it changed.
             await session.try_to_save()
             get_stream = session.get_stream
             if (
@@ -208,6 +213,7 @@ class Sessions:
                 session.used = now
                 if now - session.touched > _TOUCH_INTERVAL:
                     session.touched = now
+                    # Loading counts as use: a long call must not let its session expire in the store.
                     await self._store.load(session.id)
             elif now - session.used > self._limits.idle_timeout:
                 self._release(session, "idle here")

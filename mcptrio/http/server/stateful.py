@@ -29,9 +29,9 @@ from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, 
 __all__ = ["serve_session"]
 
 _BATCH_TIMEOUT: Final = 5.0
-"""Seconds in which the engine says whether a batch of notifications or responses is legal."""
+"""Seconds for the engine to decide whether the revision allows a batch."""
 _STORE_RETRY_SECONDS: Final = 5.0
-"""Seconds after which to try again what the store could not do."""
+"""Seconds that a client should wait after the store has failed."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -48,6 +48,7 @@ async def serve_session(
     try:
         await _serve(sessions, exchange, decision, principal)
     except StoreFailed as error:
+        # Outside the handler: the code below must not run with the exception as its context.
         failed = error
     if failed is None:
         return
@@ -65,8 +66,9 @@ async def _serve(sessions: Sessions, exchange: Exchange, decision: Decision, pri
         case Deliver(id) | Listen(id) | Resume(id) | EndSession(id):
             session = await sessions.find(id, principal)
             if session is None:
-                await exchange.refuse(HTTPRefusal.because(404, "no such session; begin anew with initialize"))
+                await exchange.refuse(HTTPRefusal.because(404, "no such session; start again with initialize"))
                 return
+            # Keeps the local part from being released as idle while this exchange waits.
             session.exchanges += 1
             try:
                 await _serve_found(sessions, session, exchange, decision, principal)
@@ -98,8 +100,8 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
         reply: list[Item] = []
 
         async def collect() -> None:
-            # To the end, since the record exists only then. Log messages may come before the answer; a session that
-            # does not exist yet has no stream for them.
+            # To the end, because the record exists only then. Log messages that come before the answer are dropped: a
+            # session that does not exist yet has no stream for them.
             while True:
                 try:
                     reply.extend(await outbox.take())
@@ -116,6 +118,7 @@ async def _initialize(sessions: Sessions, exchange: Exchange, request: Request, 
         if session.peer.record is not None:
             await sessions.keep(session)
             kept = True
+            # Only after the store has the record: the next request may reach another replica.
             exchange.common.append((SESSION_ID.encode(), session.id.encode("ascii")))
         else:
             session.end("initialize has failed")
@@ -151,7 +154,8 @@ async def _deliver(
 
 
 async def _accept(exchange: Exchange, stream: SessionStream) -> None:
-    """A batch without requests. Whether arrays are legal the engine says, with an error without id."""
+    """Answer a batch without requests: 202, or 400 if the revision has no batches."""
+    # The engine reports the latter with an error without an id.
     items: list[Item] = []
     with trio.move_on_after(_BATCH_TIMEOUT):
         try:
@@ -162,8 +166,9 @@ async def _accept(exchange: Exchange, stream: SessionStream) -> None:
 
 
 async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | Batch, stream: SessionStream) -> None:
-    """Plain JSON or a stream, whichever the first messages make it."""
+    """Answer with plain JSON or a stream, as the first messages decide."""
     limits = exchange.limits
+    # Only a stream with priming events can be resumed, so only then is an early stream worth it.
     quiet = limits.stream_delay if stream.sends_priming_event and exchange.takes_events else limits.keepalive_interval
     items: list[Item] | None = None
 
@@ -183,6 +188,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
     if items is None:
         await _say_nothing(session, exchange)
         return
+    # Before the response leaves: the next request may reach another replica.
     await session.try_to_save()
     await session.repeat(incoming)
     if not exchange.takes_events:
@@ -194,13 +200,13 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
         reader = StreamReader(stream, exchange)
         session.waiting.discard(stream)
         session.start(stream, items)
-        # Whatever the form, there is a first event already.
+        # In both cases the pump stores an event at once, so the head needs no comment to be sent.
         primed = stream.sends_priming_event or bool(items)
         await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
 
 
 async def _answer_plainly(session: HTTPSession, exchange: Exchange, stream: SessionStream, items: list[Item]) -> None:
-    """For a client that reads no events: notifications before the answer are lost to it."""
+    """Answer a client that accepts no events, without the notifications that precede the answer."""
     try:
         while not stream.is_final(items[-1:]):
             await _ask_elsewhere(session, items)
@@ -212,7 +218,7 @@ async def _answer_plainly(session: HTTPSession, exchange: Exchange, stream: Sess
 
 
 async def _ask_elsewhere(session: HTTPSession, items: list[Item]) -> None:
-    """Send the server's own requests on the session's stream, if the client has one open; otherwise they fail."""
+    """Send the server's requests on the GET stream if the client has one open; otherwise fail them."""
     for request in [item for item in items if isinstance(item, Request)]:
         if session.get_stream is not None:
             await session.get_stream.send(request)
@@ -223,7 +229,7 @@ async def _ask_elsewhere(session: HTTPSession, items: list[Item]) -> None:
 
 
 async def _say_nothing(session: HTTPSession, exchange: Exchange) -> None:
-    """No response will come: the client has cancelled its request, which is owed none, or the session is over."""
+    """Answer a request that gets no JSON-RPC response: it was cancelled, or the session has ended."""
     if session.ended:
         await exchange.refuse(HTTPRefusal.because(404, "the session has ended"))
     else:
@@ -231,6 +237,7 @@ async def _say_nothing(session: HTTPSession, exchange: Exchange) -> None:
 
 
 async def _reply(exchange: Exchange, item: Item) -> None:
+    # An error without an id rejects the whole HTTP message; others are answers to a request.
     refused = isinstance(item, ErrorResponse) and item.id is None
     await exchange.reply(400 if refused else 200, item)
 
@@ -273,13 +280,14 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
 
 
 async def _read(reader: StreamReader, exchange: Exchange, *, primed: bool = False, end: bool = True) -> bool:
-    """Whether the whole stream was written."""
+    """Return whether the whole stream was written."""
     if reader.stream.id.startswith(GET_STREAM_PREFIX):
+        # A GET stream may outlive the token that opened it; a POST stream ends with its request.
         exchange.stays(reader.dismiss)
     try:
         exchange.stream()
         if not primed:
-            # A server sends the head of a response with its first bytes, and the client waits for it.
+            # HTTP servers send the head with the first bytes of the body, and the client waits for the head.
             await exchange.write()
         complete = await reader.run()
         if end:
@@ -292,13 +300,13 @@ async def _read(reader: StreamReader, exchange: Exchange, *, primed: bool = Fals
 
 
 async def _while_connected(exchange: Exchange, function: Callable[[], Awaitable[object]]) -> None:
-    """Run it until it ends or the client leaves."""
+    """Run the function until it ends or the client leaves."""
     with trio.CancelScope() as scope:
         await exchange.while_connected(function, lambda: scope.cancel(reason="the client has left"))
 
 
 def _expected(incoming: Message | Batch) -> int:
-    """How many responses it will get."""
+    """Return the number of responses that the message gets."""
     if isinstance(incoming, Batch):
         return sum(isinstance(message, (Request, Malformed)) for message in incoming.messages)
     return int(isinstance(incoming, Request))

@@ -39,7 +39,7 @@ async def answer(
     principal: Principal | None,
     keepalives: Keepalives,
 ) -> None:
-    """Have the engine answer one message, and write what it says."""
+    """Have the engine answer one message, and write its messages."""
     reply = _Reply(exchange, keepalives)
     overloaded: Overloaded | None = None
     stands = False
@@ -65,11 +65,13 @@ async def answer(
             await reply.end()
 
     if isinstance(message, Request) and message.method == _LISTEN:
+        # Other requests end soon; a subscription may stay open for longer than its token is valid.
         exchange.stays(partial(reply.leave, "the access token is no longer good"))
     await exchange.while_connected(work, reply.leave)
     if stands:
         reply.keep_open()
         return
+    # Nothing more to write: the client is gone, or work() has ended the stream.
     if exchange.is_gone or reply.written is not None:
         return
     id = message.id if isinstance(message, Request) else None
@@ -80,7 +82,7 @@ async def answer(
     elif isinstance(message, Notification):
         await exchange.respond(202)
     else:
-        # Cancelled on this side, by a shutdown or a deadline that says nothing; a status is owed all the same.
+        # The server cancelled it, by a shutdown or a deadline, without an answer. HTTP needs a status all the same.
         await exchange.overloaded(Overloaded("the request was cancelled by the server"), id)
 
 
@@ -119,6 +121,7 @@ class _Reply:
     def opened(self, cancel: Callable[[str], None]) -> None:
         """See :meth:`mcptrio.abc.Engine.answer`."""
         self._cancel = cancel
+        # The client may have left while the request waited for its turn.
         if self._exchange.is_gone:
             self.leave()
 
@@ -135,6 +138,7 @@ class _Reply:
             if isinstance(message, (Response, ErrorResponse)):
                 self.final = message
                 return
+            # Progress and log messages have no place in a JSON response.
             if not self._exchange.takes_events:
                 return
             self._begin()
@@ -157,7 +161,7 @@ class _Reply:
         if self._closed:
             return
         self._closed = True
-        # It holds the request, which holds this.
+        # Breaks a reference cycle: the function holds the request, which holds this sink.
         self._cancel = None
         self._keepalives.end(self, self._exchange.limits.keepalive_interval)
         if self._outbox is not None:
@@ -170,7 +174,7 @@ class _Reply:
         return False
 
     def send_keepalive(self) -> None:
-        """Show a silent client that the request is running, on a stream if it is none yet."""
+        """Show a waiting client that the request is running; the response becomes a stream if it is not yet one."""
         if self._outbox is not None:
             if not self._writing and not self._closed:
                 self._wake()
@@ -183,7 +187,7 @@ class _Reply:
         self._exchange.keep_open()
 
     async def end(self) -> None:
-        """Everything has been written: the response is complete."""
+        """End the stream after its last message."""
         if not self._exchange.is_gone:
             try:
                 await self._exchange.end()
@@ -227,10 +231,10 @@ class _Reply:
             self._rewrite()
 
     def abandon(self) -> None:
-        """Nothing can be written any more."""
+        """Give the stream up: nothing can be written any more."""
         assert self._outbox is not None
         self._exchange.is_gone = True
-        # First: a handler that waits for room is cancelled, and does not hear of a full outbox.
+        # First, so that a handler that waits for room is cancelled and does not get an error about a full outbox.
         self.leave()
         self._outbox.abort()
         self._writing = False
@@ -262,10 +266,11 @@ class _Reply:
             self._finish()
         else:
             self._keepalives.end(self, self._exchange.limits.keepalive_interval)
+            # Something has just been written, so the silence begins again.
             self._keepalives.begin(self, self._exchange.limits.keepalive_interval)
 
     def _finish(self) -> None:
-        """Nothing more is written; who waits for that, or else the stream itself, ends the response."""
+        """Mark the stream as written. The waiting task ends the response; without one, this does."""
         if self.written is not None:
             self.written.set()
         elif self._exchange.is_gone or self._keepalives.writers.ended:

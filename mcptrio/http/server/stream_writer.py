@@ -17,20 +17,20 @@ from mcptrio.abc import Engine
 __all__ = ["StreamWriter"]
 
 _MAX_BATCH_STREAMS: Final = 32
-"""Streams that are written before others get a turn."""
+"""Streams that are written before other tasks get a turn."""
 
 
 class WritableStream(Protocol):
     def write_now(self) -> bool:
-        """Write what there is. Never waits. Whether that was possible; else :meth:`write` does the rest."""
+        """Write all that is queued, without waiting. Returns whether that was possible; :meth:`write` does the rest."""
         ...
 
     async def write(self) -> None:
-        """Write what there is. Bounded."""
+        """Write all that is queued, under a deadline."""
         ...
 
     def abandon(self) -> None:
-        """Nothing will be written any more. Never waits."""
+        """Give the stream up, without waiting: nothing will be written any more."""
         ...
 
 
@@ -47,7 +47,7 @@ class StreamWriter:
         return self._ended
 
     def add(self, stream: WritableStream) -> None:
-        """It has something to say. Told again only when that has been written."""
+        """Queue a stream that has messages; its owner does not call again before they are written."""
         if self._ended:
             stream.abandon()
             return
@@ -56,11 +56,11 @@ class StreamWriter:
         self._arrived.unpark()
 
     def start_soon(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Run what has to wait for a client."""
+        """Run a write that has to wait for its client."""
         self._check_running().start_soon(self._engine.contained, write, "writing a stream")
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Write streams until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
                 while True:
@@ -71,6 +71,7 @@ class StreamWriter:
             self._nursery = None
             self._ended = True
             while self._due:
+                # Their owners wait for the write; without this they would hang at shutdown.
                 self._due.popleft().abandon()
 
     async def _write(self) -> None:
@@ -78,7 +79,9 @@ class StreamWriter:
             for _ in range(min(_MAX_BATCH_STREAMS, len(self._due))):
                 stream = self._due.popleft()
                 if not stream.write_now():
+                    # A slow client gets a task of its own, so that it delays no other stream.
                     self.start_soon(stream.write)
+            # 10,000 streams may be due at once (a changed list), and requests must not wait for all of them.
             await trio.lowlevel.checkpoint()
 
     def _check_running(self) -> trio.Nursery:

@@ -41,7 +41,7 @@ _LOST: Final = (
 
 
 class StreamSignals:
-    """Who waits for news of which stream of one session, on this process."""
+    """The readers of one session's streams that wait for events in this process."""
 
     def __init__(self) -> None:
         self._events: dict[str, trio.Event] = {}
@@ -69,8 +69,9 @@ class SessionStream:
     Args:
         asked: the message that the stream answers; ``None`` if only :meth:`close` completes it.
         expected: the number of responses that complete it.
-        primes: whether readers first get an event without data, which gives them an id for resuming.
         announce: makes the other replicas look into the store.
+        sends_priming_event: whether readers first get an event without data, which gives them an id for resuming.
+        window: events that the newest reader may be behind before the pump waits.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class SessionStream:
         self.outbox = Outbox(_MAX_OUTBOX_ITEMS)
         self.sends_priming_event = sends_priming_event
         self.readers: list[StreamReader] = []
-        """The newest last; it alone is given events."""
+        """The newest last; only it gets events."""
         self.cursor: str | None = None
         """The last event that was written to any reader."""
         self.unread_since = trio.current_time()
@@ -105,11 +106,11 @@ class SessionStream:
         self._unanswered = _requests(asked)
         """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
-        """Whether it does."""
+        """Whether the store has the fallback event for the present ``_unanswered``."""
         self._batched = isinstance(asked, Batch)
         self._expected = expected
         self._left = expected
-        """Responses that are still to be stored."""
+        """Responses that are not stored yet."""
         self._max_unwritten = window
 
     async def send(self, message: Message | Sequence[Message]) -> None:
@@ -140,7 +141,7 @@ class SessionStream:
         self.outbox.wake_reader()
 
     def is_final(self, items: Sequence[Item]) -> bool:
-        """Whether these, the first items of the stream, are all there will be, in one message."""
+        """Return whether these first items complete the stream, in one message."""
         if len(items) != 1:
             return False
         item = items[0]
@@ -152,8 +153,8 @@ class SessionStream:
         """Store an event without data, which gives readers an id.
 
         Raises:
-            ConnectionClosed: The stream is complete.
-            StoreFailed: It could not be stored.
+            ConnectionClosed: the stream is complete.
+            StoreFailed: it could not be stored.
         """
         await self._append([b""], last=False)
 
@@ -165,7 +166,7 @@ class SessionStream:
             ended: returns whether the session has ended here, so that no more messages follow.
 
         Raises:
-            StoreFailed: A message could not be stored.
+            StoreFailed: a message could not be stored.
         """
         orderly = False
         try:
@@ -198,10 +199,10 @@ class SessionStream:
                 self.wake()
 
     async def settle(self) -> None:
-        """End what the pump has not ended, as the will says.
+        """Complete a stream that the pump has left incomplete, with the fallback event.
 
         Raises:
-            StoreFailed: it cannot be done now. The store does it later.
+            StoreFailed: it is not possible now. The store does it later.
         """
         if self.broken:
             await self._store.settle(self._session, self.id)
@@ -209,7 +210,7 @@ class SessionStream:
             await self._announce(self.id)
 
     def _encode(self, items: Sequence[Item]) -> tuple[list[bytes], bool]:
-        """As many of the items as are stored at once, at least one; and whether the stream is complete with them."""
+        """Return the first items as events, at least one, and whether they complete the stream."""
         events: list[bytes] = []
         size = 0
         for item in items:
@@ -225,16 +226,18 @@ class SessionStream:
         return events, False
 
     async def _append(self, events: Sequence[bytes], *, last: bool) -> None:
+        # The store appends the will if this process dies, so every request is answered in the end.
         will = None if self._fallback_stored or last else self._fallback_event()
         self._fallback_stored = True
         await self._store.append(self._session, self.id, *events, last=last, will=will)
+        # Only the newest reader gets events, so only it counts for back-pressure.
         for reader in self.readers[-1:]:
             reader.unwritten_events += len(events)
         self._wakes.wake(self.id)
         await self._announce(self.id)
 
     def _settled_by(self, item: Item) -> int:
-        """How many responses it is."""
+        """Return the number of responses in it, and note which requests they answer."""
         responses = _responses(item)
         for response in responses:
             if response.id in self._unanswered:
@@ -243,17 +246,17 @@ class SessionStream:
         return len(responses)
 
     def _fallback_event(self) -> bytes:
-        """An error for each request that has no response yet, as it came: alone, or in a batch."""
+        """Return an error for each request without a response, alone or in a batch as the requests came."""
         lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in self._unanswered]
         if not lost:
             return b""
         return encode(lost if self._batched else lost[0])
 
     async def _wait_for_reader(self) -> int:
-        """Back-pressure: a slow reader is not outrun; one that has stopped is closed by its deadline.
+        """Wait until the newest reader has room. A reader that does not read is closed by its write deadline.
 
         Returns:
-            How many events may be stored now, at least one.
+            Number of events that may be stored now, at least one.
         """
         while self.readers:
             room = self._max_unwritten - self.readers[-1].unwritten_events
@@ -263,7 +266,7 @@ class SessionStream:
         return _MAX_OUTBOX_ITEMS
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
-        """The events after ``cursor`` and whether they are the last; ``None`` when some of them are lost."""
+        """Return the events after ``cursor`` and whether they are the last; ``None`` if some of them are lost."""
         if cursor is None:
             return await self._store.read(self._session, self.id, 0)
         found = await self._store.after(self._session, cursor)
@@ -292,7 +295,7 @@ class StreamReader:
     Args:
         cursor: the client's last event, which ends the earlier readers (a client that resumes has lost them). ``None``
             starts where the last reader stopped; the earlier ones stay as spares, which take over when this one leaves.
-        anew: the client has no events of the stream: start with the first one, and end the earlier readers.
+        from_start: the client has no events of the stream: start with the first one, and end the earlier readers.
     """
 
     def __init__(
@@ -341,7 +344,8 @@ class StreamReader:
                 if stream.closing_for_resume and (events or stream.cursor is not None):
                     await self._release(events)
                     return False
-                # An event that is counted after it was found is found again, as none: that clears the count.
+                # The pump may count an event that this read has already found. The next read finds nothing and sets
+                # the count to 0 again.
                 self.unwritten_events = len(events)
                 if not events:
                     self._move(0)
@@ -363,6 +367,7 @@ class StreamReader:
         stream = self.stream
         stream.closing_for_resume = False
         first = events[:1] if stream.cursor is None else ()
+        # Without an id the client has nothing to send in Last-Event-ID.
         data = self._encode(first, False) if first else b""
         await self._exchange.write(data + b"retry: %d\n\n" % (stream.retry or 0))
         if first:
@@ -373,6 +378,7 @@ class StreamReader:
         for event in events:
             if event.data:
                 parts.append(sse.encode(event.data, id=event.id))
+            # The event without data at the end only marks completion.
             elif not (complete and event is events[-1]):
                 retry = (
                     self.stream.retry

@@ -53,8 +53,7 @@ class Upgrade:
         self._answerable = "websocket.http.response" in (scope.get("extensions") or {})
 
     async def respond(self, event: MutableMapping[str, Any]) -> None:
-        """The ``send`` of an exchange that refuses it. Where the ASGI server has no words for a response, it makes a
-        403 without a body of it."""
+        """Send a refusal as an HTTP response; an ASGI server without that extension sends 403 without a body."""
         if self._answerable:
             await self.send({**event, "type": f"websocket.{event['type']}"})
         elif event["type"] == "http.response.start":
@@ -89,21 +88,22 @@ class WebSocketServerChannel:
         self._write_timeout = write_timeout
         self._heard = False
         self._resume = -inf
-        """When the next message is read: the client has a share of the time for large ones."""
+        """When the next message may be read, because of the client's share of decoding time."""
         self._broken: str | None = None
-        """Why nothing can be said any more."""
+        """Why nothing can be sent any more."""
         self.accepted = False
         self.refusal: tuple[CloseCode, str] | None = None
-        """Why we end it, because of what has come."""
+        """Code and reason, if a message of the client ends the connection."""
 
     async def receive(self) -> list[Incoming]:
-        """The next message.
+        """Return the next message.
 
         Raises:
-            ConnectionClosed: the client has closed it or is gone, or sent what ends the connection.
+            ConnectionClosed: the client has left, or its message ends the connection.
         """
         if not self.accepted:
             self.accepted = True
+            # The engine receives only after it has a place for the session; until then a refusal can be an HTTP status.
             await self._write([{"type": "websocket.accept", "subprotocol": SUBPROTOCOL}])
         if self._resume > trio.current_time():
             await trio.sleep_until(self._resume)
@@ -113,11 +113,12 @@ class WebSocketServerChannel:
             raise ConnectionClosed(self._broken)
         text: str | None = event.get("text")
         if text is None:
+            # RFC 6455 section 7.4.1: 1003 for a data type that the endpoint cannot accept.
             raise self._refuse(CloseCode.UNSUPPORTED_DATA, "expected a text message, got a binary one")
         try:
             data = text.encode()
         except UnicodeEncodeError:
-            # A lone surrogate: the ASGI server does not look at what it decodes.
+            # A lone surrogate: some ASGI servers decode without checking.
             raise self._refuse(CloseCode.INVALID_DATA, "expected UTF-8") from None
         limit = self._decoder.limits.bytes
         if len(data) > limit:
@@ -128,7 +129,7 @@ class WebSocketServerChannel:
         return [incoming]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all of it, a message or a batch in each WebSocket message.
+        """Write all messages, one message or batch in each WebSocket message.
 
         Raises:
             ConnectionClosed: the client is gone, or does not read.
@@ -137,7 +138,7 @@ class WebSocketServerChannel:
         await self._write({"type": "websocket.send", "text": encode(each).decode()} for each in messages)
 
     async def aclose(self) -> None:
-        """Nothing: only who knows why it ends can say it, in :meth:`hang_up`."""
+        """Do nothing: :meth:`hang_up` closes the connection, with a code that only its caller knows."""
         await trio.lowlevel.checkpoint()
 
     async def hang_up(self, code: CloseCode, reason: str) -> None:
@@ -154,18 +155,18 @@ class WebSocketServerChannel:
                 await self._send({"type": "websocket.close", "code": int(code), "reason": shown})
             with trio.move_on_after(0.0 if patience.cancelled_caught else CLOSE_TIMEOUT):
                 while (await self._receive())["type"] != "websocket.disconnect":
-                    pass  # what was under way when we closed; it is not looked at
+                    pass  # messages that were on their way when we closed
 
     async def _write(self, events: Iterable[MutableMapping[str, Any]]) -> None:
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
         with trio.move_on_after(self._write_timeout) as patience:
             for event in events:
-                # Until it is out: a frame may have been begun, and nothing can follow half a frame.
+                # Reset after the write: if it is cancelled within a frame, nothing can follow the half frame.
                 self._broken = "the connection ends in the middle of a message"
                 try:
                     await self._send(event)
-                except OSError as error:  # as ASGI has it where the client is gone
+                except OSError as error:  # ASGI: the client is gone
                     self._broken = f"the client is gone: {error}"
                     raise ConnectionClosed(self._broken) from error
                 self._broken = None
@@ -192,8 +193,8 @@ async def serve_websocket(
     """Serve one session on one WebSocket until either side ends it.
 
     Args:
-        upgrade: host, origin, limits and who asks have been looked at.
-        exchange: how it is refused all the same, where the engine takes no more.
+        upgrade: Host, Origin, limits and the principal have been checked.
+        exchange: sends the refusal if the engine accepts no more sessions.
     """
     if engine.draining:
         await exchange.overloaded(Overloaded(_STOPPING))

@@ -50,10 +50,10 @@ class Account:
         """Count a request.
 
         Args:
-            cost: as how many it counts.
+            cost: the number of requests that it counts as.
 
         Raises:
-            RateLimited: it is more than there is left; says when there is more.
+            RateLimited: the limit is exceeded; has the time of the next attempt.
         """
         now = trio.current_time()
         quotas = self._allowance.quotas
@@ -78,7 +78,8 @@ class Account:
                 )
             at = datetime.now(UTC) + timedelta(seconds=over - now)
             raise RateLimited(
-                f"the quota of {quotas[window]} a {window} is used up: it begins anew at {at:%Y-%m-%dT%H:%M:%SZ}",
+                f"the quota of {quotas[window]} a {window} is used up: the next {window} begins at"
+                f" {at:%Y-%m-%dT%H:%M:%SZ}",
                 retry_after=over - now,
             )
         tokens = min(cost, self._allowance.burst)
@@ -87,4 +88,5 @@ class Account:
                 f"too many requests: more than {self._allowance.per_second:g} a second",
                 retry_after=self._bucket.wait(tokens),
             )
+        # Only now: a refused request must not count in any window.
         self._used = used

@@ -36,13 +36,13 @@ __all__ = ["AuditLog", "AuditLogConfig"]
 _log = logging.getLogger("mcptrio.audit")
 
 ORDER = -200
-"""Outside of all others: what these refuse is a record too."""
+"""Outermost, so that refusals of other middleware are recorded too."""
 _MAX_ARGUMENT_BYTES = 4 * 1024
-"""Bytes of arguments; of more only their size is kept."""
+"""Bytes of recorded arguments; of larger ones only the size is recorded."""
 _MAX_REDACTED_BYTES = 64 * 1024
-"""Bytes of arguments that are looked through."""
+"""Bytes of arguments that are searched for secrets."""
 _MAX_TEXT_CHARS = 1024
-"""Characters of whatever else a client has chosen: names, URIs, identifiers."""
+"""Characters of other texts of a client: names, URIs, identifiers."""
 _MAX_SCOPES = 100
 
 
@@ -102,8 +102,8 @@ class AuditLog:
 
     @lifespan
     async def opened(self, server: Registrar) -> AsyncGenerator[None]:
-        """The file is open while the server is."""
-        # What plugins say is secret is so here too.
+        """Keep the file open while the server is open."""
+        # The redactions of plugins apply to records too.
         self._redact = catalog_of(server).logging.redact
         if self._config.path is None:
             yield
@@ -113,7 +113,7 @@ class AuditLog:
         self._file = None
 
     async def record(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
-        """The middleware."""
+        """Record a request: the middleware."""
         if not any(fnmatchcase(request.method, glob) for glob in self._config.methods):
             return await proceed()
         at, started = datetime.now(UTC), trio.current_time()
@@ -153,12 +153,12 @@ class AuditLog:
             return
         written = run_guarded_sync(self._file.write, data)
         if isinstance(written, Failure):
-            _log.error("a record was not kept: %s %s", request.method, line["name"], exc_info=written.error)
+            _log.error("a record could not be written: %s %s", request.method, line["name"], exc_info=written.error)
 
     def _kept(self, request: RequestView) -> tuple[Any, Callable[[str], str] | None]:
-        """Of the arguments what the operator wants to know; and what takes their secrets out of a text.
+        """Return the arguments to record, and a function that removes their secrets from a text.
 
-        Without the latter no text that could repeat them is kept.
+        Without the function, no text that could repeat them is recorded.
         """
         arguments, keep = request.arguments, self._config.arguments
         if arguments is None:
@@ -173,10 +173,11 @@ class AuditLog:
         return (kept if size <= _MAX_ARGUMENT_BYTES else _left_out(size)), rid
 
     def _text(self, text: str | None, rid: Callable[[str], str] | None) -> str | None:
-        """A text that a client has chosen, or an error has made of it."""
+        """Return a text of a client, or of an error that may repeat it, for a record."""
         if text is None or rid is None:
             return None if text is None else "[left out]"
-        # Bounded twice: before it is looked through, and where a secret was cut in two at that bound, it is gone.
+        # Bounded twice: before the search, and to half of that afterwards, so that a secret that the first bound has
+        # cut in two is dropped.
         kept: str = _bounded(str(self._redact(rid(text[: 2 * _MAX_ARGUMENT_BYTES]))))
         return kept
 

@@ -28,7 +28,7 @@ evicted, which clears its counters."""
 _NAMES = 256
 """Tools, prompts and resources of one caller with their own counters; further ones share one."""
 ORDER = -100
-"""Outside of what else there is: refusing is cheaper than working."""
+"""Outside other middleware, because a refusal is cheaper than their work."""
 
 
 def _check_quotas(_: Any, attribute: Attribute[Any], value: Mapping[str, int] | None) -> None:
@@ -72,7 +72,7 @@ class RateLimitConfig:
         subjects: limits of the principals with these subjects.
         clients: limits of the principals with these clients, by ``client_id``; a subject takes precedence.
         methods: the methods that are counted together; others are not limited.
-        by: what shares a limit: the requests of one principal, or of one session if they are anonymous; of all
+        by: the requests that share a limit: those of one principal, or of one session if they are anonymous; of all
             principals with the same client; or all requests. Callers that cannot be distinguished count as one.
         each: whether each tool, prompt and resource has its own limits.
     """
@@ -103,10 +103,10 @@ class RateLimit:
         server.add_middleware(self.limit, order=ORDER)
 
     async def limit(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
-        """The middleware.
+        """Count a request: the middleware.
 
         Raises:
-            RateLimited: too many requests; says when to try again.
+            RateLimited: too many requests; has the time of the next attempt.
         """
         if request.method in self._config.methods:
             self._account(request).spend(self._cost(request))

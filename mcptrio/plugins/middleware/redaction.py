@@ -18,11 +18,11 @@ __all__ = ["REDACTED", "Redactor"]
 
 REDACTED = "[redacted]"
 _MIN_SECRET_CHARS = 4
-"""Characters of a value that is looked for elsewhere; a shorter one would take half of a text along."""
+"""Minimum characters of a value that is removed from other texts; a shorter one occurs in many texts by chance."""
 _BEGINNING = 8
-"""Characters at the beginning of a value that give it away."""
+"""Characters at the beginning of a value that reveal it."""
 _MAX_VALUES = 100
-"""Values that are looked for elsewhere; texts in which there could be more are not kept."""
+"""Values that are removed from other texts; with more values, no text is recorded."""
 
 
 class Redactor:
@@ -34,7 +34,7 @@ class Redactor:
         values: regular expressions of secret texts.
 
     Raises:
-        ValueError: A regular expression is invalid.
+        ValueError: a regular expression is invalid.
     """
 
     def __init__(self, names: Iterable[str], values: Iterable[str]) -> None:
@@ -49,16 +49,16 @@ class Redactor:
                 raise ValueError(f"expected a regular expression, got {each!r}: {error}") from error
 
     def text(self, text: str) -> str:
-        """A text without what matches."""
+        """Return a text without matches."""
         for pattern in self._values:
             text = pattern.sub(REDACTED, text)
         return text
 
     def arguments(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], str]]:
-        """The arguments without what is secret.
+        """Remove the secrets from arguments.
 
         Returns:
-            These, and what takes the same secrets out of a text: an error may repeat what it did not like.
+            The arguments, and a function that removes the same secrets from a text, because an error may repeat them.
         """
         found: set[str] = set()
         kept = self._without(arguments, "", found)
@@ -75,7 +75,7 @@ class Redactor:
     # Private
 
     def _without(self, value: Any, path: str, found: set[str]) -> Any:
-        # A message is at most so and so deep, so this is too.
+        # The recursion is bounded by the depth of a message.
         if isinstance(value, Mapping):
             kept: dict[str, Any] = {}
             for name, member in value.items():
@@ -98,7 +98,7 @@ class Redactor:
 
 
 def _without_beginning(text: str, secret: str) -> str:
-    """A text without a secret, and without as much of its beginning as says something: errors cut what is long."""
+    """Return a text without a secret or its beginning, because errors shorten long values."""
     place = 0
     while (place := text.find(secret[:_BEGINNING], place)) >= 0:
         pairs = zip(text[place : place + len(secret)], secret, strict=False)
@@ -109,7 +109,7 @@ def _without_beginning(text: str, secret: str) -> str:
 
 
 def _collect(value: Any, found: set[str]) -> None:
-    """The texts and numbers in a value that is secret."""
+    """Collect the strings and numbers in a secret value."""
     if isinstance(value, Mapping):
         for member in value.values():
             _collect(member, found)

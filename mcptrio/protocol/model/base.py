@@ -14,7 +14,7 @@ from mcptrio.protocol.model.fields import Meta, field, model
 __all__ = ["CacheScope", "CacheableResult", "EmptyParams", "EmptyResult", "Params", "Result", "Role"]
 
 CacheScope: TypeAlias = Literal["public", "private"]
-"""Whether a result may be kept for all callers or for one."""
+"""Whether a cached result may be used for all callers or for one."""
 Role: TypeAlias = Literal["user", "assistant"]
 """The side of a conversation that a message comes from."""
 
@@ -28,7 +28,7 @@ class Params:
 
 @model
 class EmptyParams(Params):
-    """No parameters but ``_meta``."""
+    """Parameters with nothing but ``_meta``."""
 
 
 @model(tag="result_type", tag_since="2026-07-28")
@@ -42,14 +42,14 @@ class Result:
 
 @model
 class EmptyResult(Result):
-    """Done; there is nothing to say."""
+    """A result without content."""
 
 
 @model
 class CacheableResult(Result):
-    """An answer that may be kept for a while."""
+    """A result that may be cached."""
 
     ttl_ms: int = field(default=0, since="2026-07-28", always=True)
-    """Milliseconds for which the answer is fresh; 0 means it is stale at once."""
+    """Milliseconds for which the result is fresh; 0: stale at once."""
     cache_scope: CacheScope = field(default="private", since="2026-07-28", always=True)
-    """``private``: never hand it to another authorization context."""
+    """``private``: not to be used in another authorization context."""

@@ -1,4 +1,4 @@
-"""Giving up a request.
+"""Cancellation of a request.
 
 Source: MCP 2026-07-28, basic/patterns/cancellation.
 """
@@ -14,7 +14,7 @@ __all__ = ["CancelledParams"]
 
 @model
 class CancelledParams(Params):
-    """The sender no longer waits for the answer to a request it sent before."""
+    """The parameters of ``notifications/cancelled``: the sender no longer waits for the response."""
 
     request_id: RequestId = field()
     reason: str | None = field(default=None)

@@ -24,7 +24,7 @@ __all__ = [
 
 @model(tag="type")
 class PromptReference:
-    """An argument of this prompt."""
+    """Refers to an argument of a prompt."""
 
     type: ClassVar[Literal["ref/prompt"]] = "ref/prompt"
     name: str = field()
@@ -33,7 +33,7 @@ class PromptReference:
 
 @model(tag="type")
 class ResourceTemplateReference:
-    """A variable of this resource template."""
+    """Refers to a variable of a resource template."""
 
     type: ClassVar[Literal["ref/resource"]] = "ref/resource"
     uri: str = field()
@@ -53,7 +53,7 @@ class CompletionArgument:
 
 @model
 class CompletionContext:
-    """The arguments that are settled already."""
+    """The arguments that already have values."""
 
     arguments: dict[str, str] = field(factory=dict)
 

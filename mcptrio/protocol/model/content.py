@@ -89,7 +89,7 @@ class EmbeddedResource:
 
 @model(tag="type", since="2025-06-18")
 class ResourceLink:
-    """A resource the client may read; it need not be listed by ``resources/list``."""
+    """A resource that the client may read. ``resources/list`` need not list it."""
 
     type: ClassVar[Literal["resource_link"]] = "resource_link"
     uri: str = field()
@@ -106,7 +106,7 @@ class ResourceLink:
 
 @model(tag="type", since="2025-11-25")
 class ToolUseContent:
-    """The model asks for a tool; in a sampling message of the assistant."""
+    """A tool call of the model, in a sampling message of the assistant."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str = field()
@@ -129,7 +129,7 @@ class ToolResultContent:
 
 @model
 class UnknownContent:
-    """A block of a type the revision does not have, kept as it came so that a reader can show it."""
+    """A block of a type that the revision does not have, kept unchanged so that a reader can show it."""
 
     type: str = field()
     raw: dict[str, Any] = field()
@@ -137,14 +137,14 @@ class UnknownContent:
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent
-"""In tool results and prompt messages."""
+"""The blocks of tool results and prompt messages."""
 
 SamplingContentBlock: TypeAlias = (
     TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent | UnknownContent
 )
-"""In sampling messages and their results."""
+"""The blocks of sampling messages and their results."""
 
 
 def joined_text(blocks: Iterable[object]) -> str:
-    """Return the texts of the blocks that are text, one a line; empty if none is."""
+    """Return the texts of the text blocks, joined by newlines; empty if there is none."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

@@ -1,6 +1,7 @@
 """Elicitation: a server asks the user.
 
-``mode`` distinguishes forms and URLs, and absent means form. A form never writes it, which is right in every revision.
+``mode`` distinguishes forms and URLs; without it, a form is meant. Forms never write it, which is valid in every
+revision.
 
 Source: MCP 2025-11-25, client/elicitation; MCP 2026-07-28, client/elicitation.
 """
@@ -17,25 +18,25 @@ __all__ = ["ElicitFormParams", "ElicitParams", "ElicitResult", "ElicitURLParams"
 
 @model
 class ElicitFormParams(Params):
-    """Ask the user to fill in a form."""
+    """Parameters for asking the user to fill in a form."""
 
     mode: ClassVar[Literal["form"]] = "form"
     meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
     message: str = field()
     requested_schema: dict[str, Any] = field()
-    """A flat JSON Schema object of primitives, in the words of the newest revision."""
+    """A flat JSON Schema object of primitives, in the form of the newest revision."""
 
 
 @model(tag="mode", since="2025-11-25")
 class ElicitURLParams(Params):
-    """Ask the user to open a URL, for data that must not pass through the client."""
+    """Parameters for asking the user to open a URL, for data that must not pass through the client."""
 
     mode: ClassVar[Literal["url"]] = "url"
     meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
     message: str = field()
     url: str = field()
     elicitation_id: str | None = field(default=None, until="2026-07-28")
-    """Required in 2025-11-25, where a notification tells that the user is done."""
+    """Required in 2025-11-25, in which a notification with this id reports that the user has finished."""
 
 
 ElicitParams: TypeAlias = ElicitFormParams | ElicitURLParams
@@ -49,11 +50,11 @@ class ElicitResult(Result):
     meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
     action: Literal["accept", "decline", "cancel"] = field()
     content: dict[str, Any] | None = field(default=None)
-    """The form's values, unchecked; None for a page, and where the user did not accept."""
+    """The form's values, not validated; ``None`` for a URL, or if the user did not accept."""
 
 
 @model
 class ElicitationCompleteParams(Params):
-    """The user is done with a page (2025-11-25)."""
+    """The user has finished with a URL (2025-11-25)."""
 
     elicitation_id: str = field()

@@ -2,7 +2,7 @@
 
 All modules of this package use it, and ``mcptrio.protocol.revisions.converter`` reads it. A class describes the newest
 revision. ``since`` and ``until`` name the revisions without a field, so no other code asks for the revision. Names are
-snake_case here and camelCase on the wire; ``name=`` is for the irregular ones.
+snake_case here and camelCase on the wire; ``name=`` is for exceptions.
 
 Source: MCP ``schema/<revision>/schema.ts`` of all five revisions, compared field by field.
 """
@@ -33,7 +33,7 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 Meta: TypeAlias = dict[str, Any]
-"""A ``_meta`` object, kept as it came; the progress token and the envelope of 2026-07-28 are members of it."""
+"""A ``_meta`` object, kept unchanged; the progress token and the envelope of 2026-07-28 are members of it."""
 
 
 class Absent(Enum):
@@ -49,7 +49,7 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""No such member, where JSON null would be a value of its own."""
+"""Marks an absent member, where JSON null is a valid value."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,9 +59,9 @@ class FieldHistory:
     since: str | None = None
     until: str | None = None
     name: str | None = None
-    """The wire name, where it is not the camelCase of the field's name."""
+    """The wire name, if it is not the camelCase form of the field's name."""
     always: bool = False
-    """Written even if it equals the default (the wire requires it, a reader forgives its absence)."""
+    """Whether it is written even if it equals the default: the schema requires it, but readers accept its absence."""
 
 
 @attrs.frozen(kw_only=True)
@@ -70,7 +70,7 @@ class ClassHistory:
 
     since: str | None = None
     tag: str | None = None
-    """The class variable that holds the constant, e.g. ``type``; where its value is None nothing is written."""
+    """The class variable with the constant, such as ``type``; if its value is ``None``, nothing is written."""
     tag_since: str | None = None
     """The first revision that writes the constant."""
 
@@ -109,12 +109,12 @@ def field(
     name: str | None = None,
     always: bool = False,
 ) -> Any:
-    """A field; without ``default`` and ``factory`` it is required.
+    """Declare a field. Without ``default`` and ``factory`` it is required.
 
     Args:
         since: the first revision that has the field.
         until: the first revision without it.
-        name: the wire name, where it is not the camelCase of the field's name.
+        name: the wire name, if it is not the camelCase form of the field's name.
         always: write it even if it equals the default.
     """
     history = FieldHistory(since=since, until=until, name=name, always=always)
@@ -155,37 +155,37 @@ def model(
 
 
 def class_history(cls: type) -> ClassHistory:
-    """The history of a protocol class."""
+    """Return the history of a protocol class."""
     history = getattr(cls, "__history__", _NO_CLASS_HISTORY)
     assert isinstance(history, ClassHistory)
     return history
 
 
 def exists_in(version: str, *, since: str | None = None, until: str | None = None) -> bool:
-    """Whether a part of the protocol belongs to a revision.
+    """Return whether a part of the protocol belongs to a revision.
 
     Args:
-        since: the first revision that has the part; ``None``: all from the beginning.
-        until: the first revision without it; ``None``: it is still there.
+        since: the first revision that has the part; ``None``: the oldest.
+        until: the first revision without it; ``None``: there is none.
     """
     return (since is None or since <= version) and (until is None or version < until)
 
 
 def evolve(instance: T, /, **changes: Any) -> T:
-    """A copy of a protocol value with some fields changed (``attrs.evolve``, typed for these classes)."""
+    """Return a copy of a protocol value with changed fields: ``attrs.evolve``, typed for these classes."""
     evolved: T = attrs.evolve(cast("Any", instance), **changes)
     return evolved
 
 
 def field_history(attribute: attrs.Attribute[Any]) -> FieldHistory:
-    """The history of a field of a protocol class."""
+    """Return the history of a field of a protocol class."""
     history = attribute.metadata.get(FieldHistory, _NO_FIELD_HISTORY)
     assert isinstance(history, FieldHistory)
     return history
 
 
-# Shared by all classes. attrs would compile these three for each of a hundred classes, which is more than half of the
-# import time of this package, and no message needs them.
+# Shared by all classes: attrs would compile these three for each of a hundred classes, which takes more than half of
+# the import time of this package.
 
 
 def _equal(self: Any, other: object) -> bool:

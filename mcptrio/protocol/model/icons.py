@@ -1,6 +1,6 @@
 """Icons of servers, tools, resources and prompts.
 
-An icon is a URL from the other side. Check its scheme (https, data) and its origin before you show it.
+The peer chooses the URL of an icon. Check its scheme (https, data) and its origin before you show it.
 
 Source: MCP 2026-07-28, basic/index, "Icons".
 """
@@ -16,7 +16,7 @@ __all__ = ["Icon"]
 
 @model
 class Icon:
-    """An image that stands for a thing in a user interface."""
+    """An image for a user interface."""
 
     src: str = field()
     mime_type: str | None = field(default=None)

@@ -1,7 +1,7 @@
-"""A result with questions of the server (2026-07-28).
+"""A result with requests to the client (2026-07-28).
 
-The result of tools/call, prompts/get and resources/read; the client repeats its request with the answers. The state in
-it is opaque to the client, and the server must not trust it.
+It may answer tools/call, prompts/get and resources/read, and the client repeats its request with the responses. The
+state in it is opaque to the client, and the server must not trust it.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -21,7 +21,7 @@ __all__ = ["CreateMessageRequest", "ElicitRequest", "InputRequest", "InputRequir
 
 @model(tag="method")
 class ElicitRequest:
-    """Ask the user."""
+    """A request to ask the user."""
 
     method: ClassVar[Literal["elicitation/create"]] = "elicitation/create"
     params: ElicitFormParams | ElicitURLParams = field()
@@ -29,7 +29,7 @@ class ElicitRequest:
 
 @model(tag="method")
 class CreateMessageRequest:
-    """Ask the model."""
+    """A request to ask the model."""
 
     method: ClassVar[Literal["sampling/createMessage"]] = "sampling/createMessage"
     params: CreateMessageParams = field()
@@ -37,22 +37,22 @@ class CreateMessageRequest:
 
 @model(tag="method")
 class ListRootsRequest:
-    """Ask for the roots."""
+    """A request for the roots."""
 
     method: ClassVar[Literal["roots/list"]] = "roots/list"
     params: ListRootsParams | None = field(default=None)
 
 
 InputRequest: TypeAlias = ElicitRequest | CreateMessageRequest | ListRootsRequest
-"""A request of the server to the client, as a result of 2026-07-28 carries it."""
+"""A request to the client in a result of 2026-07-28."""
 
 
 @model
 class InputRequiredResult(Result):
-    """Answer these and ask again; with no questions, just ask again. At least one of the two is there."""
+    """Tells the client to answer the requests, if any, and to repeat its own. At least one of the fields is present."""
 
     result_type: ClassVar[str] = "input_required"
     input_requests: dict[str, InputRequest] | None = field(default=None)
-    """The questions, by a key of the server; the answers have the same keys."""
+    """The requests by keys of the server; the responses have the same keys."""
     request_state: str | None = field(default=None)
-    """To be sent back byte for byte."""
+    """The client returns it unchanged."""

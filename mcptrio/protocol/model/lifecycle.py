@@ -62,7 +62,7 @@ class SamplingCapability:
 
 @model
 class ElicitationCapability:
-    """The client asks its user; with neither mode stated, by form."""
+    """The client can ask its user; with forms if no mode is given."""
 
     form: dict[str, Any] | None = field(default=None, since="2025-11-25")
     url: dict[str, Any] | None = field(default=None, since="2025-11-25")
@@ -77,7 +77,7 @@ class ClientCapabilities:
     elicitation: ElicitationCapability | None = field(default=None, since="2025-06-18")
     experimental: dict[str, dict[str, Any]] | None = field(default=None)
     extensions: dict[str, dict[str, Any]] | None = field(default=None)
-    """By identifier. In the schema from 2026-07-28 on, and tolerated by the older ones, whose objects are open."""
+    """By identifier. In the schema since 2026-07-28; valid in older revisions, because their objects are open."""
 
 
 @model
@@ -117,7 +117,7 @@ class ServerCapabilities:
 
 @model
 class InitializeParams(Params):
-    """The first request of a handshake revision."""
+    """The parameters of ``initialize``."""
 
     protocol_version: str = field()
     capabilities: ClientCapabilities = field()
@@ -126,7 +126,7 @@ class InitializeParams(Params):
 
 @model
 class InitializeResult(Result):
-    """The answer to ``initialize``: the revision that will be spoken."""
+    """The answer to ``initialize``, with the negotiated revision."""
 
     protocol_version: str = field()
     capabilities: ServerCapabilities = field()

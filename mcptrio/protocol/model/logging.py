@@ -13,7 +13,7 @@ from mcptrio.protocol.model.fields import field, model
 __all__ = ["LEVELS", "LoggingLevel", "LoggingMessageParams", "SetLevelParams"]
 
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-"""How grave a log message is, as in RFC 5424."""
+"""The severity of a log message (RFC 5424)."""
 
 LEVELS: Final[tuple[LoggingLevel, ...]] = (
     "debug",
@@ -30,7 +30,7 @@ LEVELS: Final[tuple[LoggingLevel, ...]] = (
 
 @model
 class SetLevelParams(Params):
-    """Send log messages of this level and above (handshake revisions)."""
+    """The minimum level of log messages to send (handshake revisions)."""
 
     level: LoggingLevel = field()
 

@@ -1,7 +1,7 @@
 """The methods, one row each: name, params, result and receiver.
 
-Each revision keeps the rows that it has; a missing row is "method not found". A method whose meaning or required
-capability has changed has a second row, so no code asks for the revision.
+Each revision keeps its rows; a missing row means "method not found". A method whose meaning or required capability has
+changed has a second row, so no other code compares revisions.
 
 Source: MCP ``schema/<revision>/schema.ts``: ClientRequest, ServerRequest, ClientNotification, ServerNotification.
 """
@@ -53,7 +53,7 @@ class Method:
     since: str | None = None
     until: str | None = None
     capability: str | None = None
-    """The receiver's capability that gates the method, as an attribute path (``resources.subscribe``)."""
+    """The receiver's capability that the method requires, as an attribute path (``resources.subscribe``)."""
 
 
 _REQUESTS_TO_SERVER = (
@@ -105,7 +105,7 @@ _REQUESTS_TO_SERVER = (
         completion.CompleteParams,
         completion.CompleteResult,
         Side.SERVER,
-        until="2025-03-26",  # the capability came one revision after the method
+        until="2025-03-26",  # the capability was added one revision after the method
     ),
     Method(
         "completion/complete",

@@ -13,15 +13,15 @@ from mcptrio.protocol.model.fields import field, model
 __all__ = ["ProgressParams", "ProgressToken"]
 
 ProgressToken: TypeAlias = str | int
-"""Chosen by the sender of a request, in ``_meta.progressToken``; ``1`` and ``"1"`` are two tokens."""
+"""The sender of a request chooses it, in ``_meta.progressToken``; ``1`` and ``"1"`` are different tokens."""
 
 
 @model
 class ProgressParams(Params):
-    """How far a request has come."""
+    """The progress of a request."""
 
     progress_token: ProgressToken = field()
     progress: float = field()
-    """Rises with every notification."""
+    """Increases with every notification."""
     total: float | None = field(default=None)
     message: str | None = field(default=None, since="2025-03-26")

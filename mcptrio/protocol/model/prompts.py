@@ -60,7 +60,7 @@ class PromptMessage:
 
 @model
 class ListPromptsParams(Params):
-    """Which prompts are there?"""
+    """The parameters of ``prompts/list``."""
 
     cursor: str | None = field(default=None)
 
@@ -71,16 +71,16 @@ class ListPromptsResult(CacheableResult):
 
     prompts: tuple[Prompt, ...] = field()
     next_cursor: str | None = field(default=None)
-    """``None`` is the end; the empty string is a cursor like any other."""
+    """``None`` at the end; the empty string is a valid cursor."""
 
 
 @model
 class GetPromptParams(Params):
-    """Fill in a prompt."""
+    """The parameters of ``prompts/get``."""
 
     name: str = field()
     arguments: dict[str, str] = field(factory=dict)
-    """Absent on the wire where empty."""
+    """Absent on the wire if empty."""
     input_responses: dict[str, Any] | None = field(default=None, since="2026-07-28")
     request_state: str | None = field(default=None, since="2026-07-28")
 

@@ -17,7 +17,7 @@ __all__ = ["BlobResourceContents", "ResourceContents", "TextResourceContents"]
 
 @model
 class TextResourceContents:
-    """A resource that is text."""
+    """Text of a resource."""
 
     uri: str = field()
     text: str = field()
@@ -27,7 +27,7 @@ class TextResourceContents:
 
 @model
 class BlobResourceContents:
-    """A resource that is bytes."""
+    """Bytes of a resource."""
 
     uri: str = field()
     blob: str = field()

@@ -1,4 +1,4 @@
-"""Resources: what an application can read.
+"""Resources: data that an application can read.
 
 Source: MCP 2026-07-28, server/resources; MCP 2025-11-25, server/resources, "Subscriptions".
 """
@@ -56,7 +56,7 @@ class ResourceTemplate:
     title: str | None = field(default=None, since="2025-06-18")
     description: str | None = field(default=None)
     mime_type: str | None = field(default=None)
-    """Only where every resource of the family has it."""
+    """Only if all resources of the family have it."""
     annotations: Annotations | None = field(default=None)
     icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
     meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
@@ -64,7 +64,7 @@ class ResourceTemplate:
 
 @model
 class ListResourcesParams(Params):
-    """Which resources are there?"""
+    """The parameters of ``resources/list``."""
 
     cursor: str | None = field(default=None)
 
@@ -75,12 +75,12 @@ class ListResourcesResult(CacheableResult):
 
     resources: tuple[Resource, ...] = field()
     next_cursor: str | None = field(default=None)
-    """``None`` is the end; the empty string is a cursor like any other."""
+    """``None`` at the end; the empty string is a valid cursor."""
 
 
 @model
 class ListResourceTemplatesParams(Params):
-    """Which families of resources are there?"""
+    """The parameters of ``resources/templates/list``."""
 
     cursor: str | None = field(default=None)
 
@@ -91,12 +91,12 @@ class ListResourceTemplatesResult(CacheableResult):
 
     resource_templates: tuple[ResourceTemplate, ...] = field()
     next_cursor: str | None = field(default=None)
-    """``None`` is the end; the empty string is a cursor like any other."""
+    """``None`` at the end; the empty string is a valid cursor."""
 
 
 @model
 class ReadResourceParams(Params):
-    """Read a resource."""
+    """The parameters of ``resources/read``."""
 
     uri: str = field()
     input_responses: dict[str, Any] | None = field(default=None, since="2026-07-28")
@@ -105,7 +105,7 @@ class ReadResourceParams(Params):
 
 @model
 class ReadResourceResult(CacheableResult):
-    """The answer to ``resources/read``; several where the resource is a collection."""
+    """The answer to ``resources/read``; with several contents if the resource is a collection."""
 
     contents: tuple[ResourceContents, ...] = field()
 
@@ -117,20 +117,20 @@ class ReadResourceResult(CacheableResult):
 
 @model
 class SubscribeParams(Params):
-    """Tell me when this resource changes (handshake revisions)."""
+    """The parameters of ``resources/subscribe`` (handshake revisions)."""
 
     uri: str = field()
 
 
 @model
 class UnsubscribeParams(Params):
-    """Tell me no longer (handshake revisions)."""
+    """The parameters of ``resources/unsubscribe`` (handshake revisions)."""
 
     uri: str = field()
 
 
 @model
 class ResourceUpdatedParams(Params):
-    """A resource has changed; its URI may lie below the one subscribed to."""
+    """A resource has changed. Its URI may be below the one of the subscription."""
 
     uri: str = field()

@@ -1,4 +1,4 @@
-"""Roots: where in the file system a server may work.
+"""Roots: the folders that a server may use.
 
 Source: MCP 2025-11-25, client/roots; MCP 2026-07-28, client/roots.
 """
@@ -25,7 +25,7 @@ class Root:
 
 @model
 class ListRootsParams(Params):
-    """Where may I work?"""
+    """The parameters of ``roots/list``."""
 
 
 @model

@@ -1,4 +1,4 @@
-"""Sampling: a server has the client's model say something.
+"""Sampling: a server asks the client's model.
 
 Source: MCP 2025-11-25, client/sampling; MCP 2026-07-28, client/sampling.
 """
@@ -30,8 +30,8 @@ IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
 """The servers whose context the client's model gets."""
 
 SamplingContent: TypeAlias = tuple[SamplingContentBlock, ...]
-"""The blocks of one message. The wire has one block or an array of them; a tuple stands for both, and one block is
-written without the array (before 2025-11-25 there is no array)."""
+"""The blocks of one message. On the wire it is one block or an array; a single block is written without the array,
+which revisions before 2025-11-25 do not have."""
 
 
 @model
@@ -57,10 +57,10 @@ class ModelHint:
 
 @model
 class ModelPreferences:
-    """What matters in choosing a model; each from 0 to 1."""
+    """Preferences for the choice of a model; each priority is 0 to 1."""
 
     hints: tuple[ModelHint, ...] | None = field(default=None)
-    """The first that fits wins."""
+    """The first match wins."""
     cost_priority: float | None = field(default=None)
     speed_priority: float | None = field(default=None)
     intelligence_priority: float | None = field(default=None)
@@ -75,7 +75,7 @@ class ToolChoice:
 
 @model
 class CreateMessageParams(Params):
-    """Have the model continue a conversation."""
+    """The parameters of ``sampling/createMessage``."""
 
     meta: Meta | None = field(default=None, name="_meta", until="2026-07-28")
     messages: tuple[SamplingMessage, ...] = field()
@@ -86,7 +86,7 @@ class CreateMessageParams(Params):
     temperature: float | None = field(default=None)
     stop_sequences: tuple[str, ...] | None = field(default=None)
     metadata: dict[str, Any] | None = field(default=None)
-    """For the provider of the model; kept as it came."""
+    """For the provider of the model; kept unchanged."""
     tools: tuple[Tool, ...] | None = field(default=None, since="2025-11-25")
     tool_choice: ToolChoice | None = field(default=None, since="2025-11-25")
 
@@ -100,7 +100,7 @@ class CreateMessageResult(Result):
     content: SamplingContent = field()
     model: str = field()
     stop_reason: str | None = field(default=None)
-    """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse``, or the provider's own word."""
+    """``endTurn``, ``stopSequence``, ``maxTokens``, ``toolUse``, or a value of the provider."""
 
     @property
     def text(self) -> str:

@@ -15,7 +15,7 @@ __all__ = ["AcknowledgedParams", "ListenParams", "ListenResult", "SubscriptionFi
 
 @model
 class SubscriptionFilter:
-    """Which changes are wanted, or honoured."""
+    """The requested or accepted changes."""
 
     tools_list_changed: bool = field(default=False)
     prompts_list_changed: bool = field(default=False)
@@ -26,7 +26,7 @@ class SubscriptionFilter:
 
 @model
 class ListenParams(Params):
-    """Tell me of these changes until I hang up."""
+    """The parameters of ``subscriptions/listen``."""
 
     notifications: SubscriptionFilter = field()
 

@@ -25,7 +25,7 @@ __all__ = [
 
 @model
 class ToolAnnotations:
-    """Hints about a tool's behaviour; not to be trusted unless the server is. ``None`` leaves the hint unsaid."""
+    """Hints about a tool's behaviour. Trust them only from a trusted server. ``None``: no hint."""
 
     title: str | None = field(default=None)
     read_only_hint: bool | None = field(default=None)
@@ -36,7 +36,7 @@ class ToolAnnotations:
 
 @model
 class ToolExecution:
-    """Whether a call may be made a task (2025-11-25)."""
+    """Whether a call may run as a task (2025-11-25)."""
 
     task_support: Literal["forbidden", "optional", "required"] | None = field(default=None)
 
@@ -60,7 +60,7 @@ class Tool:
 
 @model
 class ListToolsParams(Params):
-    """Which tools are there?"""
+    """The parameters of ``tools/list``."""
 
     cursor: str | None = field(default=None)
 
@@ -71,16 +71,16 @@ class ListToolsResult(CacheableResult):
 
     tools: tuple[Tool, ...] = field()
     next_cursor: str | None = field(default=None)
-    """``None`` is the end; the empty string is a cursor like any other."""
+    """``None`` at the end; the empty string is a valid cursor."""
 
 
 @model
 class CallToolParams(Params):
-    """Call a tool."""
+    """The parameters of ``tools/call``."""
 
     name: str = field()
     arguments: dict[str, Any] = field(factory=dict)
-    """Absent on the wire where empty."""
+    """Absent on the wire if empty."""
     input_responses: dict[str, Any] | None = field(default=None, since="2026-07-28")
     request_state: str | None = field(default=None, since="2026-07-28")
 

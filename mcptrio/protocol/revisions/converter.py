@@ -1,8 +1,8 @@
 """Converts between the model and the JSON values of one revision.
 
-One converter per revision, made from the history in the classes of ``mcptrio.protocol.model``. cattrs generates the
-functions when a class is first used. Conversion is strict: a value of the wrong type is refused. A member that the
-revision does not have is ignored on reading and left out on writing. Open objects (schemas, ``_meta``, arguments) are
+Each revision has one, made from the history in the classes of ``mcptrio.protocol.model``; cattrs generates the
+functions when a class is first used. Conversion is strict: a value of the wrong type is refused. Members that the
+revision does not have are ignored on reading and omitted on writing. Open objects (schemas, ``_meta``, arguments) are
 not changed.
 
 Source: MCP ``schema/<revision>/schema.ts``; "Additional properties" of JSON Schema for ignored members.
@@ -43,13 +43,13 @@ from mcptrio.protocol.revisions.shapes import (
 __all__ = ["Converter", "Lowering", "Reader", "Writer"]
 
 Reader: TypeAlias = Callable[[Any, Any], Any]
-"""``read(value, cls)``: a model, or Mismatch, or KeyError with the wire name of the member that is missing."""
+"""``read(value, cls)`` returns a model; raises Mismatch, or KeyError with the wire name of a missing member."""
 
 Writer: TypeAlias = Callable[[Any], Any]
-"""``write(model)``: a JSON value."""
+"""``write(model)`` returns a JSON value."""
 
 Lowering: TypeAlias = Callable[[Any], Any]
-"""A model of the newest protocol in the words of an older one; LocalProtocolError where it has none."""
+"""Changes a model of the newest revision to the form of an older one; raises LocalProtocolError if it has none."""
 
 
 class Converter:
@@ -65,12 +65,12 @@ class Converter:
         self._lowerings = lowerings
 
     def reader(self, cls: Any) -> Reader:
-        """The function that reads a class, a union of classes, or any other type a field may have."""
+        """Return the function that reads a class, a union of classes, or any other type of a field."""
         reader: Reader = self._hooks.get_structure_hook(cls)
         return reader
 
     def writer(self, cls: type) -> Writer:
-        """The function that writes a class."""
+        """Return the function that writes a class."""
         writer: Writer = self._hooks.get_unstructure_hook(cls)
         return writer
 
@@ -81,10 +81,10 @@ class Converter:
         path, expected, got = self._locate(value, cls, "$")
         return InvalidParams(f"expected {expected} @ {path}, got {got}")
 
-    # Which parts of a class the revision has.
+    # The parts of a class that the revision has
 
     def _fields(self, cls: type) -> Iterator[tuple[attrs.Attribute[Any], str, bool]]:
-        """The fields of a class with their wire names, and whether the revision has them."""
+        """Yield the fields of a class with their wire names, and whether the revision has them."""
         for attribute in attrs.fields(attrs.resolve_types(cls)):
             history = field_history(attribute)
             has = exists_in(self._version, since=history.since, until=history.until)
@@ -93,11 +93,12 @@ class Converter:
     def _speaks(self, cls: type) -> bool:
         return exists_in(self._version, since=class_history(cls).since)
 
-    # Making the functions.
+    # Making the functions
 
     @cached_property
     def _hooks(self) -> HookRegistry:
-        """Made at first use: a process speaks one revision or two, and the five are 2 % of its start."""
+        # Made at first use: a process needs one revision or two, and all five take 2 % of the start-up time.
+        # Detailed validation would collect all errors, and makes reading several times slower.
         hooks = HookRegistry(detailed_validation=False)
         for cls, reader in SCALARS.items():
             hooks.register_structure_hook(cls, reader)
@@ -149,6 +150,7 @@ class Converter:
 
         def write_lowered(model: Any) -> Any:
             lowered = lower(model)
+            # A lowering may return another class, such as text instead of audio.
             return write_as_is(lowered) if lowered.__class__ is cls else self._write(lowered)
 
         return write_lowered
@@ -171,7 +173,7 @@ class Converter:
         return lambda model: {name: tag, **write_members(model)}
 
     def _refuse_to_write(self, model: Any) -> Any:
-        raise LocalProtocolError(f"{type(model).__name__} cannot be said in revision {self._version}")
+        raise LocalProtocolError(f"revision {self._version} has no {type(model).__name__}")
 
     def _write(self, model: Any) -> Any:
         return self._hooks.get_unstructure_hook(model.__class__)(model)
@@ -219,6 +221,7 @@ class Converter:
 
         def write_content(blocks: Any) -> Any:
             written = write_many(blocks)
+            # Revisions before 2025-11-25 have no array, and it is optional since.
             return written[0] if len(written) == 1 else written
 
         return write_content
@@ -263,11 +266,11 @@ class Converter:
         return read_union
 
     def _chooser(self, cls: Any) -> Callable[[Any], tuple[type, Reader]] | None:
-        """The function that tells which class of a union a value is; None for a union of scalars."""
+        """Return the function that chooses the class of a union for a value; ``None`` for a union of scalars."""
         members = get_args(cls)
         if not all(attrs.has(member) for member in members):
             return None
-        # The readers are made at first use: a union may contain itself (a tool's result holds content blocks).
+        # The readers are made at first use, because a union may contain itself (a tool result has content blocks).
         readers: dict[type, Reader] = {}
 
         def chosen(member: type) -> tuple[type, Reader]:
@@ -301,7 +304,7 @@ class Converter:
         return choose
 
     def _tags(self, members: tuple[type, ...]) -> tuple[str, dict[str, type]]:
-        """The tag that tells the classes of a union apart, and the classes the revision has, by its values."""
+        """Return the tag that distinguishes the classes of a union, and the revision's classes by its values."""
         known: dict[str, type] = {}
         tag = ""
         for member in members:
@@ -313,14 +316,14 @@ class Converter:
                 known[getattr(member, tag)] = member
         return camel(tag), known
 
-    # Saying where a value is wrong: only after a reader has refused it, so the readers need not keep track.
+    # Locating an error: only after a reader has refused a value, so that the readers need not keep track of the path.
 
     def _locate(self, value: Any, cls: Any, path: str) -> tuple[str, str, str]:
         """Return the path, the expected value and the actual one of the innermost refused part."""
         try:
             parts = list(self._parts(value, cls))
         except (Mismatch, KeyError):
-            parts = []  # it cannot even be told what it should be
+            parts = []  # not even the class of the value is known
         for at, part, part_cls in parts:
             try:
                 self.reader(part_cls)(part, part_cls)
@@ -332,10 +335,10 @@ class Converter:
             return path + error.at, error.expected, describe(error.got)
         except KeyError as error:
             return path, f'a member "{error.args[0]}"', "none"
-        raise AssertionError(f"{cls} refuses a value and takes it the second time")
+        raise AssertionError(f"{cls} refused a value and accepted it the second time")
 
     def _parts(self, value: Any, cls: Any) -> Iterator[tuple[str, Any, Any]]:
-        """The parts of a value, each with its path and its type."""
+        """Yield the parts of a value, each with its path and type."""
         if is_optional(cls):
             yield from self._parts(value, inner_type(cls))
         elif cls == SamplingContent and value.__class__ is dict:

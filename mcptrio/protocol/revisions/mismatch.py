@@ -1,7 +1,6 @@
-"""An error about a value, for its sender.
+"""The error for a value of the wrong type.
 
-The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path. It has the
-expected value and a short form of the actual one.
+The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path.
 """
 
 from __future__ import annotations
@@ -11,16 +10,16 @@ from typing import Any, Final
 __all__ = ["Mismatch", "describe"]
 
 _MAX_QUOTED_CHARS: Final = 40
-"""Characters of a string in a message; the value may be huge, and secret."""
+"""Characters of a string that a message shows; the value may be huge or secret."""
 
 
 class Mismatch(Exception):
-    """A value is not of the type the revision asks for.
+    """A value does not have the type that the revision requires.
 
     Args:
-        expected: with its article, e.g. ``an integer``.
-        got: the value that came.
-        at: the path from the value the reader was given to this one, e.g. ``.type``.
+        expected: the expected type with its article, such as ``an integer``.
+        got: the actual value.
+        at: the path from the reader's value to this one, such as ``.type``.
     """
 
     def __init__(self, expected: str, got: Any, at: str = "") -> None:
@@ -31,7 +30,7 @@ class Mismatch(Exception):
 
 
 def describe(value: Any) -> str:
-    """A value as an error message shows it: small ones as JSON, others by their kind."""
+    """Return a value for an error message: short ones as JSON, others by their type."""
     if value is None:
         return "null"
     if value is True or value is False:

@@ -1,9 +1,9 @@
 """Output schemas and structured content for revisions that support only objects.
 
-Used by the lowerings of the revisions before 2026-07-28, in which the root of an output schema has ``type: object`` and
-structured content is an object. Schema and content are converted independently, so both must agree for every value. A
-schema that admits only objects is kept. One that admits none is wrapped as ``{"result": …}``, like every value that is
-not an object. One that admits both is left out, because wrapping would not fit both.
+The revisions before 2026-07-28 use it. In them, structured content is an object, and the root of an output schema has
+``type: object``. Schema and content are converted independently and must agree for every value. So a schema that admits
+only objects is kept, one that admits none is wrapped as ``{"result": …}`` like its values, and one that admits both is
+omitted, because some of its values are wrapped and others are not.
 
 Source: MCP 2025-11-25, server/tools, "Output Schema"; SEP-2106; JSON Schema 2020-12, Core 8.2 (references).
 """
@@ -21,17 +21,17 @@ _WRAPPED: Final = "result"
 _TYPES: Final = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 _MAX_DEPTH: Final = 100
-"""Levels of a schema that are looked at. A schema may come from another server; a deeper one is left out."""
+"""Levels of a schema that are read; a deeper one is omitted. A mounted server may send any schema."""
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose values are data, not schemas."""
 
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords whose values are schemas by names, which are no keywords."""
+"""Keywords whose values map names to schemas; the names are not keywords."""
 
 
 def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the schema with an object at its root; None if no schema fits."""
+    """Return the schema with an object at its root; ``None`` if there is no such schema."""
     types = _types(schema, schema, {}, _MAX_DEPTH)
     if types == {"object"}:
         return schema if schema.get("type") == "object" else {**schema, "type": "object"}
@@ -40,26 +40,27 @@ def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     inner: Any = {name: member for name, member in schema.items() if name != "$schema"}
     try:
-        inner = _moved(inner, _MAX_DEPTH)  # one with its own $id stays a document of its own, and its references hold
+        # A schema with its own $id remains a document of its own, so its references stay valid.
+        inner = _moved(inner, _MAX_DEPTH)
     except _TooDeep:
         return None
     return {**dialect, "type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED]}
 
 
 def lower_structured_content(value: Any) -> Any:
-    """The value if it is an object (or absent), else an object that holds it."""
+    """Return the value if it is an object or absent; otherwise an object with it."""
     return value if value is ABSENT or isinstance(value, dict) else {_WRAPPED: value}
 
 
 class _TooDeep(Exception):
-    """The schema has more levels than we follow."""
+    """The schema has more than ``_MAX_DEPTH`` levels."""
 
 
 def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], depth: int) -> frozenset[str]:
-    """The JSON types of the values a schema may admit; too many rather than too few.
+    """Return the JSON types of the values that a schema may admit, rather too many than too few.
 
     Args:
-        known: the types behind the references met so far, so that each is followed once.
+        known: the types of the references read so far, so that each is followed once.
     """
     if schema is False:
         return frozenset()
@@ -86,7 +87,8 @@ def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], 
     reference = schema.get("$ref")
     if isinstance(reference, str):
         if reference not in known:
-            known[reference] = _TYPES  # what it leads back to itself says nothing about it
+            # A reference back to this one restricts nothing.
+            known[reference] = _TYPES
             known[reference] = _types(_resolve(reference, root), root, known, depth - 1)
         types &= known[reference]
     return types
@@ -105,7 +107,7 @@ def _type_of(value: Any) -> str:
 
 
 def _resolve(reference: str, root: dict[str, Any]) -> Any:
-    """Return the target of a JSON pointer in the document; True, which admits everything, for other references."""
+    """Return the target of a JSON pointer in the document; ``True``, which admits all values, for others."""
     if reference != "#" and not reference.startswith("#/"):
         return True
     place: Any = root
@@ -118,7 +120,7 @@ def _resolve(reference: str, root: dict[str, Any]) -> Any:
 
 
 def _moved(schema: Any, depth: int) -> Any:
-    """A schema whose pointers lead to where its document has moved."""
+    """Return a schema with its pointers adapted to the new place of the document."""
     if depth == 0:
         raise _TooDeep
     if isinstance(schema, list):
@@ -139,4 +141,4 @@ def _moved(schema: Any, depth: int) -> Any:
 def _moved_reference(reference: str) -> str:
     if reference == "#" or reference.startswith("#/"):
         return f"#/properties/{_WRAPPED}{reference[1:]}"
-    return reference  # an anchor or another document: it is found by its name
+    return reference  # an anchor or another document, found by name

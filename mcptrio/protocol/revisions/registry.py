@@ -25,7 +25,7 @@ REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
 """By version, from the oldest to the newest."""
 
 HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.HANDSHAKE)
-"""What ``initialize`` can agree on, from the oldest to the newest."""
+"""The revisions that ``initialize`` can negotiate, from the oldest to the newest."""
 
 MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.PER_REQUEST)
 """The revisions that a request can have in its ``_meta``, from the oldest to the newest."""
@@ -35,5 +35,5 @@ LATEST_HANDSHAKE: Final = REVISIONS[max(HANDSHAKE_VERSIONS)]
 
 
 def negotiate(requested: str) -> Revision:
-    """The revision that ``initialize`` is answered with: the one asked for if it has a handshake, else our newest."""
+    """Return the revision for the response to ``initialize``: the requested one, or the newest with a handshake."""
     return REVISIONS[requested] if requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE

@@ -1,7 +1,7 @@
 """One dated revision of the protocol: its traits, its methods and its converter.
 
-Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and found through the registry. A trait is a difference in
-behaviour with a name. It selects an object at the edge of a layer, and no other code asks for the date.
+Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and the registry returns it. A trait is a named difference
+in behaviour; other code asks for traits and never for the date.
 
 Source: MCP, the changelog of each revision.
 """
@@ -34,34 +34,34 @@ M = TypeVar("M")
 
 
 class NegotiationStyle(Enum):
-    """How a client says who it is and what it can do."""
+    """How a client sends its info and capabilities."""
 
     HANDSHAKE = "handshake"
-    """``initialize`` once; the session remembers."""
+    """Once, in ``initialize``; the session keeps them."""
     PER_REQUEST = "per-request"
-    """In ``_meta`` of every request; nothing is remembered."""
+    """In ``_meta`` of every request; nothing is kept."""
 
 
 class Inputs(Enum):
-    """How a server asks its client."""
+    """How a server sends requests to its client."""
 
     BACK_CHANNEL = "back-channel"
-    """With a request of its own."""
+    """As JSON-RPC requests."""
     ROUND_TRIPS = "round-trips"
-    """With an InputRequiredResult; the client asks again and brings the answers."""
+    """In an InputRequiredResult; the client repeats its request with the responses."""
 
 
 class LogLevel(Enum):
-    """Where a client says which log messages it wants."""
+    """Where a client sets the log level."""
 
     SESSION = "session"
-    """``logging/setLevel``; unset, the server decides."""
+    """``logging/setLevel``; without it, the server decides."""
     PER_REQUEST = "per-request"
-    """``_meta`` of a request; absent, there are none."""
+    """``_meta`` of a request; without it, no log messages are sent."""
 
 
 class ChangeDelivery(Enum):
-    """How a server tells that lists and resources have changed."""
+    """How a server reports changes of lists and resources."""
 
     UNSOLICITED = "unsolicited"
     """Notifications on the session."""
@@ -85,13 +85,13 @@ class HTTPTraits:
     sessions: bool
     """``Mcp-Session-Id``, and DELETE to end a session."""
     get_stream: bool
-    """GET opens a stream for what no request has asked for."""
+    """GET opens a stream for messages that belong to no request."""
     resumable: bool
-    """Events have ids, and ``Last-Event-ID`` brings back what was missed."""
+    """Events have ids, and ``Last-Event-ID`` continues a broken stream."""
     mirrored_headers: bool
     """``Mcp-Method``, ``Mcp-Name`` and ``Mcp-Param-*`` repeat the body."""
     version_header: bool
-    """``MCP-Protocol-Version`` goes with every request after ``initialize``."""
+    """Every request after ``initialize`` has ``MCP-Protocol-Version``."""
     priming: bool
     """A resumable stream begins with an event that has an id and no data."""
 
@@ -106,19 +106,19 @@ class Revision:
     log_level: LogLevel
     changes: ChangeDelivery
     batches: bool
-    """JSON-RPC arrays are legal."""
+    """JSON-RPC arrays are allowed."""
     elicitation_modes: frozenset[str]
-    """``form`` and ``url``; empty: the user cannot be asked."""
+    """``form`` and ``url``; empty if the revision has no elicitation."""
     url_elicitation_error: bool
-    """A request may be refused with -32042 until the user has opened a page."""
+    """A request may be refused with -32042 until the user has opened a URL."""
     sampling_context: bool
-    """A client declares ``sampling.context`` if its model can be given the context of servers; others are not asked."""
+    """A client declares ``sampling.context`` if it can give its model the context of servers."""
     bad_arguments: BadArguments
     http: HTTPTraits
     codes: Mapping[int, int] = MappingProxyType({})
-    """The revision's numbers for error codes; other codes do not change."""
+    """Error codes with another number in this revision."""
     lowerings: Mapping[type, Lowering] = field(default=MappingProxyType({}), repr=False)
-    """Functions that change a model of the newest protocol before this revision writes it, by its class."""
+    """Functions that change a model to the form of this revision before it is written, by class."""
 
     _methods: Mapping[tuple[str, Side], Method] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: _index(METHODS, self.version), takes_self=True)
@@ -136,7 +136,7 @@ class Revision:
         return self.version
 
     def method(self, name: str, to: Side) -> Method | None:
-        """The row of a request or notification that ``to`` receives; None: method not found."""
+        """Return the row of a request or notification that ``to`` receives; ``None``: method not found."""
         return self._methods.get((name, to))
 
     @overload
@@ -151,9 +151,10 @@ class Revision:
             cls: a class of ``mcptrio.protocol.model``, or a union of such classes.
 
         Raises:
-            InvalidParams: The value is not a ``cls``; the message has the expected value, the actual one and the place.
+            InvalidParams: the value is not a ``cls``; the message has the expected value, the actual one and the place.
         """
         try:
+            # Cached here, because asking cattrs for its function takes longer than reading a small message.
             read = self._readers[cls]
         except KeyError:
             read = self._readers[cls] = self._converter.reader(cls)
@@ -163,13 +164,13 @@ class Revision:
             raise self._converter.refuse(value, cls) from None
 
     def unstructure(self, model: Any) -> dict[str, Any]:
-        """The JSON object of a model, in the words of this revision.
+        """Return the JSON object of a model in this revision.
 
-        What the revision cannot say is left out, or said in another way where that is laid down (``lowerings``).
-        Open objects (arguments, schemas, ``_meta``) are not copied: the caller must not change them afterwards.
+        Fields that the revision does not have are omitted, or changed by ``lowerings``. Open objects (arguments,
+        schemas, ``_meta``) are not copied; the caller must not change them afterwards.
 
         Raises:
-            LocalProtocolError: the revision has no words for this, and leaving it out would change its meaning.
+            LocalProtocolError: the revision cannot express the model, and an omission would change its meaning.
         """
         try:
             write = self._writers[model.__class__]
@@ -180,7 +181,7 @@ class Revision:
 
 
 def _index(rows: tuple[Method, ...], version: str) -> Mapping[tuple[str, Side], Method]:
-    """The rows of a revision, by name and receiver."""
+    """Return the rows of a revision by name and receiver."""
     return MappingProxyType(
         {
             (row.name, side): row

@@ -18,7 +18,7 @@ _EXPECTED: Final[Mapping[type, str]] = {str: "a string", int: "an integer", floa
 
 
 def scalar_union_reader(cls: Any) -> Callable[[Any, Any], Any]:
-    """The reader of a union of such types (``str | int``)."""
+    """Return the reader of a union of such types (``str | int``)."""
     members = get_args(cls)
     expected = " or ".join(_EXPECTED[member] for member in members)
 
@@ -37,7 +37,7 @@ def _read_string(value: Any, _: Any) -> Any:
 
 
 def _read_integer(value: Any, _: Any) -> Any:
-    if value.__class__ is not int:  # a bool is an int to isinstance
+    if value.__class__ is not int:  # by exact class: isinstance() takes a bool for an int
         raise Mismatch("an integer", value)
     return value
 

@@ -1,7 +1,7 @@
 """The kind of a field's type, and its name on the wire.
 
-:mod:`mcptrio.protocol.revisions.converter` uses this once per field. The model has only ``X | None``, unions of
-classes, ``tuple[X, ...]``, ``dict[str, X]``, literals, scalars and ``Any``.
+:mod:`mcptrio.protocol.revisions.converter` uses it once per field. The model has only ``X | None``, unions of classes,
+``tuple[X, ...]``, ``dict[str, X]``, literals, scalars and ``Any``.
 """
 
 from __future__ import annotations
@@ -28,44 +28,45 @@ __all__ = [
 
 
 def camel(name: str) -> str:
-    """A field's name on the wire."""
+    """Return a field's name on the wire."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def step(name: str) -> str:
-    """One step of a path: ``.name``, or ``["any name"]``."""
-    shown = describe(name)  # shortened: the name may be the peer's
+    """Return one step of a path: ``.name`` or ``["any name"]``."""
+    # Shortened, because the peer may have chosen the name.
+    shown = describe(name)
     return f".{name}" if name.isidentifier() and shown == f'"{name}"' else f"[{shown}]"
 
 
 def is_type(cls: Any) -> Callable[[Any], bool]:
-    """A predicate for one type."""
+    """Return a predicate for one type."""
     return lambda other: bool(other == cls)
 
 
 def is_optional(cls: Any) -> bool:
-    """``X | None``."""
+    """Return whether it is ``X | None``."""
     return _is_any_union(cls) and NoneType in get_args(cls)
 
 
 def is_union(cls: Any) -> bool:
-    """``X | Y``."""
+    """Return whether it is ``X | Y``."""
     return _is_any_union(cls) and NoneType not in get_args(cls)
 
 
 def is_literal(cls: Any) -> bool:
-    """``Literal[...]``."""
+    """Return whether it is ``Literal[...]``."""
     return get_origin(cls) is Literal
 
 
 def is_array(cls: Any) -> bool:
-    """``tuple[X, ...]``."""
+    """Return whether it is ``tuple[X, ...]``."""
     return get_origin(cls) is tuple
 
 
 def is_object(cls: Any) -> bool:
-    """``dict[str, X]``."""
+    """Return whether it is ``dict[str, X]``."""
     return get_origin(cls) is dict
 
 
@@ -75,7 +76,7 @@ def is_plain(cls: Any) -> bool:
 
 
 def inner_type(optional: Any) -> Any:
-    """``X`` of ``X | None``."""
+    """Return ``X`` of ``X | None``."""
     inner = tuple(member for member in get_args(optional) if member is not NoneType)
     return Union[inner]  # noqa: UP007  # there is no other spelling for a tuple of types
 

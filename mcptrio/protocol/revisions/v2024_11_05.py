@@ -1,7 +1,6 @@
-"""Revision 2024-11-05: the first; no sound, no annotations of tools.
+"""Revision 2024-11-05, the first: no audio, and no annotations of tools.
 
-Streamable HTTP came later (its HTTP transport has an SSE stream and a POST endpoint of its own), so the traits for it
-say no to everything.
+Its HTTP transport has an SSE stream and an endpoint for POSTs. Streamable HTTP came with the next revision.
 
 Source: MCP 2024-11-05, schema.ts, "PromptMessage", "Tool"; basic/transports, "HTTP with SSE".
 """
@@ -31,7 +30,7 @@ __all__ = ["LOWERINGS", "REVISION"]
 def _lower_audio(audio: AudioContent) -> TextContent:
     size = len(audio.data) * 3 // 4  # base64
     return TextContent(
-        text=f"[audio, {audio.mime_type}, about {size} bytes: left out, this protocol revision has no audio]",
+        text=f"[audio, {audio.mime_type}, about {size} bytes: omitted, this protocol revision has no audio]",
         annotations=audio.annotations,
     )
 
@@ -49,7 +48,7 @@ REVISION: Final = Revision(
     url_elicitation_error=False,
     sampling_context=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
-    # Streamable HTTP is younger; clients that offer this revision over it get what the next one has.
+    # Some clients use this revision over Streamable HTTP; they get the traits of the next one.
     http=HTTPTraits(
         sessions=True,
         get_stream=True,

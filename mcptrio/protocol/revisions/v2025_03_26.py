@@ -1,4 +1,4 @@
-"""Revision 2025-03-26: batches; no links to resources, no structured content, the title of a tool in its annotations.
+"""Revision 2025-03-26: batches; no resource links, no structured content; a tool's title is in its annotations.
 
 Source: MCP 2025-03-26, schema.ts, "Tool", "ToolAnnotations", "CallToolResult".
 """
@@ -28,7 +28,7 @@ __all__ = ["LOWERINGS", "REVISION"]
 
 
 def _lower_tool(tool: Tool) -> Tool:
-    """The title moves to the annotations, unless they have one; there is no output schema to look at."""
+    # The title moves to the annotations, unless they have one. The revision has no output schemas.
     annotations = tool.annotations or ToolAnnotations()
     if tool.title is None or annotations.title is not None:
         return tool

@@ -37,7 +37,7 @@ def _lower_form(params: ElicitFormParams) -> ElicitFormParams:
 
 
 def _lower_primitive(name: str, schema: Any) -> Any:
-    """One field of a form; a choice of titled values becomes ``enum`` with ``enumNames``."""
+    # A choice of titled values becomes `enum` with `enumNames`.
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "array":
@@ -47,6 +47,7 @@ def _lower_primitive(name: str, schema: Any) -> Any:
         )
     lowered = dict(schema)
     if schema.get("type") != "boolean":
+        # Only booleans have a default in this revision.
         lowered.pop("default", None)
     choices = lowered.pop("oneOf", None)
     if isinstance(choices, list):

@@ -1,6 +1,6 @@
-"""Revision 2025-11-25: the last with a handshake.
+"""Revision 2025-11-25, the last with a handshake.
 
-Lowers structured content and output schemas to objects, and insists on the id of a page the user is sent to.
+Structured content and output schemas become objects, and a URL elicitation must have an id.
 
 Source: MCP 2025-11-25, changelog; schema.ts, "Tool", "CallToolResult", "ElicitRequestURLParams".
 """
@@ -35,6 +35,7 @@ def _lower_tool(tool: Tool) -> Tool:
     if tool.output_schema is None:
         return tool
     lowered = lower_output_schema(tool.output_schema)
+    # The same object if nothing changed: copies of a thousand tools would cost.
     return tool if lowered is tool.output_schema else evolve(tool, output_schema=lowered)
 
 
@@ -47,7 +48,7 @@ def _lower_structured_content(holder: Any) -> Any:
 
 def _check_elicitation_id(params: ElicitURLParams) -> ElicitURLParams:
     if params.elicitation_id is None:
-        raise LocalProtocolError("expected an elicitation_id for a page the user is sent to, got none")
+        raise LocalProtocolError("expected an elicitation_id for a URL elicitation, got none")
     return params
 
 

@@ -1,6 +1,6 @@
-"""Revision 2026-07-28: stateless; every request says who asks and in which revision.
+"""Revision 2026-07-28: stateless; every request contains its client and its revision.
 
-The model is written in the words of this revision, so it lowers nothing.
+The model has the form of this revision, so there are no lowerings.
 
 Source: MCP 2026-07-28, changelog.
 """

@@ -1,4 +1,4 @@
-"""What the engine's access log says of requests, and what of applications that fail."""
+"""The engine's access log, and its log of failing applications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application asks for is what goes over the wire, and what comes over the wire is what it gets."""
+"""The application's response is the one on the wire, and the request on the wire is the application's."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_http10_is_kept_open_only_when_asked() -> None:
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
 async def test_response_without_a_body(method: str, status: int) -> None:
-    """What the application sends all the same must not be taken for the next response."""
+    """A body that the application sends must not be read as the next response."""
     app = answering({"status": status, "headers": [(b"content-length", b"5")]}, {"body": b"hello"})
     async with serving(app) as port, connected(port) as client:
         for _ in range(2):
@@ -122,7 +122,7 @@ async def test_body_comes_in_parts_and_then_the_disconnect() -> None:
 
 
 async def test_large_body_waits_for_an_application_that_is_slow() -> None:
-    """What is not taken stays in the sockets: 20 MB do not fit there, so the client has to wait."""
+    """Unread data stays in the sockets, which 20 MB exceed, so the client has to wait."""
     go = trio.Event()
     sizes: list[int] = []
 
@@ -377,7 +377,7 @@ async def test_body_that_stalls_is_given_up(answers: bool) -> None:
 
 
 async def test_slow_application_and_unasked_body_are_no_stall() -> None:
-    """What the server does not read, and what the application has not asked for, is not the client's silence."""
+    """Time in which the server does not read, or the application has not asked, is not the client's silence."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         await trio.sleep(0.5)

@@ -31,7 +31,7 @@ REQUESTS = {
 }
 
 ACTS = ("receive", "start", "start sized", "more", "last", "fail", "return")
-"""What the application does next."""
+"""The next actions of the application."""
 
 Step = int | str
 """A number of bytes to send, or something that happens."""
@@ -44,7 +44,7 @@ STEPS = st.lists(
 
 @define
 class Call:
-    """One run of the application, which does what it is told."""
+    """One run of the application, which takes its actions from the test."""
 
     acts: trio.MemorySendChannel[str]
     status: int = 0
@@ -139,7 +139,7 @@ class Play:
         except NotHTTP as error:
             self.broke_off = str(error)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # reset: what was not read is lost
+            pass  # reset: unread data is lost
         self.is_closed = True
 
 
@@ -171,7 +171,7 @@ async def play(clock: trio.testing.MockClock, requests: list[str], steps: list[S
                     await settle()
             open_before = not here.is_closed
             answered = len(here.answers.complete)
-            # Nothing more is said: no connection may stay open for that.
+            # Nothing more is sent, so every connection must be closed.
             await here.pause(60)
             assert here.is_closed, "the connection is open, and nothing ends it"
         shutdown.set()

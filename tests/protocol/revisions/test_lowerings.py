@@ -1,4 +1,4 @@
-"""What an older revision has no words for is said in another way, or refused; it is never lost in silence."""
+"""A value that an older revision does not have is changed or refused, and never lost silently."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_tools_in_sampling_need_2025_11_25() -> None:
 def test_a_tool_use_needs_2025_11_25() -> None:
     message = SamplingMessage(role="assistant", content=(ToolUseContent(id="1", name="t", input={}),))
 
-    with pytest.raises(LocalProtocolError, match="ToolUseContent cannot be said in revision 2025-06-18"):
+    with pytest.raises(LocalProtocolError, match="revision 2025-06-18 has no ToolUseContent"):
         V3.unstructure(message)
 
 

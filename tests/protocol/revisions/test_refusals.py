@@ -1,4 +1,4 @@
-"""A value of the wrong type is refused, with what was expected, what came, and where."""
+"""A value of the wrong type is refused with the expected type, the actual value and the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every class at every revision, both ways: what is written is read again, and is what that revision's peers expect."""
+"""Every class in every revision, both ways: written values can be read again, and match the schema."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_latest_reads_what_it_writes(cls: type, data: st.DataObject) -> None:
 @quick
 @given(data=st.data())
 def test_what_a_revision_writes_is_stable(cls: type, data: st.DataObject) -> None:
-    """Lowering happens once: what is read from the wire form is written as the same wire form."""
+    """Lowering happens once: a value that was read from the wire is written unchanged."""
     value = data.draw(models(cls))
     for revision in REVISIONS.values():
         wire = written(revision, value)

@@ -1,4 +1,4 @@
-"""The endpoint beside an ASGI application's own paths."""
+"""The endpoint in an ASGI application with other paths."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ __all__ = ["ask_for_choices", "ask_for_values", "ask_together", "charge_once", "
 
 @dataclass
 class Choice:
-    """What the user fills in."""
+    """The user's input."""
 
     plant: Literal["beans", "peas"]
     rows: int = 2
 
 
 class Size(Enum):
-    """What the user picks."""
+    """The user's choice."""
 
     SMALL = "small"
     LARGE = "large"
@@ -29,7 +29,7 @@ class Size(Enum):
 
 @dataclass
 class State:
-    """What the lifespan yields."""
+    """The value that the lifespan yields."""
 
     orders: int = 0
 
@@ -66,7 +66,7 @@ async def ask_for_choices(ctx: Context) -> str:
 
 @tool
 async def go_on_without(ctx: Context) -> str:
-    """Go on where the user refuses."""
+    """Continue if the user refuses."""
     answer = await ctx.elicit("What goes in?", Choice)
     assert_type(answer, Elicited[Choice])
     return answer.content.plant if answer.content is not None else answer.action

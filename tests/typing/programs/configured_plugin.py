@@ -22,7 +22,7 @@ class Config:
 
 @frozen
 class Steps:
-    """What the lifespan yields."""
+    """The value that the lifespan yields."""
 
     width: int
 

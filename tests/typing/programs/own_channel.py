@@ -1,4 +1,4 @@
-"""A transport of one's own: any Trio channel."""
+"""A custom transport: any Trio channel."""
 
 from __future__ import annotations
 

@@ -58,6 +58,6 @@ async def main() -> None:
         got = await client.get_prompt("plan", {"season": "spring"})
         assert_type(got, GetPromptResult)
         assert got.text == "Plan the spring."
-    # What is marked can be called like any other function.
+    # A decorated function can still be called.
     assert_type(await area(2, 3), float)
     assert_type(await beds("n"), list[str])
