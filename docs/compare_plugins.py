@@ -48,12 +48,12 @@ _SECONDS = 280.0
 
 _HEAD = """# Plugins compared
 
-What the official reference servers do, and what the plugins that can take their place do, asked the same.
-Both were started and asked by mcptrio's client; `docs/compare_plugins.py` does that and writes this page.
-A cell says what was seen, in the words of the answer where it has any.
+This page compares the official reference servers with the plugins that can replace them.
+`docs/compare_plugins.py` starts both, sends both the same requests with mcptrio's client, and writes this page.
+Each cell is an observation. If the server answered with text, the cell quotes it.
 
-Figures of time and memory are of one run, and only their proportions mean something; see [performance](performance.md).
-The reference sqlite server is archived, and not compared.
+Time and memory were measured in one run, so only their ratios are meaningful; see [performance](performance.md).
+The reference sqlite server is archived, so it is not compared.
 """
 
 

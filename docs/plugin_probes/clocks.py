@@ -22,8 +22,9 @@ CLOCKS = Probes(
     command,
     {},
     (
-        "The reference converts times of today only, so the rows about other days show what it makes of an argument "
-        "that it does not have. Of today's it refuses those that do not exist as well (read in its source, not tried).",
+        "The reference converts only times of today, so the rows about other days show how it treats an argument that "
+        "it does not have. According to its source, it also refuses times of today that do not exist; this was not "
+        "tried.",
     ),
     [],
 )
@@ -34,21 +35,21 @@ async def convert(trial: Trial, source: str, time: str, target: str, **more: Any
         return await talk.call("convert_time", source_timezone=source, time=time, target_timezone=target, **more)
 
 
-@CLOCKS("02:30 on 28 March 2027 in Berlin, which clocks skip")
+@CLOCKS("02:30 on 28 March 2027 in Berlin, which the clock change skips")
 async def skipped(trial: Trial) -> str:
     answer = await convert(trial, "Europe/Berlin", "02:30", "UTC", date="2027-03-28")
     if not answer.is_error and "2027-03-28" not in answer.text:
-        return "takes no date, and converts that of today"
+        return "accepts no date, and converts today's 02:30"
     return str(answer)
 
 
-@CLOCKS("02:30 on 31 October 2027 in Berlin, which clocks show twice")
+@CLOCKS("02:30 on 31 October 2027 in Berlin, which occurs twice")
 async def twice(trial: Trial) -> str:
     answer = await convert(trial, "Europe/Berlin", "02:30", "UTC", date="2027-10-31")
     if not answer.is_error and "2027-10-31" not in answer.text:
-        return "takes no date, and converts that of today"
+        return "accepts no date, and converts today's 02:30"
     both = answer.text.count("2027-10-31T02:30") >= 2
-    return "names both, and takes one" if both else str(answer)
+    return "reports both, and uses one" if both else str(answer)
 
 
 @CLOCKS("`EDT` as a zone")
@@ -76,11 +77,11 @@ async def lower(trial: Trial) -> str:
     return await _now(trial, "europe/berlin")
 
 
-@CLOCKS("No zone at all")
+@CLOCKS("No zone")
 async def none(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
         answer = await talk.call("get_current_time")
-    return f"takes {answer.data['timezone']}" if not answer.is_error else str(answer)
+    return f"uses {answer.data['timezone']}" if not answer.is_error else str(answer)
 
 
 @CLOCKS("`25:00`, `9:5` and `noon` as times")
@@ -104,7 +105,7 @@ async def start(trial: Trial) -> str:
     return "starts" if not answer.is_error else str(answer)
 
 
-@CLOCKS("A month from 31 January, the time between two dates, a zone by a word")
+@CLOCKS("One month after 31 January, the time between two dates, a search for a zone")
 async def arithmetic(trial: Trial) -> str:
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("add_duration", {"duration": "P1M", "start": "2027-01-31T12:00:00Z"}),
@@ -115,10 +116,10 @@ async def arithmetic(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
         for tool, arguments in calls:
             can += not (await talk.call(tool, **arguments)).is_error
-    return counted(can, 3, "can be asked")
+    return counted(can, 3, "possible")
 
 
 async def _now(trial: Trial, zone: str) -> str:
     async with trial.talk(command(trial)) as talk:
         answer = await talk.call("get_current_time", timezone=zone)
-    return f"takes it as {answer.data['timezone']}" if not answer.is_error else str(answer)
+    return f"understands it as {answer.data['timezone']}" if not answer.is_error else str(answer)

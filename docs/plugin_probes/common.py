@@ -14,12 +14,12 @@ __all__ = ["COMMON", "common_rows", "differences"]
 
 COMMON = (
     "Tools",
-    "The reference's tools, with names, arguments, what is required, and types",
+    "The reference's tools with the same names, arguments, required arguments and types",
     "Tools with an output schema, with a title, with all four hints",
     "Prompts, resources, templates",
     "Newest revision spoken",
-    "Start to the list of tools, this one alone",
-    "Memory (RSS) then",
+    "Time from start to the list of tools, with only this plugin",
+    "Memory (RSS) at that time",
 )
 """The titles, in order."""
 

@@ -34,9 +34,9 @@ FILES = Probes(
     {},
     (
         "The reference runs on Windows; ours needs Linux or macOS.",
-        "The reference reads a file of any size at once, up to what Node can hold; ours gives pieces of at most "
+        "The reference reads a file of any size at once, up to Node's limit; ours returns parts of at most "
         "`max_read_bytes`.",
-        "Neither searches in contents, deletes, or copies.",
+        "Neither searches file contents, deletes files or copies them.",
     ),
     [],
 )
@@ -50,7 +50,7 @@ async def link_out(trial: Trial) -> str:
         return _gave(await talk.call("read_text_file", path=str(folder / "link")))
 
 
-@FILES("A file that becomes such a link and back while it is read 1,000 times", is_measured=True)
+@FILES("A file that alternates between a file and such a link while it is read 1,000 times", is_measured=True)
 async def swapped(trial: Trial) -> str:
     folder, secret = _folder_and_secret(trial)
     path, link, plain = folder / "file", folder / "link", folder / "plain"
@@ -77,10 +77,10 @@ async def swapped(trial: Trial) -> str:
         finally:
             done.set()
             swapper.join()
-    return f"gave the secret {gave} times" if gave else "never gave the secret"
+    return f"returned the secret {gave} times" if gave else "never returned the secret"
 
 
-@FILES("The client says that its root is another folder")
+@FILES("The client announces another folder as its root")
 async def other_root(trial: Trial) -> str:
     folder, secret = _folder_and_secret(trial)
     async with trial.talk(serve(trial, folder), handlers=Handlers(roots=[str(secret.parent)])) as talk:
@@ -92,7 +92,7 @@ async def other_root(trial: Trial) -> str:
         return "replaces the folder of the command line: " + _gave(answer) if _SECRET in answer.text else _gave(answer)
 
 
-@FILES("A named pipe that nobody writes into")
+@FILES("A named pipe without a writer")
 async def pipe(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     os.mkfifo(folder / "pipe")
@@ -100,7 +100,7 @@ async def pipe(trial: Trial) -> str:
         return str(await talk.call("read_text_file", path=str(folder / "pipe"), timeout=3))
 
 
-@FILES("A file of 100 MB, read as a whole", is_measured=True)
+@FILES("A file of 100 MB, read completely", is_measured=True)
 async def large(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     (folder / "large").write_text("0123456789abcde\n" * (100_000_000 // 16))
@@ -109,7 +109,7 @@ async def large(trial: Trial) -> str:
     return f"an answer of {got.size / 1e6:,.1f} MB, memory up to {got.memory:,.0f} MiB"
 
 
-@FILES("The tree of 20,000 files", is_measured=True)
+@FILES("The directory tree of 20,000 files", is_measured=True)
 async def tree(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     for part in range(100):
@@ -119,11 +119,11 @@ async def tree(trial: Trial) -> str:
             (below / f"file-{number}.txt").touch()
     tool = "fs_directory_tree" if trial.is_ours else "directory_tree"
     got = await measured_call(serve(trial, folder), tool, {"path": str(folder)}, cwd=folder, env={})
-    says = ", and says that there is more" if b"runcated" in got.answer or b"more" in got.answer else ""
+    says = ", and states that it is incomplete" if b"runcated" in got.answer or b"more" in got.answer else ""
     return f"an answer of {got.size / 1e6:,.2f} MB in {got.milliseconds:,.0f} ms{says}"
 
 
-@FILES("Twenty edits of one file at the same time, each of another line")
+@FILES("Twenty concurrent edits of one file, each of a different line")
 async def edits(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     path = folder / "list"
@@ -139,10 +139,10 @@ async def edits(trial: Trial) -> str:
             for number in range(20):
                 nursery.start_soon(edit, number)
     said = sum(not answer.is_error for answer in answers)
-    return f"{said} said to be done, {path.read_text().count('edited')} in the file"
+    return f"{said} reported as done, {path.read_text().count('edited')} in the file"
 
 
-@FILES("An edit of a file with CRLF line ends")
+@FILES("An edit of a file with CRLF line endings")
 async def line_ends(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     path = folder / "windows.txt"
@@ -152,7 +152,7 @@ async def line_ends(trial: Trial) -> str:
     return f"`{path.read_bytes()!r}`"
 
 
-@FILES("An edit whose old text is there twice")
+@FILES("An edit whose old text occurs twice")
 async def ambiguous(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     path = folder / "twice.txt"
@@ -161,8 +161,9 @@ async def ambiguous(trial: Trial) -> str:
         answer = await talk.call("edit_file", path=str(path), edits=[{"oldText": "same", "newText": "changed"}])
     if answer.is_error:
         return str(answer)
-    says = "says that there are two" if "more than once" in answer.text or "2 " in answer.text else "does not say so"
-    return f"changes the first, {says}" if path.read_text().startswith("changed\nother\nsame") else "changes another"
+    warns = "more than once" in answer.text or "2 " in answer.text
+    says = "changes the first and reports two occurrences" if warns else "changes the first without a warning"
+    return says if path.read_text().startswith("changed\nother\nsame") else "changes another"
 
 
 @FILES("Moving a file onto another")
@@ -174,14 +175,14 @@ async def onto(trial: Trial) -> str:
         return str(await talk.call("move_file", source=str(folder / "a"), destination=str(folder / "b")))
 
 
-@FILES("When a file was created (`get_file_info`)")
+@FILES("The creation time of a file (`get_file_info`)")
 async def created(trial: Trial) -> str:
     folder, _ = _folder_and_secret(trial)
     (folder / "a").write_text("a")
     async with trial.talk(serve(trial, folder)) as talk:
         text = (await talk.call("get_file_info", path=str(folder / "a"))).text
     line = next((line for line in text.splitlines() if line.startswith("created")), "")
-    return "unknown" if "unknown" in line or not line else "is told"
+    return "unknown" if "unknown" in line or not line else "reported"
 
 
 @FILES("A search for `+(a\\|b).txt`, an extended glob")
@@ -201,4 +202,4 @@ def _folder_and_secret(trial: Trial) -> tuple[Path, Path]:
 
 
 def _gave(answer: Answer) -> str:
-    return "gave the secret" if _SECRET in answer.text else str(answer)
+    return "returned the secret" if _SECRET in answer.text else str(answer)

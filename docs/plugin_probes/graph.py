@@ -37,14 +37,14 @@ GRAPH = Probes(
     command,
     {},
     (
-        "The reference's file can be read and edited with any editor; ours is SQLite, with import and export of its "
-        "lines.",
+        "Any editor can read and change the reference's file; ours is an SQLite database that imports and exports such "
+        "files.",
     ),
     [],
 )
 
 
-@GRAPH("Twenty `create_entities` sent at the same time, then a new process")
+@GRAPH("Twenty concurrent `create_entities`, then a new process")
 async def pipelined(trial: Trial) -> str:
     folder = trial.make_folder("graph")
     serving = serve(trial, folder)
@@ -52,10 +52,10 @@ async def pipelined(trial: Trial) -> str:
         answers = await _create(talk, [f"e{number}" for number in range(20)])
     async with trial.talk(serving) as talk:
         kept = await _entities(talk)
-    return f"{sum(not each.is_error for each in answers)} said to be done, {len(kept)} kept"
+    return f"{sum(not each.is_error for each in answers)} reported as done, {len(kept)} kept"
 
 
-@GRAPH("Two processes with the same file, twenty each")
+@GRAPH("Two processes that share a file, twenty calls each")
 async def two_processes(trial: Trial) -> str:
     folder = trial.make_folder("graph")
     first, second = serve(trial, folder), serve(trial, folder)
@@ -71,10 +71,10 @@ async def two_processes(trial: Trial) -> str:
             nursery.start_soon(fill, other, "b")
     async with trial.talk(first) as talk:
         kept = await _entities(talk)
-    return f"{sum(not each.is_error for each in answers)} said to be done, {len(kept)} kept"
+    return f"{sum(not each.is_error for each in answers)} reported as done, {len(kept)} kept"
 
 
-@GRAPH("A file of lines of JSON, one of which is broken (`import_file` of ours)")
+@GRAPH("A JSON Lines file with one invalid line (`import_file` of ours)")
 async def malformed(trial: Trial) -> str:
     folder = trial.make_folder("graph")
     (folder / "memory.jsonl").write_text(f"{_line('Ann')}\n{{broken\n{_line('Ben')}\n")
@@ -83,7 +83,7 @@ async def malformed(trial: Trial) -> str:
         answer = await talk.call("read_graph")
     if answer.is_error:
         return str(answer)
-    return f"{len(answer.data['entities'])} of 2 entities are there"
+    return f"{len(answer.data['entities'])} of 2 entities are present"
 
 
 @GRAPH("`read_graph` of 3,000 entities")
@@ -99,7 +99,7 @@ async def paging(trial: Trial) -> str:
     return f"an answer of {got.size / 1000:,.0f} kB{more}"
 
 
-@GRAPH("A search for two words that are in different observations")
+@GRAPH("A search for two words that occur in different observations")
 async def words(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
         entity = {"name": "Ann", "entityType": "person", "observations": ["lives in Berlin", "plays chess"]}
@@ -108,16 +108,16 @@ async def words(trial: Trial) -> str:
     return f"{len(found.data['entities'])} of 1 found"
 
 
-@GRAPH("The names alone, of a graph with long observations")
+@GRAPH("Only the names, from a graph with long observations")
 async def names(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
         entity = {"name": "Ann", "entityType": "person", "observations": ["x" * 10_000]}
         await talk.call("create_entities", entities=[entity])
         size = len((await talk.call("read_graph", fields=["name"])).text)
-    return "can be had" if size < 1_000 else "cannot be had: the observations come too"
+    return "possible" if size < 1_000 else "not possible: the observations are included"
 
 
-@GRAPH("A subscriber of `memory://knowledge-graph` when an entity is created")
+@GRAPH("The creation of an entity, for a subscriber of `memory://knowledge-graph`")
 async def subscriber(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
         try:
@@ -125,13 +125,13 @@ async def subscriber(trial: Trial) -> str:
                 await _create(talk, ["Ann"])
                 with trio.move_on_after(5):
                     await changes.__anext__()
-                    return "is told"
+                    return "notified"
         except MCPTrioError as error:
             return str(Answer(str(error), is_error=True))
-    return "is not told"
+    return "not notified"
 
 
-@GRAPH("The same when another process with the same file creates it")
+@GRAPH("The same, if another process that shares the file creates it")
 async def distant(trial: Trial) -> str:
     folder = trial.make_folder("graph")
     async with trial.talk(serve(trial, folder)) as talk, trial.talk(serve(trial, folder)) as other:
@@ -139,11 +139,11 @@ async def distant(trial: Trial) -> str:
             await _create(other, ["Ann"])
             with trio.move_on_after(5):
                 await changes.__anext__()
-                return "is told"
-    return "is not told"
+                return "notified"
+    return "not notified"
 
 
-@GRAPH("An observation for an entity that is not there")
+@GRAPH("An observation for an entity that does not exist")
 async def unknown(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
         return str(await talk.call("add_observations", observations=[{"entityName": "Nobody", "contents": ["x"]}]))

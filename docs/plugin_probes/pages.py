@@ -68,16 +68,16 @@ PAGES = Probes(
     command,
     {},
     (
-        "With a Node on `PATH` the reference installs Mozilla's Readability at its first page and uses that; here it "
-        "has none.",
-        "What is outside the article, ours gives with `fetch_links` and `raw`, the reference with `raw`.",
+        "If Node is on `PATH`, the reference installs Mozilla's Readability for its first page and uses it; in this "
+        "run it had no Node.",
+        "Ours returns the text outside the article with `fetch_links` and `raw`, the reference with `raw`.",
         "Neither runs a page's scripts.",
     ),
     [],
 )
 
 
-@PAGES("An address of this machine, in eight ways to write it")
+@PAGES("An address of this machine, written in eight ways")
 async def private(trial: Trial) -> str:
     with _site() as site:
         port = site.port
@@ -98,7 +98,7 @@ async def redirect(trial: Trial) -> str:
         return "followed" if "Peas" in answer.text else str(answer)
 
 
-@PAGES("A name that is public when it is judged, and this machine when it is connected to (DNS rebinding)")
+@PAGES("A name that resolves to a public address for the check and to this machine for the connection (DNS rebinding)")
 async def rebinding(trial: Trial) -> str:
     """Both processes have a resolver that answers in turn with a public address and with this machine's."""
     folder = trial.make_folder("resolver")
@@ -107,16 +107,16 @@ async def rebinding(trial: Trial) -> str:
         async with trial.talk(serve(trial, {"connect_timeout": 2}), env={"PYTHONPATH": str(folder)}) as talk:
             answer = await talk.call("fetch", url=f"http://rebinding.example:{site.port}/page")
         reached = f", {len(site.asked)} requests arrived"
-        return ("gave the page of this machine" if "Peas" in answer.text else str(answer)) + reached
+        return ("returned the page of this machine" if "Peas" in answer.text else str(answer)) + reached
 
 
-@PAGES("Only one private host may be reached, and another one is asked for")
+@PAGES("A request for one private host when only another private host is allowed")
 async def one_host(trial: Trial) -> str:
     with _site() as site:
         settings = {"private_hosts": ["127.0.0.2"]}
         async with trial.talk(serve(trial, settings, "--allow-private-ips")) as talk:
             answer = await talk.call("fetch", url=site.url("/page"))
-        return str(answer) if answer.is_error else "gave it: private addresses are allowed all or none"
+        return str(answer) if answer.is_error else "returned it: either all private addresses are allowed or none"
 
 
 @PAGES("A page of 100 MB", is_measured=True)
@@ -124,12 +124,12 @@ async def large(trial: Trial) -> str:
     return await _memory(trial, "/large")
 
 
-@PAGES("100 MB packed into 100 kB", is_measured=True)
+@PAGES("100 MB compressed to 100 kB", is_measured=True)
 async def bomb(trial: Trial) -> str:
     return await _memory(trial, "/bomb")
 
 
-@PAGES("A page that comes a byte at a time and never ends (`request_timeout = 3` of ours)")
+@PAGES("A page that is sent one byte at a time and never ends (`request_timeout = 3` of ours)")
 async def endless(trial: Trial) -> str:
     with _site() as site:
         settings = {**_LOCAL, "request_timeout": 3}
@@ -137,7 +137,7 @@ async def endless(trial: Trial) -> str:
             return str(await talk.call("fetch", url=site.url("/endless"), timeout=8))
 
 
-@PAGES("A long page read in four pieces: requests that its site gets")
+@PAGES("A long page read in four parts: requests that its site receives")
 async def pieces(trial: Trial) -> str:
     with _site() as site:
         async with trial.talk(command(trial)) as talk:
@@ -154,17 +154,17 @@ async def robots(trial: Trial) -> str:
             return str(await talk.call("fetch", url=site.url("/page")))
 
 
-@PAGES("A picture")
+@PAGES("An image")
 async def picture(trial: Trial) -> str:
     with _site() as site:
         async with trial.talk(command(trial)) as talk:
             answer = await talk.call("fetch", url=site.url("/picture.png"))
         if answer.is_error:
             return str(answer)
-        return "comes as a picture" if "ImageContent" in answer.kinds else "comes as text: " + str(answer)
+        return "returned as an image" if "ImageContent" in answer.kinds else "returned as text: " + str(answer)
 
 
-@PAGES("A page with a menu, an article, a table and code: what the Markdown has")
+@PAGES("A page with a menu, an article, a table and code: contents of the Markdown")
 async def markdown(trial: Trial) -> str:
     with _site() as site:
         async with trial.talk(command(trial)) as talk:

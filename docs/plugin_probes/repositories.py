@@ -29,15 +29,15 @@ REPOSITORIES = Probes(
     command,
     {},
     (
-        "A call of the reference is quicker, where it is one git process or none: ours first looks at the "
-        "repository's configuration, in a process of its own ([figures](performance.md)).",
+        "The reference is faster at calls that need one git process or none: ours first reads the repository's "
+        "configuration in a separate process ([figures](performance.md)).",
         "The reference runs on Windows; ours needs Linux or macOS.",
     ),
     [],
 )
 
 
-@REPOSITORIES("Nothing configured, and a repository asked for")
+@REPOSITORIES("A request for a repository when none is configured")
 async def unconfigured(trial: Trial) -> str:
     repository = _repository(trial)
     everything = trial.references.of_python("mcp_server_git") if trial.references else trial.ours({})
@@ -45,7 +45,7 @@ async def unconfigured(trial: Trial) -> str:
         return str(await talk.call("git_status", repo_path=str(repository)))
 
 
-@REPOSITORIES("Another repository than the one that is configured")
+@REPOSITORIES("A repository that is not the configured one")
 async def outside(trial: Trial) -> str:
     one, other = _repository(trial), _repository(trial)
     async with trial.talk(serve(trial, one)) as talk:
@@ -59,7 +59,7 @@ async def git_file(trial: Trial) -> str:
     (one / "below" / ".git").write_text(f"gitdir: {other / '.git'}\n")
     async with trial.talk(serve(trial, one)) as talk:
         answer = await talk.call("git_log", repo_path=str(one / "below"))
-    return "gave the log of the other" if "somebody else" in answer.text else str(answer)
+    return "returned the log of the other repository" if "somebody else" in answer.text else str(answer)
 
 
 @REPOSITORIES("Options as revisions: `--output=FILE`, `--upload-pack=FILE` and the like, in six arguments")
@@ -81,7 +81,7 @@ async def options(trial: Trial) -> str:
     return f"{refused} of {len(calls)} refused" + (", a file was written" if written.exists() else "")
 
 
-@REPOSITORIES("A program that the repository names as `core.fsmonitor`, at `git_status`")
+@REPOSITORIES("A program that the repository configures as `core.fsmonitor`, at `git_status`")
 async def monitor(trial: Trial) -> str:
     repository = _repository(trial)
     ran = _program(repository, "core.fsmonitor")
@@ -90,7 +90,7 @@ async def monitor(trial: Trial) -> str:
     return "was run" if ran.exists() else "was not run"
 
 
-@REPOSITORIES("A program that the repository names as `diff.external`, at `git_diff_unstaged`")
+@REPOSITORIES("A program that the repository configures as `diff.external`, at `git_diff_unstaged`")
 async def external(trial: Trial) -> str:
     repository = _repository(trial)
     ran = _program(repository, "diff.external")
@@ -100,7 +100,7 @@ async def external(trial: Trial) -> str:
     return "was run" if ran.exists() else "was not run"
 
 
-@REPOSITORIES("The repository's `pre-commit` hook says no")
+@REPOSITORIES("The repository's `pre-commit` hook fails")
 async def hook(trial: Trial) -> str:
     repository = _repository(trial)
     file = repository / ".git" / "hooks" / "pre-commit"
@@ -148,13 +148,13 @@ async def adding(trial: Trial) -> str:
     return f"{refused} of 2 refused"
 
 
-@REPOSITORIES("Which line is whose (`git_blame`), where a word is (`git_grep`)")
+@REPOSITORIES("The author of each line (`git_blame`), the lines that contain a word (`git_grep`)")
 async def looking(trial: Trial) -> str:
     repository = _repository(trial)
     async with trial.talk(serve(trial, repository)) as talk:
         blame = await talk.call("git_blame", repo_path=str(repository), path="poem.txt")
         grep = await talk.call("git_grep", repo_path=str(repository), pattern="Roses")
-    return f"{'no tool' if blame.is_error else 'is told'}, {'no tool' if grep.is_error else 'is told'}"
+    return f"{'no tool' if blame.is_error else 'reported'}, {'no tool' if grep.is_error else 'reported'}"
 
 
 def _repository(trial: Trial, message: str = "Begin a poem") -> Path:

@@ -25,8 +25,8 @@ THOUGHTS = Probes(
     command,
     {},
     (
-        "The reference prints each thought to standard error, in a frame, for who watches; ours prints none, and has a "
-        "resource with the transcript.",
+        "The reference prints each thought in a frame on standard error; ours prints none and offers the transcript as "
+        "a resource.",
     ),
     [],
 )
@@ -49,7 +49,7 @@ async def modern(trial: Trial) -> str:
             answer = await _think(talk, 2)
     except RemoteProtocolError:
         return "does not speak that revision"
-    return "goes on with it" if not answer.is_error else str(answer)
+    return "continues the sequence" if not answer.is_error else str(answer)
 
 
 @THOUGHTS("Optional arguments that are `null`")
@@ -59,7 +59,7 @@ async def nulls(trial: Trial) -> str:
     return "understood" if not answer.is_error else str(answer)
 
 
-@THOUGHTS("Three thoughts, then somebody begins anew with thought 1: how long is the history?")
+@THOUGHTS("The length of the history after three thoughts and a new sequence that starts with thought 1")
 async def anew(trial: Trial) -> str:
     async with trial.talk(command(trial), revision=_SESSIONS) as talk:
         for number in (1, 2, 3):
@@ -69,23 +69,25 @@ async def anew(trial: Trial) -> str:
     return f"{count} thought{'s' * (count != 1)}"
 
 
-@THOUGHTS("A branch of the first sequence, seen by the second")
+@THOUGHTS("A branch of the first sequence, in the second")
 async def branches(trial: Trial) -> str:
     async with trial.talk(command(trial), revision=_SESSIONS) as talk:
         await _think(talk, 1)
         await _think(talk, 2, branchFromThought=1, branchId="mine")
         answer = await _think(talk, 1)
-    return "is listed as its own" if answer.data["branches"] else "is not seen"
+    return "is listed" if answer.data["branches"] else "is not listed"
 
 
-@THOUGHTS("A revision of thought 7, which is not there")
+@THOUGHTS("A revision of thought 7, which does not exist")
 async def revision(trial: Trial) -> str:
     async with trial.talk(command(trial), revision=_SESSIONS) as talk:
         await _think(talk, 1)
         answer = await _think(talk, 2, isRevision=True, revisesThought=7)
     if answer.is_error:
         return str(answer)
-    return "is taken, with a note that it is not there" if answer.data.get("notes") else "is taken as it is"
+    return (
+        "is accepted, with a note that it does not exist" if answer.data.get("notes") else "is accepted without a note"
+    )
 
 
 @THOUGHTS("1,000 thoughts of 10 kB in one sequence")
@@ -96,19 +98,19 @@ async def many(trial: Trial) -> str:
         for number in range(1, 1_001):
             last = await _think(talk, number, thought="x" * 10_000)
             taken += not last.is_error
-    return counted(taken, 1_000, "taken") + (": the sequence is full" if "is full" in last.text else "")
+    return counted(taken, 1_000, "accepted") + (": the sequence is full" if "is full" in last.text else "")
 
 
-@THOUGHTS("What was thought, read again")
+@THOUGHTS("Reading earlier thoughts")
 async def again(trial: Trial) -> str:
     async with trial.talk(command(trial), revision=_SESSIONS) as talk:
         answer = await _think(talk, 1, thought="a thought to be read again")
         more = {"sequence_id": answer.data.get("sequence_id")}
         found = await talk.call("get_sequence", **{name: value for name, value in more.items() if value})
-    return "can be read" if "a thought to be read again" in str(found.data or found.text) else "cannot be read"
+    return "possible" if "a thought to be read again" in str(found.data or found.text) else "not possible"
 
 
-@THOUGHTS("Hints of a tool that keeps what it is given")
+@THOUGHTS("Hints of the tool, which stores its input")
 async def hints(trial: Trial) -> str:
     async with trial.talk(command(trial), revision=_SESSIONS) as talk:
         tools = await talk.client.tools().all()
@@ -118,7 +120,7 @@ async def hints(trial: Trial) -> str:
     return f"read-only: {_word(annotations.read_only_hint)}, idempotent: {_word(annotations.idempotent_hint)}"
 
 
-@THOUGHTS("Lines on standard error for one thought")
+@THOUGHTS("The output on standard error for one thought")
 async def noise(trial: Trial) -> str:
     lines: list[str] = []
     async with trial.talk(command(trial), revision=_SESSIONS, stderr=lines.append) as talk:
