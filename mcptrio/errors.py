@@ -58,6 +58,7 @@ class Code(IntEnum):
     METHOD_NOT_FOUND = -32601
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
+    # Inside the range that JSON-RPC reserves, which later revisions avoid.
     RESOURCE_NOT_FOUND = -32002
     """Handshake revisions only; 2026-07-28 uses INVALID_PARAMS."""
     HEADER_MISMATCH = -32020
@@ -80,6 +81,7 @@ class MCPError(MCPTrioError):
         data: Any JSON value, sent as ``error.data``; ``None`` omits the member.
     """
 
+    # The code of the class; only an error of a peer may have another one.
     code: int = Code.INTERNAL_ERROR
 
     def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
@@ -154,6 +156,7 @@ class Overloaded(MCPError):
     code = Code.INTERNAL_ERROR
 
     def __init__(self, message: str, *, retry_after: float = 1.0) -> None:
+        # In `data`, because JSON-RPC has no place for it; HTTP repeats it in Retry-After.
         super().__init__(message, data={"retryAfter": retry_after})
         self.retry_after = retry_after
 
@@ -161,6 +164,7 @@ class Overloaded(MCPError):
 class RateLimited(Overloaded):
     """The caller sends requests too often, independent of the server's load. Over HTTP: status 429."""
 
+    # The code is that of the base class, so `data` has to tell the two apart.
     REASON = "rateLimited"
     """The value of ``data.reason`` in the error."""
 
@@ -286,6 +290,7 @@ class SessionLost(RequestFailed):
     """The server has forgotten the session; the request was not served."""
 
     def __init__(self, message: str) -> None:
+        # 404 comes before the request is served, so sending it again is safe.
         super().__init__(message, status=404, delivered=False)
 
 
@@ -312,6 +317,7 @@ class PluginError(MCPTrioError):
 
     def __init__(self, message: str, *, plugin: str, distribution: str | None = None) -> None:
         where = f"{plugin} (from {distribution})" if distribution else plugin
+        # The distribution tells an operator which package to remove or downgrade.
         super().__init__(f"plugin {where}: {message}")
         self.plugin = plugin
         self.distribution = distribution

@@ -46,6 +46,7 @@ class Principal:
     issuer: str | None = None
     client_id: str | None = None
     scopes: frozenset[str] = frozenset()
+    # Not compared: two tokens of one user differ in their claims, and must give the same principal.
     claims: Mapping[str, Any] = field(factory=dict, eq=False, repr=False)
 
     @property
@@ -70,7 +71,9 @@ class RequestHead:
 
     method: str
     url: str
+    # Hidden from repr, because it contains credentials.
     headers: Mapping[str, Sequence[str]] = field(repr=False)
+    # A query may contain a token by mistake.
     query: str = field(default="", repr=False)
     address: str | None = None
     is_beside: bool = False
@@ -179,6 +182,7 @@ class FetchRequest:
 
     url: str
     method: str = "GET"
+    # May contain client credentials.
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
 

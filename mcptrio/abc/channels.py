@@ -17,6 +17,7 @@ __all__ = [
 class MessageChannel(Protocol):
     """Messages to and from one peer over one pipe: stdio, a socket, memory."""
 
+    # In errors and in the tree of tasks, where a path or an address helps an operator most.
     name: str
     """For logs and the tree: ``stdio``, ``memory``, ``tcp``."""
 

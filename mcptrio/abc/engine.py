@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 
+# A string, because a recursive alias of callables cannot be evaluated at run time.
 ASGIApp: TypeAlias = "Callable[[Any, Any, Any], Awaitable[None]]"
 """Scope, receive, send; see ASGI 3.0."""
 
@@ -31,7 +32,7 @@ class StateSealer(Protocol):
     def open(self, sealed: str, *, audience: bytes) -> bytes:
         """
         Raises:
-            ValueError: not sealed by us, altered, or for another audience.
+            ValueError: the value was not sealed by us, was altered, or is for another audience.
         """
         ...
 
@@ -39,6 +40,7 @@ class StateSealer(Protocol):
 class PeerSession(Protocol):
     """The part of a handshake session that lives in this process."""
 
+    # Set before each message: the token of a session is renewed while the session lasts.
     principal: Principal | None
     """The principal of the next received message: the principal of the session, with the token of that message."""
 

@@ -23,6 +23,7 @@ __all__ = [
     "ThreadStatus",
 ]
 
+# The four values are also the words that commands and /readyz show.
 PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
 """``loaded``: imported and registered; ``running``: its lifespan is open; ``quarantined``: it failed (see ``fault``)
 and its entries are withdrawn; ``disabled``: installed but not imported."""

@@ -1,4 +1,4 @@
-"""What outlives a request, and perhaps the process; and the news between replicas."""
+"""Stores for state that outlives a request and possibly the process, and the bus between replicas."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class SessionRecord:
 
     id: str
     revision: str
+    # Bound at initialize. Every later request of the session must have the same principal.
     principal: Principal | None = None
     client_info: Mapping[str, Any] = field(factory=dict)
     """The wire form of Implementation."""
+    # Kept, because another replica must know what it may ask this client.
     client_capabilities: Mapping[str, Any] = field(factory=dict)
     """The wire form of ClientCapabilities."""
     initialized: bool = False
@@ -38,28 +40,28 @@ class SessionRecord:
 
 
 class SessionStore(Protocol):
-    """Handshake sessions between requests. A session expires by idle time; ``load`` counts as use.
+    """Handshake sessions between requests. A session expires when it is idle; ``load`` counts as use.
 
     A store outside this process can fail. Then each method raises StoreFailed, and the next call tries again.
     """
 
     async def save(self, record: SessionRecord) -> None:
-        """
+        """Store a new or changed record.
         Raises:
-            Overloaded: a new session, and the store is full of ones that have not expired.
+            Overloaded: the session is new, and the store is full of unexpired ones.
         """
         ...
 
     async def load(self, id: str) -> SessionRecord | None: ...
     async def delete(self, id: str) -> bool:
-        """Whether there was such a session."""
+        """Delete a session. Returns whether it existed."""
         ...
 
     async def expire(self) -> list[str]:
         """Drop sessions idle for too long, possibly not all of them at once.
 
         Returns:
-            Their ids, and those that :meth:`save` has dropped to make room and whose events may still be kept.
+            Their ids, and those that :meth:`save` has dropped to make room. Their events may still be stored.
         """
         ...
 
@@ -75,10 +77,10 @@ class StoredEvent:
 
 
 class EventStore(Protocol):
-    """Messages of streams that can be resumed. An id is a position in its stream.
+    """Messages of streams that clients can resume. An event's id is a position in its stream.
 
-    A stream has one writer, the process that appends to it; everybody may read. A cancelled call has happened as a
-    whole or not at all. What fails raises StoreFailed, as with :class:`SessionStore`.
+    A stream has one writer, the process that appends to it; every process may read. A cancelled call happens
+    completely or not at all. A failure raises StoreFailed, as with :class:`SessionStore`.
     """
 
     async def append(
@@ -102,46 +104,46 @@ class EventStore(Protocol):
         ...
 
     async def settle(self, session: str, stream: str) -> None:
-        """The writer gives the stream up: append its will now, unless it is complete or unknown.
+        """Append the will of a stream that its writer gives up, unless the stream is complete or unknown.
 
-        A store that cannot do it now does it as soon as it can. It does the same for writers that are gone without
-        having said so.
+        A store that cannot do it now does it as soon as it can. It does the same for writers that have ended without
+        calling this.
         """
         ...
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
-        """The stream of ``event_id``, later events of that stream, and whether these are the last.
+        """Return the stream of ``event_id``, its later events, and whether these are the last.
 
-        Of very many events only the first come; then they are not the last, and the caller asks again.
-        ``None`` when the id is unknown, of another session, or something that followed it is dropped already.
+        A long list is returned in parts; then the events are not the last, and the caller asks again.
+        ``None`` if the id is unknown, belongs to another session, or a later event was already dropped.
         """
         ...
 
     async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
-        """Events of a stream from ``position`` (0 is the first), and whether these are the last; as :meth:`after`."""
+        """Return events from ``position`` (0 is the first), and whether these are the last; like :meth:`after`."""
         ...
 
     async def completed_after(self, session: str, stream: str) -> list[str]:
-        """The streams of the session that began after this one and are complete, in the order they began."""
+        """Return the complete streams of the session that began after this one, in the order of their beginning."""
         ...
 
     async def listen(self, wake: Callable[[str, str], None]) -> None:
         """Call ``wake`` with session and stream when another process may have stored an event there.
 
-        For one caller at a time. Runs until cancelled.
+        Runs until cancelled, for one caller at a time.
         """
         ...
 
     async def drop(self, session: str) -> None:
-        """Forget all streams of a session."""
+        """Delete all streams of a session."""
         ...
 
 
 class Bus(Protocol):
-    """Small messages between replicas. May lose them; never the only copy of anything."""
+    """Small messages between replicas. It may lose messages, so no message is the only copy of anything."""
 
     async def publish(self, topic: str, message: bytes) -> None: ...
 
     def subscribe(self, topic: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Messages published from now on. A slow reader loses the oldest."""
+        """Receive the messages published from now on. A slow reader loses the oldest."""
         ...

@@ -43,15 +43,17 @@ class Access:
             "resources/read": ("uri", resources.get),
             "resources/subscribe": ("uri", resources.get),
         }
-        """The parameter that names what a request is about to use, and the function that finds it."""
+        """By method: the parameter that names the entry, and the function that finds it."""
 
     @property
     def judges(self) -> bool:
-        """Whether any answer here is ever no."""
+        """Whether any entry is restricted."""
+        # Most servers restrict nothing; then their lists come from the cache, and no entry is asked about.
         return bool(self.authorizers.functions) or any(registry.is_scoped for registry in self._registries)
 
     def may_list(self, component: Component, principal: Principal | None) -> bool:
-        """Whether they find it in a list."""
+        """Return whether the principal finds the entry in a list."""
+        # The process of an isolated plugin lists everything to its parent, which decides for the real caller.
         if principal is PARENT:
             return True
         return (self.authorizers.list_all or has_scopes(component, principal)) and self.authorizers.allow(
@@ -64,16 +66,17 @@ class Access:
         return has_scopes(component, principal) and self.authorizers.allow(component, principal)
 
     def may_watch(self, uri: str, principal: Principal | None) -> bool:
-        """Whether they may hear of changes of a resource. A URI that no entry has is no secret."""
+        """Return whether the principal may get changes of a resource. A URI without an entry is not restricted."""
         entry = self._by_method["resources/subscribe"][1](uri) if self.judges else None
         return entry is None or self.may_use(entry.component, principal)
 
     def check_use(self, component: Component, principal: Principal | None) -> bool:
-        """The same, where it is going to be used now.
+        """Like :meth:`may_use`, for a request that uses the entry now.
 
         Raises:
-            InsufficientScope: nothing is in the way but scopes that the token lacks.
+            InsufficientScope: only scopes are missing.
         """
+        # First: a principal that may not know of the entry must not learn its scopes either.
         if not self.authorizers.allow(component, principal):
             return False
         if not has_scopes(component, principal):
@@ -85,7 +88,8 @@ class Access:
         return True
 
     def missing_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
-        """All scopes that the requests in it need, if the principal lacks any of them; nothing, if it lacks none."""
+        """Return all scopes that its requests need, if the principal lacks any of them; otherwise nothing."""
+        # An anonymous request on a server with authorization has been refused by then.
         if principal is None or not self.judges:
             return frozenset()
         messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
@@ -95,13 +99,17 @@ class Access:
             for component in wanted
             if component is not None
             and not has_scopes(component, principal)
+            # An entry that is hidden from the principal must not appear in a challenge.
             and self.authorizers.allow(component, principal)
         ]
+        # All scopes and not only the missing ones: a token that is requested with the missing ones alone would lose the
+        # others.
         return frozenset[str]().union(*lacking)
 
     def _wanted_by(self, request: Request) -> Component | None:
         """Return the entry that a request uses."""
         parameter, find = self._by_method.get(request.method, ("", None))
         name = (request.params or {}).get(parameter)
+        # Parameters are not validated yet when HTTP asks.
         entry = find(name) if find is not None and isinstance(name, str) else None
         return entry.component if entry is not None else None

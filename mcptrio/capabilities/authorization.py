@@ -47,10 +47,10 @@ Authorizer: TypeAlias = Callable[[Component, Principal | None], bool]
 
 
 class Authorizers:
-    """All of them have to agree.
+    """The authorizers of a server. An entry is allowed if all of them allow it.
 
     Args:
-        list_all: whether lists hold what a principal lacks nothing but scopes for.
+        list_all: whether lists also contain entries for which a principal only lacks scopes.
     """
 
     def __init__(self, *, list_all: bool = False) -> None:
@@ -64,23 +64,25 @@ class Authorizers:
         self.functions.append((function, owner))
 
     def withdraw(self, owner: Owner) -> None:
-        """Forget a plugin's: it was disabled."""
+        """Remove the authorizers of a disabled plugin."""
         self.functions = [each for each in self.functions if each[1] is not owner]
 
     def distrust(self, owner: Owner) -> None:
         """Refuse the entries that a failed plugin would decide about, until it runs again or is disabled."""
         others = [each for each in self.functions if each[1] is not owner]
         if len(others) < len(self.functions):
+            # A plugin that only had an authorizer would otherwise open its entries by crashing.
             self.functions = [*others, (_refuse, owner)]
 
     def trust(self, owner: Owner) -> None:
-        """It is back, and judges for itself."""
+        """Ask the plugin's own authorizers again, because it runs again."""
         self.functions = [each for each in self.functions if each != (_refuse, owner)]
 
     def allow(self, component: Component, principal: Principal | None) -> bool:
         return all(
             self._asked(function, owner, component, principal)
             for function, owner in self.functions
+            # The plugin's lifespan has not yielded, so its function may lack the state that it needs.
             if function is _refuse or not owner.is_kept_back
         )
 
@@ -90,6 +92,7 @@ class Authorizers:
         if isinstance(outcome, Failure):
             _log.error("the authorizer of %s failed", owner.plugin or "the server", exc_info=outcome.error)
             return False
+        # Only True itself allows: a coroutine, from an authorizer that is async by mistake, is truthy.
         return outcome.value is True
 
 

@@ -1,4 +1,4 @@
-"""How many calls of a plugin may run, how often, and how long: what its operator has set.
+"""The operator's limits on the calls of one plugin: number, rate and time.
 
 Made for each plugin with such limits; asked by every call of one of its functions.
 """
@@ -15,10 +15,10 @@ __all__ = ["CallLimits"]
 class CallLimits:
     """
     Args:
-        owner: for messages.
+        owner: the plugin's name, for messages.
         timeout: seconds for one call, from when it begins.
         concurrency: calls at the same time; more wait. A call counts until its code has ended.
-        rate: calls a second; as many, and one at least, may come at once.
+        rate: calls per second; as many, and at least one, may arrive at once.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class CallLimits:
         """
         if self._rate is None:
             return
+        # The bucket reads the Trio clock, which does not exist while plugins are loaded.
         if self._bucket is None:
             self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
         if not self._bucket.take():

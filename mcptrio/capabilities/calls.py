@@ -66,6 +66,7 @@ class FunctionCaller:
         Raises:
             RateLimited: Too many calls of the plugin a second.
         """
+        # For the supervisor's snapshot and for logs: it names the call from here on.
         scope.label = label
         scope.owner = owner.plugin
         with self._state.works.new(label, owner.plugin, scope) as work:
@@ -73,17 +74,20 @@ class FunctionCaller:
             if limits is not None:
                 limits.check_rate()
                 timeout = limits.timeout if timeout is None else timeout
-            # The tool's own first: what waits for a slow tool must not take the places of the others.
+            # The tool's own limiter first: calls that wait for a slow tool must not hold the places of other tools.
             for each in (
                 limiter,
                 limits.limiter if limits is not None else None,
+                # Sync functions need a thread too; it is the last place to be taken, because threads are the scarcest.
                 self._state.threads.of_calls(owner.plugin) if function.in_thread else None,
             ):
                 if each is not None:
                     await work.hold(each)
+            # The deadline starts here, because time in the queue is not the function's.
             scope.begin(timeout)
-            # Cancelled, or out of time, as its turn came: it must not begin.
+            # A call that was cancelled or timed out while it waited must not begin.
             await trio.lowlevel.checkpoint_if_cancelled()
+            # Most functions have no context. They need no channel, which saves about a tenth of a short call.
             if function.context is None:
                 return await function(values, None, work)
             channel = _channel(scope, work, self._state.runs)
@@ -92,13 +96,16 @@ class FunctionCaller:
             async def handler() -> Any:
                 return await function(values, context, work)
 
+            # A thread cannot be suspended and continued with the answers, so a sync handler runs again instead.
             return await channel.run(handler, parks=not function.in_thread)
 
 
 def _channel(scope: RequestScope, work: Work, runs: Runs) -> InputChannel:
     inputs = scope.request.peer.revision.inputs
+    # Handshake revisions send questions as requests while the handler waits.
     if inputs is Inputs.BACK_CHANNEL:
         return BackChannel(scope)
     if isinstance(scope.request.params, _ANSWERED_BY_QUESTIONS):
         return RoundTrips(scope, work, runs)
+    # Other requests of 2026-07-28 cannot carry a question, so asking raises an error that says so.
     return NoChannel(scope)

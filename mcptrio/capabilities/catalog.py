@@ -46,8 +46,8 @@ class Catalog:
     """
     Args:
         info: the name, version and description of the server.
-        state: what its requests share.
-        instructions: how the server is meant to be used, for the model.
+        state: the state that all requests share.
+        instructions: advice for the model on how to use the server.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Catalog:
         self.settings = settings
         self.state = state
         self.own = Owner()
-        """The owner of what no plugin has added."""
+        """The owner of entries that no plugin has added."""
         tools: Registry[ToolEntry] = Registry("tool", state.loop)
         prompts: Registry[PromptEntry] = Registry("prompt", state.loop)
         completions: Registry[CompletionEntry] = Registry("completion", state.loop)
@@ -76,9 +76,12 @@ class Catalog:
         self.tools = Tools(tools, access, calls, settings)
         self.prompts = Prompts(prompts, access, calls, settings)
         self.completions = Completions(completions, prompts, resources, access, calls)
+        # A function, because the advertised capabilities change with the entries.
         self.subscriptions = Subscriptions(state, access, lambda: self.lifecycle.capabilities, settings.bus)
         for kind, registry in self.registries.items():
+            # Clients are not notified of completions: they have no list.
             if kind != "completions":
+                # The protocol has one notification for both resources and templates.
                 changed = "resources" if kind == "templates" else kind
                 registry.on_change(partial(self.subscriptions.changed, changed))
         self.routes = Routes(state.surrounding)
@@ -95,10 +98,11 @@ class Catalog:
             self.subscriptions,
         ):
             self.handlers.update(capability.handlers)
+        # Last, because it checks names against the handlers above.
         self.methods = Methods(self.handlers, calls, state)
 
     def register(self, function: Any, mark: Mark, owner: Owner) -> str:
-        """Add what a mark says, as the owner's. Returns its name or URI."""
+        """Add a marked function for an owner. Returns its name or URI."""
         if isinstance(mark, ToolMark):
             return self.tools.register(function, mark, owner)
         if isinstance(mark, ResourceMark):
@@ -110,23 +114,24 @@ class Catalog:
         return self.methods.register(function, mark, owner)
 
     def registries_of(self, kind: type[Mark]) -> tuple[Registry[Any], ...]:
-        """Where a mark of this kind is added; none for methods."""
+        """Return the registries for marks of this kind; none for methods."""
         return tuple(self.registries[name] for name in _REGISTRIES[kind])
 
     def announce_lists(self) -> None:
-        """Advertise tools, resources and prompts, though there may be none yet."""
+        """Advertise tools, resources and prompts even if there are none yet."""
         for kind in ("tools", "resources", "prompts"):
             self.registries[kind].announce()
 
     def publish(self, owner: Owner) -> None:
-        """Show what an owner has kept back, all of it at once. Clients get notifications."""
+        """Show all entries of an owner that were held back. Clients get notifications."""
+        # Before the registries: their observers may list at once.
         owner.is_kept_back = False
         for registry in self.registries.values():
             registry.publish(owner)
         self.authorizers.trust(owner)
 
     def withdraw(self, owner: Owner, *, reserve: bool = False) -> None:
-        """Remove everything that an owner has added, but for its authorizers. Clients get notifications.
+        """Remove everything that an owner has added, except its authorizers. Clients get notifications.
 
         Args:
             reserve: keep its names for it until :meth:`release`.
@@ -134,12 +139,13 @@ class Catalog:
         for registry in self.registries.values():
             registry.withdraw(owner, reserve=reserve)
         self.methods.withdraw(owner)
+        # A parked handler belongs to code that is about to be replaced.
         self.state.parking.clear("its plugin has left", owner=owner.name)
         self.middleware.withdraw(owner)
         self.routes.withdraw(owner)
 
     def release(self, owner: Owner) -> None:
-        """Let others have the names that are reserved for an owner."""
+        """Free the names that are reserved for an owner."""
         for registry in self.registries.values():
             registry.release(owner)
 
@@ -159,6 +165,7 @@ class CatalogRegistrar(Registrar):
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         wire = dict(params) if params else None
         require_json(wire or {}, method)
+        # A copy: a session may end while its notification is queued.
         for session in list(self._catalog.state.sessions):
             session.tell(method, wire)
         await trio.lowlevel.checkpoint()
@@ -177,6 +184,7 @@ class CatalogRegistrar(Registrar):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
+        # It implements what Trio needs of a limiter, but does not inherit from Trio's class.
         return cast(trio.CapacityLimiter, self._catalog.state.threads.of_helpers(None))
 
     def _offer(self, function: Any, mark: Mark) -> str:
@@ -187,7 +195,7 @@ class CatalogRegistrar(Registrar):
 
 
 def catalog_of(registrar: Registrar) -> Catalog:
-    """The whole catalogue of a registrar: for what mcptrio itself mounts, not for plugins."""
+    """Return the catalogue behind a registrar, for mcptrio's own mounts; not for plugins."""
     assert isinstance(registrar, CatalogRegistrar)
     return registrar._catalog
 

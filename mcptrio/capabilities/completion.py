@@ -33,10 +33,12 @@ __all__ = ["CompletionEntry", "Completions"]
 
 RATE = 50.0
 """Completions per second of one session; a person types ten."""
+# Twice the rate: a client asks for several arguments of a form at once.
 BURST = 100.0
+# Candidates are compared with every character of it.
 MAX_VALUE_CHARS = 4096
 MAX_CALLERS = 1000
-"""Whose rate is remembered; the one heard of longest ago is forgotten."""
+"""Callers with a rate of their own; when full, the least recently seen one is evicted."""
 
 
 @define(eq=False, slots=True)
@@ -47,7 +49,7 @@ class CompletionEntry:
     owner: Owner
     candidates: Function | Sequence[str]
     scopes: frozenset[str] = frozenset()
-    """None of its own: those of what it completes count."""
+    """Always empty: the scopes of the completed entry apply."""
 
 
 class Completions:
@@ -76,6 +78,7 @@ class Completions:
         """
         offered: Function | Sequence[str]
         if callable(candidates):
+            # Values arrive as text and are passed on as text, so the signature is not compiled.
             function = Function(candidates, raw=True)
             others = function.parameters - {"value", "arguments", function.context}
             if others:
@@ -94,11 +97,13 @@ class Completions:
         typed = params.argument.value
         if len(typed) > MAX_VALUE_CHARS:
             raise InvalidParams(f"expected at most {MAX_VALUE_CHARS} characters @ $.argument.value, got {len(typed)}")
+        # A session that types for several users, such as a gateway, shares one bucket; more is refused, not queued.
         if not self._bucket(scope).take():
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
         of, ref = (
             ("prompt", params.ref.name) if isinstance(params.ref, PromptReference) else ("resource", params.ref.uri)
         )
+        # First, because it refuses unknown prompts and arguments before an author's function runs.
         choices = self._choices(params, ref, scope)
         entry = self.registry.get(completion_key(of, ref, params.argument.name))
         candidates: Iterable[str] = choices
@@ -116,10 +121,11 @@ class Completions:
         return CompleteResult(completion=completion)
 
     def _bucket(self, scope: RequestScope) -> TokenBucket:
-        """Of the session; where a request stands alone, of its caller."""
+        """Return the bucket of the session, or of the caller if the request has no session."""
         if scope.session.connection.peer is not None:
             return scope.session.buckets.setdefault("completion", TokenBucket(RATE, BURST))
         caller = scope.caller
+        # Popped and set again, so that the order is that of last use.
         bucket = self._buckets.pop(caller, None) or TokenBucket(RATE, BURST)
         self._buckets[caller] = bucket
         if len(self._buckets) > MAX_CALLERS:
@@ -130,10 +136,11 @@ class Completions:
         self, scope: RequestScope, entry: CompletionEntry, function: Function, typed: str, settled: Mapping[str, str]
     ) -> Iterable[str] | Completion:
         values: dict[str, Any] = {"value": typed, "arguments": settled}
+        # The function may take either parameter, both or none.
         wanted = {name: value for name, value in values.items() if name in function.parameters}
         label = f"completion of {entry.key}"
         found = await self._calls.run(scope, function, wanted, label=label, owner=entry.owner, timeout=None)
-        # Another server's is ranked and cut already.
+        # The completion of a mounted server is already ranked and cut.
         return found if isinstance(found, Completion) else [str(item) for item in found or ()]
 
     def _choices(self, params: CompleteParams, ref: str, scope: RequestScope) -> Sequence[str]:
@@ -148,6 +155,7 @@ class Completions:
             if prompt is None or not self._may_know(prompt.component, scope):
                 raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
             function = prompt.function
+            # A mounted prompt: its arguments are known by name only, and its server completes them.
             if function.arguments is None:
                 self._check_argument(ref, params.argument.name, [each.name for each in prompt.prompt.arguments])
                 return ()
@@ -177,12 +185,14 @@ class Completions:
 
 
 def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
-    """The values that a schema lists, also those of an optional argument, as text."""
+    """Yield the values that a schema lists, as text, also for an optional argument."""
     if "$ref" in facts:
+        # Without the definitions: one level of reference is what the schema builder makes, and a cycle must end.
         yield from _choices_in(definitions.get(facts["$ref"].rpartition("/")[2], {}), {})
     elif facts.get("type") == "boolean":
         yield from ("true", "false")
     listed = [*facts.get("enum", ()), *([facts["const"]] if "const" in facts else ())]
+    # `None` is the absence of an optional argument and nothing that a user types.
     yield from (str(choice) for choice in listed if choice is not None)
     for each in facts.get("anyOf", ()):
         yield from _choices_in(each, definitions)

@@ -28,7 +28,7 @@ from mcptrio.schema.encoding import encode_value
 __all__ = ["BLOCKS", "Blob", "blocks_of", "contents_of", "json_text"]
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-"""The classes that are content already."""
+"""Classes that are already content."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Blob:
     Args:
         data: the bytes themselves, not base64.
         mime_type: ``image/…`` and ``audio/…`` become blocks of their kind, the others an embedded resource.
-        uri: where the bytes can be read again; a made-up one by default.
+        uri: the URI of the bytes; by default a placeholder.
     """
 
     data: bytes
@@ -50,6 +50,7 @@ class Blob:
             return ImageContent(data=_base64(self.data), mime_type=self.mime_type)
         if self.mime_type.startswith("audio/"):
             return AudioContent(data=_base64(self.data), mime_type=self.mime_type)
+        # An embedded resource needs a URI, and the bytes have none.
         return EmbeddedResource(resource=self.contents(self.uri or "data:"))
 
     def contents(self, uri: str) -> ResourceContents:
@@ -59,9 +60,10 @@ class Blob:
 def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
     """
     Raises:
-        TypeError: something in it has no JSON form.
+        TypeError: a value in it has no JSON form.
     """
     if isinstance(value, str):
+        # `encode_value` refuses lone surrogates, which no client could decode.
         return (TextContent(text=encode_value(value)),)
     if value is None:
         return ()
@@ -73,6 +75,7 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
         return (EmbeddedResource(resource=value),)
     if isinstance(value, bytes | bytearray):
         return (Blob(bytes(value), "application/octet-stream").block(),)
+    # Only if the list has content in it: a list of plain strings is data, and becomes one JSON array.
     if isinstance(value, list | tuple) and any(_is_content(item) for item in value):
         return tuple(block for item in value for block in blocks_of(item))
     return (TextContent(text=json_text(encode_value(value))),)
@@ -81,7 +84,7 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
 def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceContents, ...]:
     """
     Raises:
-        TypeError: something in it has no JSON form.
+        TypeError: a value in it has no JSON form.
     """
     if isinstance(value, str):
         return (TextResourceContents(uri=uri, text=encode_value(value), mime_type=mime_type or "text/plain"),)
@@ -93,6 +96,7 @@ def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceCo
         return (value,)
     if isinstance(value, EmbeddedResource):
         return (value.resource,)
+    # Several contents of one resource, such as the files of a folder; an empty list is data.
     if isinstance(value, list | tuple) and value and all(isinstance(item, _RESOURCES) for item in value):
         return tuple(contents for item in value for contents in contents_of(item, uri, mime_type))
     text = json_text(encode_value(value))
@@ -103,10 +107,11 @@ _RESOURCES = (str, bytes, bytearray, Blob, TextResourceContents, BlobResourceCon
 
 
 def json_text(value: Any) -> str:
-    """JSON as a model reads it."""
+    """Return the JSON text for a model."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping | list | tuple):
+        # Indented: models quote and edit indented JSON with fewer mistakes.
         return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
     return orjson.dumps(value).decode()
 
@@ -118,6 +123,7 @@ def _is_content(value: Any) -> bool:
 
 
 def _holds_content(value: Iterable[Any]) -> bool:
+    # One level deep: content inside a list of lists is flattened, anything deeper is data.
     return isinstance(value, list | tuple) and any(isinstance(item, (Blob, *BLOCKS)) for item in value)
 
 

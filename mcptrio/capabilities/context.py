@@ -69,6 +69,7 @@ class Context(Generic[StateT]):
         self._inputs = inputs
         self._logging = logging
         self._loop = loop
+        # The plugin's registrar, so that what the handler adds leaves with its plugin.
         self.server: Registrar = owner.registrar
         self.state: StateT = owner.yielded
 
@@ -116,12 +117,12 @@ class Context(Generic[StateT]):
         return self._scope.meta or {}
 
     def tool_name(self, name: str) -> str:
-        """The name under which clients see a tool of the same plugin, for texts that name it.
+        """Return the name under which clients see a tool of the same plugin, for texts that mention it.
 
-        ``search`` of an installed plugin ``notes`` is ``notes_search``, unless the operator wants it otherwise.
+        ``search`` of an installed plugin ``notes`` is ``notes_search``, unless the operator configures another prefix.
 
         Args:
-            name: as its own plugin calls it. Whether there is such a tool is not looked at.
+            name: the tool's name in its plugin. Its existence is not checked.
         """
         return self.server.tool_name(name)
 
@@ -166,10 +167,11 @@ class Context(Generic[StateT]):
             ValueError: A value is not a finite number.
         """
         self._scope.report(progress, total, message)
+        # A handler that reports in a loop must be cancellable there.
         await trio.lowlevel.checkpoint()
 
     def track(self, items: Iterable[T] | AsyncIterator[T], total: float | None = None) -> AsyncIterator[T]:
-        """Iterate, and report progress as one goes: ``async for row in ctx.track(rows)``."""
+        """Iterate and report progress: ``async for row in ctx.track(rows)``."""
         if total is None and hasattr(items, "__len__"):
             total = float(len(items))  # type: ignore[arg-type]
         return Tracked(items, lambda done: self.report_progress(done, total))
@@ -250,6 +252,7 @@ class Context(Generic[StateT]):
             trio.TooSlowError: no answer within ``timeouts.input``.
         """
         answers = await self._inputs.ask(questions)
+        # The answers are read by their questions: a form becomes an instance, a refusal an error.
         return tuple(question.settle(answer) for question, answer in zip(questions, answers, strict=True))
 
     @overload
@@ -286,14 +289,15 @@ class Context(Generic[StateT]):
         Raises:
             MissingClientCapability: The client does not support URLs.
         """
+        # An id that cannot be guessed: a page that is opened with it may report its completion.
         question = ElicitURL(message, url, id or secrets.token_urlsafe(12), key)
         answer: Elicited[None] = (await self._inputs.ask([question]))[0]
         return answer
 
     def url_required(self, message: str, url: str, *, id: str | None = None) -> URLElicitationRequired:
-        """The error that says: open this page first, then ask again. ``raise ctx.url_required(...)``.
+        """Return the error that asks the client to open a URL and repeat the request: ``raise ctx.url_required(...)``.
 
-        2025-11-25 has an error for it (-32042); 2026-07-28 a round trip; before, the client reads the message.
+        2025-11-25 has an error code for it (-32042), 2026-07-28 a round trip; older clients only get the message.
         """
         elicitation = {
             "mode": "url",
@@ -304,8 +308,9 @@ class Context(Generic[StateT]):
         return URLElicitationRequired(message, elicitations=[elicitation])
 
     def elicitation_complete(self, id: str) -> None:
-        """Tell the client that the user is done with a page (2025-11-25; elsewhere nothing is sent)."""
+        """Notify the client that the user has finished on a page (2025-11-25; other revisions send nothing)."""
         params = ElicitationCompleteParams(elicitation_id=id)
+        # The route that receives the browser may run in another thread.
         self._loop.hand_over(partial(self._scope.notify, "notifications/elicitation/complete", params))
 
     async def sample(
@@ -323,16 +328,16 @@ class Context(Generic[StateT]):
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> CreateMessageResult:
-        """Have the client's model say something.
+        """Request a completion from the client's model.
 
         Args:
             messages: a text (one user message), or the conversation.
-            max_tokens: the most it may say.
+            max_tokens: the maximum number of tokens in the answer.
             include_context: left out for a client of 2025-11-25 or later that does not declare ``sampling.context``.
 
         Raises:
-            MissingClientCapability: the client does no sampling (or none with tools).
-            MCPError: the client, or its user, refused.
+            MissingClientCapability: the client does not support sampling (with tools).
+            MCPError: the client or its user refused.
         """
         question = Sample(
             messages,
@@ -351,7 +356,7 @@ class Context(Generic[StateT]):
         return answer
 
     async def list_roots(self, *, key: str | None = None) -> tuple[Root, ...]:
-        """Where the client lets the server work.
+        """Return the folders that the client offers to the server.
 
         Raises:
             MissingClientCapability: the client has no roots.
@@ -370,19 +375,20 @@ class Context(Generic[StateT]):
     async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a side effect that must not run twice: in 2026-07-28 a handler that asks may be run again.
 
-        In 2026-07-28 it runs once for a call, also where the client sends a retry twice to the same process; and where
-        the call is cancelled, it has 5 seconds to end. One that fails or is cut runs again with the next retry.
+        In 2026-07-28 it runs once per call, also if the client sends a retry twice to the same process. If
+        the call is cancelled, it has 5 seconds to end. If it fails or is cancelled, the next retry runs it again.
 
         Args:
             effect: a function, async or not, which does not ask the client and does not block. Its result must be a
-                JSON value, since it travels with the client: a list and not a tuple, a dict with text keys.
+                JSON value, because the client carries it: a list and not a tuple, a dict with string keys.
             args: arguments of ``effect``.
-            key: names the effect; by default its name and arguments do, which must be JSON values then.
-            kwargs: keyword arguments of ``effect``, which cannot have one called ``key``.
+            key: identifies the effect; by default its name and arguments, which must then be JSON values.
+            kwargs: keyword arguments of ``effect``, except ``key``.
 
         Raises:
             TypeError: the result, or an argument without a ``key``, is no JSON value.
         """
+        # Taken out here and not declared: the overloads pass the effect's own signature through.
         key: str | None = kwargs.pop("key", None)
         return await self._inputs.once(*named_effect(effect, args, kwargs, key))
 
@@ -413,6 +419,7 @@ class Context(Generic[StateT]):
             ConnectionClosed: The client is disconnected, or this request has ended.
         """
         scope = self._scope
+        # A request that has ended has no stream left on which the question could arrive.
         scope.check_open()
         return await scope.session.outgoing.request(
             method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
@@ -430,5 +437,5 @@ class Context(Generic[StateT]):
 
 
 def inputs_of(context: Context[Any]) -> InputChannel:
-    """How a request asks its client: for what mcptrio itself carries on to another server, not for plugins."""
+    """Return the input channel of a context, for mcptrio's own mounts; not for plugins."""
     return context._inputs

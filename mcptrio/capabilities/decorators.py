@@ -50,14 +50,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", "ToolMark", "ResourceMark", "PromptMark")
 
 _MARKS = "__mcptrio_marks__"
+# RFC 6749 section 3.3: scope-token. The bound on the length is ours.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
     """
     Raises:
-        ValueError: something that is no scope: printable ASCII without blanks, quotes and backslashes.
-        TypeError: one text, whose letters would be taken for scopes.
+        ValueError: a scope is not printable ASCII without blanks, quotes and backslashes.
+        TypeError: a string instead of a list, whose letters would be taken for scopes.
     """
     if isinstance(scopes, str):
         raise TypeError(f"scopes: expected several texts, got {scopes!r}")
@@ -79,7 +80,7 @@ class Header:
 
 
 _SECONDS: Final = optional(and_(instance_of(int | float), gt(0)))
-"""``math.inf`` is one."""
+"""``math.inf`` is allowed."""
 
 
 @frozen(kw_only=True)
@@ -119,7 +120,7 @@ class ResourceMark:
     ttl_ms: int = 0
     cache_scope: CacheScope = "private"
     listed: Resource | ResourceTemplate | None = None
-    """As another server lists it, with the same URI or template. The function takes ``uri``."""
+    """The resource as another server lists it, with the same URI. The function takes ``uri``."""
 
 
 @frozen(kw_only=True)
@@ -132,7 +133,7 @@ class PromptMark:
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     listed: Prompt | None = None
-    """As another server lists it, but for the name. The function takes ``arguments``, a dict of texts."""
+    """The prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of texts."""
 
 
 @frozen(kw_only=True)
@@ -266,20 +267,20 @@ def prompt(function: F, /) -> F: ...
 @overload
 def prompt(**options: Unpack[PromptOptions]) -> Callable[[F], F]: ...
 def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F | Callable[[F], F]:
-    """Mark a function as a prompt: something a user can pick.
+    """Mark a function as a prompt, which a user can select.
 
     The parameters are the prompt's arguments. The wire has only strings, so a parameter of another type is read from
     its text form (``3``, ``true``, ``[1, 2]``).
 
     Args:
-        timeout: seconds for filling it in.
-        scopes: that it takes, as those of a tool.
-        listed: the prompt as another server lists it, but for the name. The function takes ``arguments``, a dict of
-            texts.
+        timeout: seconds for one call.
+        scopes: scopes required to get it, as for a tool.
+        listed: the prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of
+            strings.
 
     Raises:
-        TypeError: an option has another name or type.
-        ValueError: an option is out of its range.
+        TypeError: There is no such option, or it has another type.
+        ValueError: An option is out of range.
 
     Source: MCP 2026-07-28, server/prompts.
     """
@@ -290,7 +291,7 @@ def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F 
 def completion(of: Literal["prompt", "resource"], name: str, argument: str, /) -> Callable[[F], F]:
     """Mark a function as the completion of an argument.
 
-    The function may take ``value`` (what has been typed), ``arguments`` (those that are settled) and a Context, and
+    The function may take ``value`` (the text typed so far), ``arguments`` (those already chosen) and a Context, and
     returns strings in any order: they are ranked and cut to 100.
 
     Args:
@@ -312,7 +313,7 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
     The function takes a Context and the params (a dict in wire form), either or both, and returns a dict.
 
     Args:
-        capability: an extension's identifier; without the extension being advertised the method does not exist.
+        capability: an extension's identifier; the method exists only while the extension is advertised.
     """
     return _put(MethodMark(name=name, notification=False, capability=capability))
 
@@ -334,28 +335,33 @@ def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None
         if option not in names:
             near = get_close_matches(option, names, 1)
             hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names)}"
+            # Python's own message would name the attrs class and not the decorator's option.
             raise TypeError(f"there is no option {option}; {hint}")
     return evolve(marked, **options) if marked is not None else kind(**options)
 
 
 def mark_of(function: Callable[..., Any], kind: type[M], options: Mapping[str, Any]) -> M:
-    """The mark of a function that is added: its own, in which the options replace members."""
+    """Return the mark of an added function: its own mark with the given options replaced."""
     marks = [mark for mark in getattr(function, _MARKS, ()) if isinstance(mark, kind)]
     return make_mark(kind, options, marks[0] if marks else None)
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
-    """The marked functions of a module, or the marked methods of a class or an object; in the order of definition."""
+    """Yield the marked functions of a module, or the marked methods of a class or object, in order of definition."""
     seen: set[str] = set()
+    # The class comes after the object, so that a method that the object overrides counts once.
     scopes = [plugin] if ismodule(plugin) else plugin.__mro__ if isclass(plugin) else [plugin, *type(plugin).__mro__]
     for scope in scopes:
+        # A copy: a module may change while it is read, if it registers from a thread.
         for name in list(getattr(scope, "__dict__", ())):
             if name in seen:
                 continue
             seen.add(name)
-            # Properties are not run to find out whether they are marked.
+            # Read without running properties: they may have side effects or raise.
             static = getattr_static(plugin, name, None)
+            # A classmethod or staticmethod carries the mark on its inner function.
             inner = getattr(static, "__func__", static)
+            # Any object may answer to any attribute name, so the type of the answer is checked too.
             marks = getattr_static(inner, _MARKS, ()) if inner is not None else ()
             if isinstance(marks, tuple) and marks:
                 function = getattr(plugin, name)
@@ -367,6 +373,7 @@ def _put(mark: Mark) -> Callable[[F], F]:
     def put(function: F) -> F:
         if not callable(function):
             raise TypeError(f"expected a function below the decorator, got {type(function).__name__}")
+        # The innermost decorator first, in the order in which a reader sees them from below.
         setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
         return function
 

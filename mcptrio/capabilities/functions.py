@@ -23,7 +23,7 @@ from mcptrio.schema.schemas import Arguments, bound_keywords
 __all__ = ["Function"]
 
 MAX_ITEMS = 10_000
-"""Items taken from an iterator of results; the rest is refused, for the answer is one message."""
+"""Items of a generator. More are an error, because the result is one message."""
 
 
 class Function:
@@ -40,9 +40,11 @@ class Function:
     def __init__(self, function: Callable[..., Any], *, skip: frozenset[str] = frozenset(), raw: bool = False) -> None:
         self.function = function
         self.context = _context_parameter(function)
+        # The context is passed by name and is not part of the schema.
         hidden = skip | ({self.context} if self.context else frozenset())
         self.arguments: Arguments | None = None if raw else Arguments.of(function, skip=hidden)
         inner = _innermost(function)
+        # Of the inner function: inspect does not look through functools.partial before Python 3.12, nor into __call__.
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
         self.in_thread = not (self._is_async or self._is_async_stream)
@@ -65,8 +67,9 @@ class Function:
         if self._is_async_stream:
             return await well_nested(_collect, self.function(**values))
         call = functools.partial(_call, self.function, values)
-        # All that Trio needs of a limiter, as its documentation has it.
+        # It has the methods that Trio's documentation asks of a limiter.
         limiter = cast(trio.CapacityLimiter, work)
+        # Abandoned when cancelled: the client has its answer, and the work holds the thread's place until it has ended.
         (result,) = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
         # A sync wrapper may hide an async function; only its result shows that.
         if inspect.isawaitable(result):
@@ -77,12 +80,14 @@ class Function:
 
 
 def _call(function: Callable[..., Any], values: dict[str, Any]) -> tuple[Any]:
-    """Trio takes no coroutine from a thread, so the result is in a tuple."""
+    """Return the result in a tuple, because Trio refuses coroutines as results of threads."""
     result = function(**values)
+    # Run here, in the thread: the generator's code is sync and may block.
     if not inspect.isgenerator(result):
         return (result,)
     items: list[Any] = []
     for item in result:
+        # The only place where a thread can learn that its request was cancelled.
         trio.from_thread.check_cancelled()
         items.append(item)
         if len(items) > MAX_ITEMS:
@@ -102,6 +107,7 @@ async def _collect(stream: Any) -> list[Any]:
             if len(items) > MAX_ITEMS:
                 raise ValueError(f"expected at most {MAX_ITEMS} items from {stream}")
     finally:
+        # Shielded: the generator's own clean-up has to run even if the call was cancelled.
         with trio.move_on_after(1, shield=True):
             await stream.aclose()
     return items
@@ -110,12 +116,14 @@ async def _collect(stream: Any) -> list[Any]:
 def _innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, functools.partial):
         function = function.func
+    # An object with __call__.
     if not inspect.isroutine(function) and not inspect.isclass(function):
         return type(function).__call__
     return function
 
 
 def _context_parameter(function: Callable[..., Any]) -> str | None:
+    # The annotations of the function below its decorators: a wrapper's own say `*args`.
     try:
         hints = typing.get_type_hints(inspect.unwrap(_innermost(function)))
     except NameError:

@@ -38,7 +38,7 @@ class Lifecycle:
     Args:
         info: the name, version and description of the server.
         registries: by kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
-        instructions: how the server is meant to be used, for the model.
+        instructions: advice for the model on how to use the server.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Lifecycle:
 
     @property
     def instructions(self) -> str | None:
-        """How the server is meant to be used, for the model: the operator's words, then those of plugins."""
+        """Advice for the model on how to use the server: the operator's text, then those of plugins."""
         return "\n\n".join(filter(None, (text() for text in self._instructions))) or None
 
     def add_instructions(self, text: Callable[[], str | None]) -> Callable[[], None]:
@@ -81,6 +81,7 @@ class Lifecycle:
     def capabilities(self) -> ServerCapabilities:
         """The advertised capabilities: those with entries, now or earlier."""
         if self._capabilities is None:
+            # A version above 0: entries exist or existed. A client that saw the list must not lose the capability.
             served = {kind for kind, registry in self._registries.items() if registry.version}
             experimental = self._settings.experimental
             self._capabilities = ServerCapabilities(
@@ -91,6 +92,8 @@ class Lifecycle:
                     else None
                 ),
                 prompts=PromptsCapability(list_changed=True) if "prompts" in served else None,
+                # Prompts and templates complete from the types of their arguments, without a completion being
+                # registered.
                 completions={} if served & {"completions", "prompts", "templates"} else None,
                 logging={},
                 experimental={name: dict(each) for name, each in experimental.items()} or None,
@@ -111,7 +114,7 @@ class Lifecycle:
         self._renew()
 
     def remove_extension(self, identifier: str) -> None:
-        """Advertise it no longer."""
+        """Stop advertising an extension."""
         self.extensions.pop(identifier, None)
         self._renew()
 
@@ -123,6 +126,7 @@ class Lifecycle:
         if capability in self.extensions:
             return True
         value: Any = self.capabilities
+        # `resources.subscribe` is a field of a field.
         for part in capability.split("."):
             value = getattr(value, part, None)
             if value is None or value is False:
@@ -156,6 +160,7 @@ class _Served(dict[str, bool]):
         super().__init__()
         self._find = find
 
+    # dict calls this for a missing key only, so a known answer costs one lookup.
     def __missing__(self, capability: str) -> bool:
         served = self[capability] = self._find(capability)
         return served

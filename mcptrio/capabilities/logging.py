@@ -35,23 +35,27 @@ _PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
 _LOWEST: LoggingLevel = "debug"
 _UNCHECKED = "[redaction failed]"
 MAX_TEXT_CHARS = 16 * 1024
-"""Characters of one log text; the rest is cut, and says so."""
+"""Characters of one text; a longer text is cut, with a note."""
 
 Redaction: TypeAlias = Callable[[str], str]
-"""Takes secrets out of a text."""
+"""Removes secrets from a text."""
 LogSink: TypeAlias = Callable[[str, Any, str | None], None]
-"""Hears every log message of every request: level, data (redacted), logger."""
+"""Receives each log message of each request: level, redacted data, logger."""
 
 _SECRETS = (
+    # RFC 6750 and RFC 9449: an Authorization header, wherever its text ended up.
     re.compile(r"(?i)\b(bearer|basic|dpop)\s+[A-Za-z0-9._~+/=-]{8,}"),
     re.compile(
         r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
         r"(\"?\s*[:=]\s*\"?)[^\s\",;&]{3,}"
     ),
+    # Also a key that was cut off before its end line.
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
+    # The token formats of GitHub, OpenAI, AWS and Slack, which have no name next to them.
     re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
     # Not \b: after a hyphen each place would be tried to the end of the text.
     re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+    # User and password in a URL.
     re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
 )
 
@@ -67,7 +71,7 @@ class Logging:
         return EmptyResult()
 
     def emit(self, scope: RequestScope, level: LoggingLevel, data: Any, logger: str | None) -> None:
-        """Send a log message to the client of a request, if it wants this level. Never waits.
+        """Send a log message to the client of a request, if it wants this level. Does not block.
 
         Raises:
             ValueError: no such level.
@@ -75,6 +79,7 @@ class Logging:
         if level not in _SEVERITY:
             raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")
         data = self.redact(data)
+        # Sinks get every level: the client's level limits only what the client gets.
         for sink in self.sinks:
             run_guarded_sync(lambda sink=sink: sink(level, data, logger))  # type: ignore[misc]
         wanted = scope.log_level
@@ -85,6 +90,7 @@ class Logging:
         if bucket is None:
             rate = session.settings.limits.logs_per_second
             bucket = session.buckets["logging"] = TokenBucket(rate, rate)
+        # Counted per session, so that one chatty handler cannot fill the client's stream.
         if not bucket.take():
             session.dropped_logs += 1
             return
@@ -95,7 +101,7 @@ class Logging:
         scope.notify("notifications/message", LoggingMessageParams(level=level, data=data, logger=logger))
 
     def redact(self, data: Any) -> Any:
-        """The data without secrets: texts pass every redaction, containers are walked."""
+        """Return the data without secrets: each text passes all redactions."""
         if isinstance(data, str):
             length = len(data)
             # Redact twice the length that is sent, so that the cut cannot hide half of a secret from the patterns.
@@ -109,6 +115,7 @@ class Logging:
             return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
         if isinstance(data, list | tuple):
             return [self.redact(item) for item in data]
+        # Before str(): numbers and null stay what they are.
         if data is None or isinstance(data, bool | int | float):
             return data
         return self.redact(str(data))
@@ -124,7 +131,7 @@ _SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|au
 
 
 def redact(text: str) -> str:
-    """What looks like a secret, taken out: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
+    """Replace what looks like a secret: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
     text = _SECRETS[0].sub(lambda match: f"{match[1]} [redacted]", text)
     text = _SECRETS[1].sub(lambda match: f"{match[1]}{match[2]}[redacted]", text)
     for pattern in _SECRETS[2:]:
@@ -133,7 +140,7 @@ def redact(text: str) -> str:
 
 
 class ClientLogHandler(logging.Handler):
-    """Sends what a request's handler logs with Python's ``logging`` to the client of that request.
+    """Sends the records that a handler logs with Python's ``logging`` to the client of its request.
 
     Put on the root logger while a server is open. mcptrio's own records are not for clients and are left out.
     """
@@ -145,10 +152,12 @@ class ClientLogHandler(logging.Handler):
         self._sending = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Set in the task and in the threads of a handler, and nowhere else.
         working = CURRENT.get()
         if working is None or record.name.partition(".")[0] == "mcptrio":
             return
         scope = working.scope
+        # The root logger is shared: another server in the same process has a handler of its own.
         if not self._supervisor.has(scope.session):
             return
         level: LoggingLevel = _LOWEST
@@ -156,9 +165,11 @@ class ClientLogHandler(logging.Handler):
             if record.levelno >= number:
                 level = name
                 break
+        # An author's log call may have the wrong number of arguments, which logging reports on its own.
         outcome = run_guarded_sync(record.getMessage)
         if isinstance(outcome, Failure):
             return
+        # Records arrive in any thread, and the session belongs to the Trio thread.
         self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:

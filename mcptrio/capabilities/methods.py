@@ -32,7 +32,7 @@ _SPECIFIED = frozenset(row.name for row in METHODS)
 class Methods:
     """
     Args:
-        handlers: of all methods; those of plugins are added.
+        handlers: the handlers of all methods; those of plugins are added.
     """
 
     def __init__(self, handlers: dict[str, Handler], calls: FunctionCaller, state: RuntimeState) -> None:
@@ -43,7 +43,7 @@ class Methods:
         self.rows: dict[str, Method] = {}
         """Read by every connection."""
         self.listeners: dict[str, list[Listener]] = {}
-        """Notification to those who hear it; read by every session."""
+        """The listeners by notification; read by every session."""
         self._pending_notifications: dict[Owner, list[tuple[str, Listener]]] = {}
         """By owner."""
 
@@ -54,6 +54,7 @@ class Methods:
             Duplicate: the name is taken.
             TypeError: the function takes something else than a Context and the params.
         """
+        # The params are passed on in wire form, so the signature is not compiled.
         called = Function(function, raw=True)
         free = sorted(name for name in called.parameters if name != called.context)
         if len(free) > 1:
@@ -62,6 +63,7 @@ class Methods:
             self._listen(called, mark, free, owner)
             return mark.name
         if mark.name in _SPECIFIED:
+            # A plugin that replaced `tools/call` would bypass access, limits and middleware.
             raise ValueError(f"{mark.name} belongs to the specification")
         if mark.name in self.rows:
             raise Duplicate("method", mark.name, self._owners[mark.name])
@@ -69,6 +71,7 @@ class Methods:
         self._owners[mark.name] = owner
 
         async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
+            # As if it did not exist: the plugin's lifespan has not yielded.
             if owner.is_kept_back:
                 raise MethodNotFound(f"no such method: {mark.name}")
             values = dict.fromkeys(free, params)
@@ -79,7 +82,7 @@ class Methods:
         return mark.name
 
     def withdraw(self, owner: Owner) -> None:
-        """Forget what a plugin handles."""
+        """Remove the methods and listeners of a plugin."""
         for name in [name for name, who in self._owners.items() if who is owner]:
             del self.rows[name], self._owners[name]
             del self._handlers[name]
@@ -89,12 +92,14 @@ class Methods:
     def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: Owner) -> None:
         if function.context is not None:
             raise TypeError(f"{mark.name}: a notification has no request, so its handler takes no Context")
+        # Unknown notifications are ignored without a row in this table.
         if mark.name not in _SPECIFIED:
             self.rows.setdefault(mark.name, Method(mark.name, None, None, Side.SERVER))
 
         async def handle_notification(session: Conversation, params: Any) -> None:
             if owner.is_kept_back:
                 return
+            # A notification has no request whose cancellation would end its handler; the plugin's end does.
             ending = Cancelling()
             with self._state.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
                 if function.in_thread:

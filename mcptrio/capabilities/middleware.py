@@ -60,7 +60,7 @@ class RequestView:
 
 
 Middleware: TypeAlias = "Callable[[RequestView, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
-"""Gives the result of the request: what ``proceed()`` gave, or another. It may refuse by raising an MCPError."""
+"""Returns the result of the request: that of ``proceed()`` or another. It may refuse with an MCPError."""
 
 
 @define(eq=False, slots=True)
@@ -73,8 +73,8 @@ class _Link:
 class MiddlewareChain:
     """
     Args:
-        owner_of: the plugin a tool belongs to.
-        works: counts the requests inside of middleware, for each plugin that has some.
+        owner_of: returns the plugin of a tool.
+        works: counts the requests inside the middleware of each plugin.
     """
 
     def __init__(self, owner_of: Callable[[str], str | None], works: Works) -> None:
@@ -93,11 +93,13 @@ class MiddlewareChain:
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
         self._links.append(_Link(function, owner, order))
+        # Stable, so that equal orders keep the order in which they were added.
         self._links.sort(key=lambda link: link.order)
+        # None without middleware, so that such a server pays one comparison per request.
         self.around = self._around
 
     def withdraw(self, owner: Owner) -> int:
-        """Forget a plugin's. Returns how many."""
+        """Remove the middleware of a plugin. Returns the number removed."""
         kept = [link for link in self._links if link.owner is not owner]
         gone = len(self._links) - len(kept)
         self._links = kept
@@ -105,7 +107,7 @@ class MiddlewareChain:
         return gone
 
     async def _around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
-        """The result of a request, through all of them."""
+        """Return the result of a request, through all middleware."""
         view = self._view(scope, params)
 
         async def handle() -> Any:
@@ -116,13 +118,14 @@ class MiddlewareChain:
         for link in reversed(links):
             proceed = _Step(link, view, proceed)
         with ExitStack() as works:
-            # All of them from the start: the inner ones begin later, and may have been withdrawn by then.
+            # Entered from the start: an inner middleware runs later, and its plugin may be withdrawn by then.
             for owner in {link.owner.plugin for link in links}:
                 works.enter_context(self._works.new(view.method, owner, scope))
             return await proceed()
 
     def _view(self, scope: RequestScope, params: Any) -> RequestView:
         request = scope.request
+        # Tools and prompts have a name, resources a URI.
         name = getattr(params, "name", None) or getattr(params, "uri", None)
         return RequestView(
             id=request.id,
@@ -152,9 +155,11 @@ class _Step:
     async def __call__(self) -> Any:
         outcome = await run_guarded(self._work)
         if isinstance(outcome, Failure):
+            # Its own MCPError is a refusal, and an exception that only passed through is not its fault.
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
             raise self._broken(outcome.error)
+        # A middleware that forgets `return await proceed()` would answer null.
         if outcome.value is None:
             raise self._broken(None)
         return outcome.value
@@ -164,6 +169,7 @@ class _Step:
 
     async def _proceed(self) -> Any:
         if self._called:
+            # A second run would have every effect twice.
             raise RuntimeError("proceed: a request is handled once")
         self._called = True
         outcome = await run_guarded(self._inner)

@@ -1,4 +1,4 @@
-"""Side effects that must not run twice, as ``ctx.once`` hands them to the request: under a key, with a JSON result."""
+"""Keys and results of ``ctx.once``: a key that a replay finds again, and a result that survives as JSON."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ __all__ = ["named_effect"]
 def named_effect(
     effect: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], key: str | None
 ) -> tuple[str, Callable[[], Awaitable[Any]]]:
-    """The key of an effect, and a function that runs it.
+    """Return the key of an effect, and a function that runs it.
 
     Args:
         key: by default the name of the effect and its arguments.
 
     Raises:
-        TypeError: an argument without a ``key`` is no JSON value. The function raises it if the result is none.
+        TypeError: an argument without a ``key`` is not a JSON value. The function raises it if the result is not one.
     """
     name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
     if key is None:
-        # Never by repr: that of most objects holds their address, which is another one in a replay.
+        # Not by repr, which for most objects contains an address that differs in a replay.
         given: Any = [list(args), kwargs] if kwargs else list(args)
         key = name + json.dumps(_as_json(given, f"the arguments of {name}, or a key=..."), sort_keys=True)
 
     async def run() -> Any:
         done = effect(*args, **kwargs)
+        # One function serves async and sync effects, also a sync one that returns an awaitable.
         value = await done if isinstance(done, Awaitable) else done
         result = _as_json(value, f"the result of {name}")
         # A tuple would be a list after a replay, which contradicts the effect's annotation.

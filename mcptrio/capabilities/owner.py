@@ -20,11 +20,11 @@ __all__ = ["Owner"]
 class Owner:
     """
     Args:
-        name: of the plugin; empty for the server itself.
-        limits: of the owner's calls, as the operator has set them.
+        name: the plugin's name; empty for the server itself.
+        limits: the operator's limits on the owner's calls.
         yielded: the value that the plugin's lifespan yielded.
         is_kept_back: the plugin's lifespan has not yielded yet, so clients see nothing of it.
-        has_left: the plugin was withdrawn, so nothing more of it is taken.
+        has_left: the plugin was withdrawn, so nothing more is accepted from it.
     """
 
     name: str = ""
@@ -38,5 +38,5 @@ class Owner:
     """The name of the plugin; ``None`` for the server itself."""
 
     def tool_name(self, name: str) -> str:
-        """The name under which clients see a tool of the owner."""
+        """Return the name under which clients see a tool of the owner."""
         return self.registrar.tool_name(name)

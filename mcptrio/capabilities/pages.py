@@ -26,7 +26,7 @@ _MAX_CACHED_PAGES = 64
 class Pages(Generic[E]):
     """
     Args:
-        member: of the result in wire form that holds the list.
+        member: the member of the wire result that contains the list.
         result: makes a result from the entries of a page and the cursor of the next.
     """
 
@@ -51,8 +51,10 @@ class Pages(Generic[E]):
         Raises:
             InvalidParams: The cursor is not one of this list.
         """
+        # A list that depends on the caller is not cached: there would be one copy per principal.
         if visible is not None:
             return self._written(revision, *self._registry.page(cursor, self._size, visible))
+        # Compared instead of observed: a registry changes in other threads too.
         if self._version != self._registry.version or len(self._pages) >= _MAX_CACHED_PAGES:
             self._pages.clear()
             self._version = self._registry.version
@@ -60,8 +62,10 @@ class Pages(Generic[E]):
         page = self._pages.get(key)
         if page is None:
             page = self._written(revision, *self._registry.page(cursor, self._size))
+            # Encoded once: the list is nearly all of the bytes, and is the same for every client of this revision.
             page[self._member] = preencoded(page[self._member])
             self._pages[key] = page
+        # A copy, because the caller adds members such as _meta.
         return dict(page)
 
     def _written(self, revision: Revision, entries: list[E], following: str | None) -> dict[str, Any]:

@@ -103,8 +103,10 @@ class Prompts:
 
     async def _get(self, scope: RequestScope, params: GetPromptParams) -> GetPromptResult | InputRequiredResult:
         entry = self.registry.get(params.name)
+        # The same message for an unknown and for a hidden prompt.
         if entry is None or not self._access.check_use(entry.component, scope.principal):
             raise InvalidParams(f"no such prompt: {params.name}")
+        # A mounted prompt: the other server validates its own arguments.
         if entry.function.arguments is None:
             values: dict[str, Any] = {"arguments": params.arguments}
         else:
@@ -120,6 +122,7 @@ class Prompts:
         )
         outcome = await run_guarded(work)
         if not isinstance(outcome, Done):
+            # Prompts have no isError, so the author's message becomes the message of the error.
             if isinstance(outcome.error, ToolError):
                 message = with_names(str(outcome.error), entry.owner.tool_name)
                 raise InvalidParams(message) from outcome.error

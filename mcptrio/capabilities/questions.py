@@ -112,10 +112,11 @@ class Elicit(Generic[T]):
     def result_type(self) -> type[Result]:
         return ElicitResult
 
-    # Any where T would do: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
+    # Any and not T: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
     def read(self, result: ElicitResult) -> Elicited[Any]:
         if result.action != "accept":
             return Elicited(result.action)
+        # Converted here, so that a form that does not fit is the client's error and not the handler's.
         return Elicited("accept", self._form.convert(result.content or {}))
 
     def settle(self, answer: Elicited[Any]) -> T:
@@ -157,11 +158,11 @@ class ElicitURL:
 
 @frozen
 class Sample:
-    """Have the client's model say something.
+    """Request a completion from the client's model.
 
     Args:
         messages: a text (one user message), or the conversation.
-        max_tokens: the most it may say.
+        max_tokens: the maximum number of tokens in the answer.
     """
 
     messages: str | Sequence[SamplingMessage]
@@ -183,6 +184,7 @@ class Sample:
     def request(self) -> InputRequest:
         messages = self.messages
         if isinstance(messages, str):
+            # 2025-11-25 and later take a list of contents; the revision writes one block for older clients.
             messages = (SamplingMessage(role="user", content=(TextContent(text=messages),)),)
         return CreateMessageRequest(
             params=CreateMessageParams(
@@ -211,7 +213,7 @@ class Sample:
 
 @frozen
 class ListRoots:
-    """Where the client lets the server work."""
+    """Ask for the folders that the client offers to the server."""
 
     key: str | None = None
 

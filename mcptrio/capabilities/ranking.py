@@ -26,25 +26,27 @@ class Ranked:
 
     values: tuple[str, ...]
     total: int
-    """How many of the candidates looked at match."""
+    """The number of matches among the considered candidates."""
     has_more: bool
-    """Whether some that match, or were not looked at, are left out."""
+    """Whether matches or unconsidered candidates are left out."""
 
 
 def rank(candidates: Iterable[str], typed: str, *, limit: int = _MAX_VALUES) -> Ranked:
     """Choose and order the candidates for what was typed so far.
 
-    First what is equal, then what begins with it (in the same case, then in any), then where a word begins with it,
-    then where it is contained, then where its characters appear in order; equals keep the candidates' order. Nothing
-    typed matches everything.
+    In this order: equal, beginning with it (in the same case, then in any case), a word beginning with it,
+    containing it, containing its characters in order. Candidates of one kind keep their order. An empty text
+    matches everything.
 
     Args:
-        candidates: at most the first 10 000 are looked at; repetitions count once.
+        candidates: only the first 10 000 are considered; repetitions count once.
         limit: values returned, 0 to 100.
     """
     limit = max(0, min(limit, _MAX_VALUES))
     source = iter(candidates)
+    # A dict and not a set, because it keeps the order.
     seen = dict.fromkeys(itertools.islice(source, _MAX_CANDIDATES))
+    # A generator may never end, so one more item is all that is read to know whether there are more.
     unseen = next(source, None) is not None
     folded = typed.casefold()
     matching: list[tuple[int, str]] = []
@@ -58,7 +60,7 @@ def rank(candidates: Iterable[str], typed: str, *, limit: int = _MAX_VALUES) -> 
 
 
 def _closeness(candidate: str, typed: str, folded: str) -> int:
-    """The lower the better."""
+    """Return the kind of match; lower is better."""
     if not typed:
         return 0
     if candidate == typed:
@@ -72,12 +74,13 @@ def _closeness(candidate: str, typed: str, folded: str) -> int:
     position = lowered.find(folded)
     if position >= 0:
         return 3 if _begins_a_word(text, lowered, folded, position) else 4
+    # An iterator: each `in` continues behind the character that the last one found.
     remaining = iter(lowered)
     return 5 if all(character in remaining for character in folded) else _NO_MATCH
 
 
 def _begins_a_word(text: str, lowered: str, folded: str, position: int) -> bool:
-    """Whether what was typed is found after something that is no letter or digit, or where camelCase goes up."""
+    """Return whether the text occurs after a character that is no letter or digit, or at a capital of camelCase."""
     same_length = len(text) == len(lowered)  # folding may change it: the German sharp s
     while position >= 0:
         if not lowered[position - 1].isalnum() or (

@@ -1,4 +1,4 @@
-"""Adding tools, resources and prompts to a server while it runs: the methods that server, plugins and handlers share.
+"""The methods with which a server, plugins and handlers add tools, resources and prompts, also at run time.
 
 ``Server`` is a registrar; a plugin gets one of its own in its hooks and as ``ctx.server``.
 """
@@ -29,10 +29,10 @@ __all__ = ["Registrar"]
 
 
 class Registrar(ABC):
-    """Adds tools, resources and prompts to a server, and takes them away. Clients get a notification of each change.
+    """Adds tools, resources and prompts to a server and removes them. Clients get a notification of each change.
 
-    What a plugin adds through its registrar belongs to the plugin: it has the plugin's prefix, settings and limits, and
-    it goes when the plugin goes.
+    An entry that a plugin adds through its registrar belongs to the plugin: it has the plugin's prefix, settings and
+    limits, and is removed with the plugin.
     """
 
     def add_tool(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> str:
@@ -48,11 +48,11 @@ class Registrar(ABC):
         return self._offer(function, mark_of(function, ToolMark, options))
 
     def remove_tool(self, name: str) -> bool:
-        """Take a tool away. Returns whether there was one."""
+        """Remove a tool. Returns whether it existed."""
         return self._remove(ToolMark, name)
 
     def add_resource(self, function: Callable[..., Any], uri: str = "", **options: Unpack[ResourceOptions]) -> str:
-        """Add a resource, or a family of resources where ``uri`` is a template. The options are those of ``@resource``.
+        """Add a resource, or a resource template if ``uri`` is one. The options are those of ``@resource``.
 
         Args:
             uri: not needed for a function that ``@resource`` has marked.
@@ -64,11 +64,12 @@ class Registrar(ABC):
             TypeError, ValueError: the function or an option does not fit.
             ValueError: the URI is taken.
         """
+        # An empty URI must not replace the one of the decorator.
         named = {"uri": uri, **options} if uri else dict(options)
         return self._offer(function, mark_of(function, ResourceMark, named))
 
     def remove_resource(self, uri: str) -> bool:
-        """Take a resource or a template away. Returns whether there was one."""
+        """Remove a resource or a template. Returns whether it existed."""
         return self._remove(ResourceMark, uri)
 
     def add_prompt(self, function: Callable[..., Any], **options: Unpack[PromptOptions]) -> str:
@@ -84,7 +85,7 @@ class Registrar(ABC):
         return self._offer(function, mark_of(function, PromptMark, options))
 
     def remove_prompt(self, name: str) -> bool:
-        """Take a prompt away. Returns whether there was one."""
+        """Remove a prompt. Returns whether it existed."""
         return self._remove(PromptMark, name)
 
     def add_completion(
@@ -104,12 +105,12 @@ class Registrar(ABC):
 
         Raises:
             TypeError, ValueError: the function or ``of`` does not fit.
-            ValueError: the argument is completed already.
+            ValueError: the argument has a completion.
         """
         return self._offer(candidates, CompletionMark(of=of, name=name, argument=argument))
 
     def remove_completion(self, of: Literal["prompt", "resource"], name: str, argument: str) -> bool:
-        """Take the completion of an argument away. Returns whether there was one."""
+        """Remove the completion of an argument. Returns whether it existed."""
         return self._remove(CompletionMark, completion_key(of, name, argument))
 
     def add_method(
@@ -123,7 +124,7 @@ class Registrar(ABC):
         """Handle a request or a notification outside the specification: see ``@method`` and ``@notification``.
 
         Args:
-            notification: the function hears a notification, one of the specification's included.
+            notification: the function handles a notification, which may be one of the specification.
             capability: an extension's identifier; the method exists only while that extension is advertised.
 
         Raises:
@@ -137,32 +138,32 @@ class Registrar(ABC):
         """Add to the instructions that clients get when they connect.
 
         Args:
-            text: gives the text, each time a client asks; ``None`` for nothing.
+            text: returns the text each time a client asks; ``None`` for nothing.
 
         Returns:
-            A function that takes it away again.
+            A function that removes it again.
         """
 
     @abstractmethod
     def announce_lists(self) -> None:
-        """Advertise tools, resources and prompts, though there may be none yet: some will come while it is open."""
+        """Advertise tools, resources and prompts even if there are none yet, because some will be added later."""
 
     @abstractmethod
     def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
-        """Tell the subscribers of a resource, in every revision, that it has changed.
+        """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            caller: notify only this caller, as ``ctx.caller`` has it; ``None``: all subscribers.
+            caller: notify only this caller (``ctx.caller``); ``None``: all subscribers.
         """
 
     @abstractmethod
     async def broadcast(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a custom notification, in wire form, to every handshake session that has a stream for it.
 
-        A checkpoint. Does not wait for any peer: one that does not read loses notifications once its outlet is full.
+        A checkpoint. Does not wait for any peer: one that does not read loses notifications once its queue is full.
 
         Raises:
-            LocalProtocolError: a parameter has no JSON form, or only one that says something else.
+            LocalProtocolError: a parameter has no exact JSON form.
         """
 
     @abstractmethod
@@ -191,8 +192,8 @@ class Registrar(ABC):
 
     @abstractmethod
     def _offer(self, function: Any, mark: Mark) -> str:
-        """Add what a mark says. Returns its name or URI."""
+        """Add a marked function. Returns its name or URI."""
 
     @abstractmethod
     def _remove(self, kind: type[Mark], key: str) -> bool:
-        """Whether there was one."""
+        """Remove an entry. Returns whether it existed."""

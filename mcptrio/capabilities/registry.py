@@ -1,12 +1,12 @@
-"""What there is of one kind, by name: tools, resources, templates, prompts.
+"""The entries of one kind by name: tools, resources, templates or prompts.
 
-Filled at registration and at run time; listed and looked up by the capabilities. A name belongs to the plugin that
-offered it first. The order is that in which names were first registered, and a name keeps its place in it: a plugin
-that is restarted, on one replica alone too, neither moves its entries nor makes cursors skip any. Only a mount
-rearranges its own, to follow the list of the server that it mounts.
+Plugins and programs fill it, and the capabilities list it and look names up. A name belongs to the plugin that
+offered it first. Entries are listed in the order of first registration, and a name keeps its place: a plugin
+that restarts, even on one replica only, neither moves its entries nor makes cursors skip any. Only a mount
+rearranges its entries, to follow the list of the server that it mounts.
 
-Sync functions of plugins change it in their threads while the event loop lists it, so a lock is held for each change
-and each look at all entries. Nothing else runs under the lock.
+Sync functions of plugins change it in threads while the event loop lists it, so a lock is held for each change
+and each walk over all entries. Nothing else runs under the lock.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ class Registry(Generic[E]):
         """The position of each name, including removed ones."""
         self._next_place = 0
         self._reserved: dict[str, Owner] = {}
-        """Names of plugins that are starting again: name to plugin."""
+        """The names of plugins that are restarting."""
         self._freed = trio.Event()
         self.version = 0
-        """Rises with every change."""
+        """Grows with every change."""
         self.is_scoped = False
-        """Whether there was ever an entry that takes scopes."""
+        """Whether an entry has ever required scopes."""
 
     def on_change(self, observer: Callable[[], None]) -> None:
-        """Call a function after every change that can be seen, in the thread that made it."""
+        """Call a function after every visible change, in the thread that made it."""
         self._observers.append(observer)
 
     def __len__(self) -> int:
@@ -96,15 +96,16 @@ class Registry(Generic[E]):
         return iter([entry for _, entry in self._placed()])
 
     def get(self, name: str) -> E | None:
+        # One dict lookup without the lock: it is atomic, and every call makes it.
         entry = self._entries.get(name)
         return None if entry is None or entry.owner.is_kept_back else entry
 
     def find(self, name: str) -> E | None:
-        """The same, also of a plugin whose entries are kept back."""
+        """Like :meth:`get`, also for a plugin whose entries are held back."""
         return self._entries.get(name)
 
     def is_taken(self, name: str, owner: Owner) -> bool:
-        """Whether there is such an entry, or the name is reserved for another plugin than ``owner``."""
+        """Return whether the name has an entry, or is reserved for another plugin than ``owner``."""
         return name in self._entries or self._reserved.get(name, owner) is not owner
 
     async def wait_freed(self) -> None:
@@ -125,6 +126,7 @@ class Registry(Generic[E]):
                 taken = self._entries.get(entry.key)
                 raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
             self._entries[entry.key] = entry
+            # The name was removed earlier and returns to its place.
             if entry.key in self._places:
                 self._is_in_order = False
             else:
@@ -134,10 +136,11 @@ class Registry(Generic[E]):
             self.is_scoped |= bool(entry.scopes)
             is_seen = self._count(entry.owner)
         if is_seen:
+            # Outside the lock: observers may read the registry.
             self._changed()
 
     def remove(self, name: str) -> bool:
-        """Whether there was one."""
+        """Remove an entry. Returns whether it existed."""
         with self._lock:
             entry = self._entries.pop(name, None)
             if entry is None:
@@ -149,7 +152,7 @@ class Registry(Generic[E]):
         return True
 
     def announce(self) -> None:
-        """Advertise the list although it is empty, since entries will come. No effect once it is advertised."""
+        """Advertise the list although it is empty, because entries will follow. No effect once it is advertised."""
         with self._lock:
             is_new = not self.version
             self.version += is_new
@@ -157,9 +160,10 @@ class Registry(Generic[E]):
             self._changed()
 
     def arrange(self, names: Iterable[str]) -> None:
-        """Put entries in the order of these names, on the places that they hold together."""
+        """Put entries in the order of these names. They share the places that they already have."""
         wanted = list(names)
         with self._lock:
+            # An entry may have been removed in another thread since the caller made its list.
             present = [name for name in wanted if name in self._entries]
             places = sorted(self._places[name] for name in present)
             is_moved = places != [self._places[name] for name in present]
@@ -171,14 +175,14 @@ class Registry(Generic[E]):
             self._changed()
 
     def publish(self, owner: Owner) -> None:
-        """The plugin's lifespan has yielded: show its entries."""
+        """Show the entries of a plugin whose lifespan has yielded."""
         with self._lock:
             is_seen = any(entry.owner is owner for entry in self._entries.values()) and self._count(owner)
         if is_seen:
             self._changed()
 
     def withdraw(self, owner: Owner, *, reserve: bool = False) -> int:
-        """Remove everything a plugin offered, and take nothing more of it while it has left. Returns how many.
+        """Remove all entries of a plugin, and refuse new ones from it. Returns the number removed.
 
         Args:
             reserve: keep its names for it until :meth:`release`.
@@ -189,6 +193,7 @@ class Registry(Generic[E]):
                 del self._entries[name]
             if reserve:
                 self._reserved.update(dict.fromkeys(names, owner))
+            # Under the lock: a thread that adds an entry now either comes before the removal or is refused.
             owner.has_left = True
             is_seen = bool(names) and self._count(owner)
         if is_seen:
@@ -198,7 +203,7 @@ class Registry(Generic[E]):
         return len(names)
 
     def release(self, owner: Owner) -> None:
-        """Let others have the names that are reserved for a plugin."""
+        """Free the names that are reserved for a plugin."""
         with self._lock:
             names = [name for name, reserved in self._reserved.items() if reserved is owner]
             for name in names:
@@ -209,25 +214,26 @@ class Registry(Generic[E]):
     def page(
         self, cursor: str | None, size: int, visible: Callable[[E], bool] | None = None
     ) -> tuple[list[E], str | None]:
-        """One page of the list, and the cursor of the next.
+        """Return one page of the list, and the cursor of the next page.
 
         Args:
-            visible: which entries there are for this caller; by default all.
+            visible: returns whether this caller may see an entry; by default all.
 
         A cursor holds the last name shown and its place, so it means the same on every replica and after a change of
         the list.
 
         Raises:
-            InvalidParams: not a cursor of this list.
+            InvalidParams: the cursor is not one of this list.
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
         shown = -1
         if cursor is not None:
             place, name = _decode(self._kind, cursor)
-            # Another replica may count differently, as far as it knows the name.
+            # The name counts first: the place may have come from a replica that counts differently.
             shown = self._places.get(name, place)
         following = [(place, entry) for place, entry in self._placed() if place > shown]
+        # Outside the lock, because it calls authorizers of plugins.
         found = [(place, entry) for place, entry in following if visible is None or visible(entry)]
         entries = [entry for _, entry in found[:size]]
         if len(found) <= size:
@@ -235,8 +241,9 @@ class Registry(Generic[E]):
         return entries, _encode(self._kind, found[size - 1][0], entries[-1].key)
 
     def _placed(self) -> list[tuple[int, E]]:
-        """All entries that can be seen, each with its place, in order."""
+        """Return all visible entries in order, each with its place."""
         with self._lock:
+            # Sorted on demand: a list is read far more often than a name is added again.
             if not self._is_in_order:
                 in_order = sorted(self._entries, key=self._places.__getitem__)
                 self._entries = {name: self._entries[name] for name in in_order}
@@ -262,17 +269,19 @@ class Registry(Generic[E]):
         self._freed = trio.Event()
 
     def _count(self, owner: Owner) -> bool:
-        """Count a change, under the lock. Returns whether it can be seen."""
+        """Count a change, under the lock. Returns whether it is visible."""
         is_seen = not owner.is_kept_back
         self.version += is_seen
         return is_seen
 
 
 def _encode(kind: str, position: int, name: str) -> str:
+    # Base64, so that clients do not take the cursor apart; NUL cannot occur in a name.
     return base64.urlsafe_b64encode(f"{kind}\0{position}\0{name}".encode()).decode().rstrip("=")
 
 
 def _decode(kind: str, cursor: str) -> tuple[int, str]:
+    # One message for all faults: a cursor is opaque, and its parts are none of the client's business.
     error = InvalidParams("expected a cursor given by this list @ $.cursor")
     if len(cursor) > MAX_CURSOR_BYTES:
         raise error

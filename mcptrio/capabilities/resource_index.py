@@ -1,7 +1,7 @@
 """The resources and templates of a server, found by URI.
 
-A fixed URI wins over a template, and a more specific template over a less specific one. A variable never holds a path
-that climbs.
+A fixed URI wins over a template, and a more specific template over a less specific one. A variable never contains a
+path with ``..``.
 
 Source: RFC 6570.
 """
@@ -34,7 +34,7 @@ MAX_URI_CHARS = 8192
 
 @define(eq=False, slots=True)
 class ResourceEntry:
-    """A registered resource, or a family of them."""
+    """A registered resource or resource template."""
 
     key: str
     """The URI, or the template."""
@@ -73,14 +73,14 @@ class ResourceIndex:
         return entry.key
 
     def get(self, uri: str) -> ResourceEntry | None:
-        """The entry that is read at a URI, if there is one."""
+        """Return the entry for a URI, if there is one."""
         try:
             return self.find(uri)[0]
         except (ResourceNotFound, InvalidParams):
             return None
 
     def find(self, uri: str) -> tuple[ResourceEntry, dict[str, Any]]:
-        """The entry that is read at a URI, and the arguments of its function.
+        """Return the entry for a URI, and the arguments of its function.
 
         Raises:
             InvalidParams: the URI is too long.
@@ -89,6 +89,7 @@ class ResourceIndex:
         if len(uri) > MAX_URI_CHARS:
             raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters, got {len(uri)}")
         entry = self.resources.get(uri)
+        # A mounted resource takes the URI itself; an own one without variables takes nothing.
         if entry is not None:
             return entry, {"uri": uri} if entry.function.arguments is None else {}
         matches = [
@@ -102,6 +103,7 @@ class ResourceIndex:
                 return candidate, {"uri": uri}
             try:
                 return candidate, convert_text(candidate.function.arguments, texts)
+            # `{id}` of type int does not match "abc", and a less specific template may.
             except InvalidParams:
                 continue
         raise ResourceNotFound(uri)
@@ -109,6 +111,7 @@ class ResourceIndex:
 
 def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> ResourceEntry:
     template = URITemplate(mark.uri) if "{" in mark.uri else None
+    # The scheme is fixed text: a template whose scheme is a variable would match every URI.
     if not urlsplit(mark.uri.partition("{")[0]).scheme:
         raise ValueError(f"expected a URI with a scheme, got {mark.uri!r}")
     if mark.listed is not None:
@@ -121,6 +124,7 @@ def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> Re
     variables = frozenset(template.variables) if template is not None else frozenset[str]()
     parameters = frozenset(called.arguments.schema.get("properties", {}))
     required = frozenset(called.arguments.schema.get("required", ()))
+    # A variable without a parameter would be lost, and a required parameter without a variable never filled.
     if not required <= variables or not variables <= parameters:
         raise TypeError(
             f"resource {mark.uri}: expected the function's parameters to be the template's variables "

@@ -1,4 +1,4 @@
-"""Resources: their lists, and ``resources/read``; subscriptions are next door.
+"""Resources: their lists, and ``resources/read``. Subscriptions are in :mod:`mcptrio.capabilities.subscriptions`.
 
 A plugin over the hooks like any other.
 Source: MCP 2026-07-28, server/resources.
@@ -72,6 +72,7 @@ class Resources:
 
     async def _read(self, scope: RequestScope, params: ReadResourceParams) -> ReadResourceResult | InputRequiredResult:
         entry, values = self._index.find(params.uri)
+        # The same error as for an unknown URI, so that hidden resources cannot be found by trying.
         if not self._access.check_use(entry.component, scope.principal):
             raise ResourceNotFound(params.uri)
         work = partial(

@@ -52,6 +52,7 @@ class Routes:
             TypeError: The application is not callable.
             Duplicate: The path is taken.
         """
+        # Dots and escapes would let a path look like another one to a proxy that normalizes it.
         if not _PATH.fullmatch(path) or any(part in (".", "..") for part in path.split("/")):
             raise ValueError(f"expected a path like /auth, without a slash at its end, got {path!r}")
         if not callable(app):
@@ -62,13 +63,15 @@ class Routes:
         return path
 
     def withdraw(self, owner: Owner) -> None:
-        """Forget a plugin's."""
+        """Remove the applications of a plugin."""
         self._routes = {path: route for path, route in self._routes.items() if route.owner is not owner}
 
     def at(self, path: str) -> ASGIApp | None:
         """Return the application with the longest matching path."""
+        # From the longest prefix to the shortest.
         while self._routes and path:
             route = self._routes.get(path)
+            # Treated as absent until the plugin's lifespan has yielded.
             if route is not None and not route.owner.is_kept_back:
                 return partial(self._serve, route, path)
             path = path.rpartition("/")[0]

@@ -36,7 +36,7 @@ from mcptrio.runtime.state import RuntimeState
 __all__ = ["TOPIC", "Subscriptions"]
 
 TOPIC: Final = "changes"
-"""Of the bus."""
+"""The topic on the bus."""
 _LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "resources": "resources_list_changed"}
 
 
@@ -59,8 +59,8 @@ class _Listen:
 class Subscriptions:
     """
     Args:
-        advertised: the capabilities that clients hear of.
-        bus: between replicas; ``None`` while there is only this process.
+        advertised: returns the advertised capabilities.
+        bus: connects the replicas; ``None`` for a single process.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class Subscriptions:
     # Telling
 
     def changed(self, what: str) -> None:
-        """A list has changed: ``tools``, ``prompts`` or ``resources``."""
+        """Report a changed list: ``tools``, ``prompts`` or ``resources``."""
         if self._nursery is not None:
             self._state.loop.hand_over(partial(self._tell_soon, what))
 
     def updated(self, uri: str, caller: str | None = None) -> None:
-        """A resource has changed; as one caller sees it, where one is named."""
+        """Report a changed resource, to all subscribers or to those of one caller."""
         if self._nursery is not None:
             news = {"uri": uri} if caller is None else {"uri": uri, "caller": caller}
             self._state.loop.hand_over(partial(self._publish, news))
 
     def _tell_soon(self, what: str) -> None:
-        if self._nursery is None:  # any more, where a thread has handed this over
+        if self._nursery is None:  # the server may have closed since a thread handed this over
             return
         # A plugin may add hundreds of entries at once; each session gets one notification for all.
         if not self._changed:
@@ -114,19 +114,20 @@ class Subscriptions:
     def _publish(self, news: dict[str, str]) -> None:
         if self._nursery is None:
             return
+        # Local subscribers first, without waiting for the bus.
         self._deliver(news)
         if self._bus is not None:
-            # A set, so the same news waits once however often it happens.
+            # A set, so equal changes wait once, however often they happen.
             self._news.add(orjson.dumps({**news, "from": self._replica}))
             self._waiting.set()
 
     async def run(self) -> None:
-        """Exchange news with the other replicas. Runs while the server is open."""
+        """Exchange changes with the other replicas. Runs while the server is open."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
                 if self._bus is not None:
-                    # A bus that fails loses news, which it may; it does not end the server.
+                    # A failing bus may lose changes, but must not end the server.
                     nursery.start_soon(keep_running, partial(self._send_news, self._bus), "news to other replicas")
                     nursery.start_soon(keep_running, partial(self._hear_news, self._bus), "news from other replicas")
                 await trio.sleep_forever()
@@ -156,6 +157,7 @@ class Subscriptions:
             self._tell_updated(uri, news.get("caller"))
 
     def _tell(self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]) -> None:
+        # Its streams get the change with their subscription id, which tells a client which subscription it is for.
         for listen in self._listens:
             if wants(listen):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}

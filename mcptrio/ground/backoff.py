@@ -11,7 +11,9 @@ from typing import Final
 __all__ = ["MAX_PAUSE_SECONDS", "Backoff", "spread"]
 
 MAX_PAUSE_SECONDS: Final = 30.0
-"""Seconds of the longest pause, before it is spread. What lasted for longer than that begins with the first pause."""
+"""Seconds of the longest pause, before it is spread. A connection that lasted longer starts with the first pause
+again.
+"""
 
 
 class Backoff:
@@ -38,10 +40,11 @@ class Backoff:
     def draw(self) -> float:
         """Return the seconds of the pause that begins now."""
         pause = spread(self._next)
+        # Doubling spreads the load of a server that is down over fewer and fewer attempts.
         self._next = min(2 * self._next, self._longest)
         return pause
 
 
 def spread(seconds: float) -> float:
-    """Return a quarter more or less at most, at random."""
+    """Return the seconds changed at random by up to a quarter."""
     return seconds * random.uniform(0.75, 1.25)

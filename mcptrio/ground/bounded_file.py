@@ -18,6 +18,7 @@ def read_bytes(path: Path, max_bytes: int, error: Callable[[str], Exception]) ->
     """
     try:
         with path.open("rb") as file:
+            # One byte more than allowed shows that there is more, without reading all of it.
             data = file.read(max_bytes + 1)
     except (OSError, ValueError) as failure:
         # Python refuses a path with NUL in it with a ValueError.
@@ -31,6 +32,7 @@ def read_bytes(path: Path, max_bytes: int, error: Callable[[str], Exception]) ->
 def read_text(path: Path, max_bytes: int, error: Callable[[str], Exception]) -> str:
     """As :func:`read_bytes`, decoded from UTF-8 without its byte order mark."""
     try:
+        # Editors on Windows begin UTF-8 files with a byte order mark.
         return read_bytes(path, max_bytes, error).decode("utf-8-sig")
     except UnicodeDecodeError as failure:
         # The exception holds the bytes, which may be a secret.

@@ -13,7 +13,7 @@ __all__ = ["ContextRunner"]
 
 
 class ContextRunner(Generator[Any, Any, None]):
-    """Awaited, it runs a coroutine in a context of its own, in the task that runs now."""
+    """Awaitable that runs a coroutine in its own context, in the current task."""
 
     def __init__(self, context: Context, work: Coroutine[Any, Any, None]) -> None:
         self._context = context
@@ -23,6 +23,7 @@ class ContextRunner(Generator[Any, Any, None]):
         return self
 
     def send(self, value: Any) -> Any:
+        # Entered for each step, because a context cannot stay entered while the task is suspended.
         return self._context.run(self._work.send, value)
 
     def throw(self, *error: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Refuses a value that does not fit where it is passed: its name, the expected values, the one that came.
+"""Checks values of parameters and options, with errors that name the parameter, the expected and the actual value.
 
 Used by functions and by every class of options, limits and timeouts. A program gets ``ServerLimits: sessions: expected
 an integer of at least 1, got 0``, a configuration file the same without the class.
@@ -30,7 +30,7 @@ T = TypeVar("T")
 Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
 
 PROGRAM_ONLY: Final = {"mcptrio": "program only"}
-"""Metadata of a field that only a program sets: it is no key of the configuration."""
+"""Metadata of a field that only a program sets, and that is not a key of the configuration."""
 _MAX_QUOTED_CHARS: Final = 60
 """Characters of a value in an error."""
 
@@ -65,9 +65,11 @@ class Range:
     above: float | None = None
 
     def __call__(self, owner: Any, attribute: Attribute[Any], value: Any) -> None:
+        # In Python a bool is an int, and `sessions = true` is a mistake.
         if isinstance(value, bool) or not isinstance(value, int | self.kind):
             raise TypeError(self._problem(owner, attribute, value))
         if (
+            # Every comparison with NaN is false, so it would pass all bounds.
             isnan(value)
             or (self.above is not None and value <= self.above)
             or (self.least is not None and value < self.least)

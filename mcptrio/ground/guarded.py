@@ -49,7 +49,7 @@ async def run_guarded(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Do
 
 
 def run_guarded_sync(function: Callable[[*Ts], T], *args: *Ts) -> Done[T] | Failure:
-    """The same for a plain call."""
+    """Call an author's sync function and return its exception as a value."""
     try:
         return Done(function(*args))
     except KeyboardInterrupt:
@@ -68,6 +68,7 @@ def _plugin_error(error: BaseException) -> BaseException:
         passing, failed = error.split(_passes)
         if passing is not None:
             if failed is not None:
+                # The cancellation wins, but the failure must not disappear.
                 _log.error("failed while it was cancelled", exc_info=failed)
             raise passing
     elif _passes(error):
@@ -81,20 +82,22 @@ def _plugin_error(error: BaseException) -> BaseException:
 
 
 def _passes(error: BaseException) -> bool:
-    """Whether it is a cancellation from above, or Ctrl-C.
+    """Return whether this is a cancellation from outside, or Ctrl-C.
 
-    An author can keep a Cancelled and raise it later. Where nothing is cancelled, it would go up to the nursery of all
-    requests and end that without a word.
+    An author can store a Cancelled and raise it later. If nothing is cancelled, it would reach the nursery of all
+    requests and end it silently.
     """
     if isinstance(error, trio.Cancelled):
+        # -inf means that a scope around this task has been cancelled.
         return trio.current_effective_deadline() == -inf
     return isinstance(error, KeyboardInterrupt)
 
 
 def _unwrap(error: BaseException) -> BaseException:
-    """An error raised inside the author's own nursery arrives in a group; alone there, it is the error."""
+    """Return the single error of a group: errors from the author's own nursery arrive in groups."""
     error = single(error)
     if isinstance(error, BaseExceptionGroup):
+        # An error meant for the client keeps its meaning, whatever else failed.
         ours = [each for each in error.exceptions if isinstance(each, MCPTrioError)]
         if len(ours) == 1:
             return ours[0]

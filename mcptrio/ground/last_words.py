@@ -29,6 +29,7 @@ def last_reason(lines: Sequence[str]) -> str | None:
 def with_last_words(reason: str, lines: Sequence[str]) -> str:
     """Return a reason with the last lines of standard error, all on one line."""
     said = _SEPARATOR.join([line.strip() for line in lines])
+    # The end and not the beginning: the cause of a crash is in the last line.
     shortened = said if len(said) <= _MAX_CHARACTERS else f"…{said[-_MAX_CHARACTERS:]}"
     return f"{reason}{LAST_WORDS}{shortened}" if said else reason
 

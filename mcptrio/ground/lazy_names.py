@@ -17,7 +17,7 @@ __all__ = ["lazy_names"]
 
 
 def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a module.
+    """Return ``__getattr__`` and ``__dir__`` for a module.
 
     Args:
         module: its name.
@@ -29,6 +29,7 @@ def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], A
         if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=None)
         value = getattr(import_module(home), name)
+        # Stored, so that the next access does not come here.
         setattr(sys.modules[module], name, value)
         return value
 

@@ -22,9 +22,9 @@ class LinesFile:
     so the last lines may be lost when the machine stops.
 
     Args:
-        path: created with mode 0600; an existing file gets this mode. max_bytes: a file that would become larger is
-        renamed to ``<path>.1``, which replaces an older one, and a new file
-            begins.
+        path: created with mode 0600; an existing file gets this mode.
+        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
+            file begins.
 
     Raises:
         OSError: The file cannot be opened, or is a symbolic link.
@@ -39,15 +39,17 @@ class LinesFile:
         """Append a line; its end is added.
 
         Raises:
-            OSError: it could not be written, or not all of it.
+            OSError: the line could not be written completely.
             ValueError: the file is closed.
         """
         if self._descriptor is None:
             raise ValueError("the file is closed")
         line += b"\n"
+        # Asked of the system each time: another process may append to the same file.
         if os.fstat(self._descriptor).st_size + len(line) > self._max:
             self._begin_anew()
         written = 0
+        # A signal or a full disk can cut a write short.
         while written < len(line):
             written += os.write(self._descriptor, line[written:])
 
@@ -66,9 +68,10 @@ class LinesFile:
         self.close()
 
     def _open(self) -> int:
-        # Neither flag is there on Windows, nor are modes.
+        # Windows has neither these flags nor modes.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         descriptor = os.open(self._path, flags, 0o600)
+        # The file may have been made with a wider mode by another program.
         if hasattr(os, "fchmod") and os.fstat(descriptor).st_mode & 0o777 != 0o600:
             os.fchmod(descriptor, 0o600)
         return descriptor
@@ -77,5 +80,6 @@ class LinesFile:
         self.close()
         try:
             self._path.replace(self._path.with_name(f"{self._path.name}.1"))
+        # Also if renaming failed: records continue in the file that is too large, rather than nowhere.
         finally:
             self._descriptor = self._open()

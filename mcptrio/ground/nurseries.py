@@ -25,9 +25,9 @@ _PAGES: Final = {
 
 @asynccontextmanager
 async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
-    """A nursery out of which one exception comes alone; several still come in a group.
+    """Open a nursery that raises a single exception without a group; several are raised in a group.
 
-    For tasks that do not fail: when the body is done, or has raised, they are cancelled.
+    For tasks that serve the body: they are cancelled when the body ends or raises.
     """
     with raised_alone():
         async with trio.open_nursery() as nursery:
@@ -49,7 +49,7 @@ def raised_alone() -> Iterator[None]:
 def require_trio(what: str, side: Literal["client", "server"]) -> None:
     """
     Args:
-        side: whose page of the documentation the error names.
+        side: selects the page of the documentation in the error.
 
     Raises:
         RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
@@ -63,9 +63,9 @@ def require_trio(what: str, side: Literal["client", "server"]) -> None:
 
 @asynccontextmanager
 async def outlasting(seconds: float) -> AsyncIterator[None]:
-    """Give the body ``seconds`` more when the caller is cancelled: for work that must not stop half way.
+    """Give the body ``seconds`` more when the caller is cancelled, for work that must not stop half-way.
 
-    The cancellation is raised at the end of the body, or where the body is when the seconds are over.
+    The cancellation is raised at the end of the body, or inside it when the time is up.
     """
     async with open_hidden_nursery() as nursery:
         scope = trio.CancelScope(shield=True)
@@ -77,6 +77,7 @@ async def outlasting(seconds: float) -> AsyncIterator[None]:
 async def _bound(scope: trio.CancelScope, seconds: float) -> None:
     try:
         await trio.sleep_forever()
+    # This task is not shielded, so it is the one that notices the cancellation.
     finally:
         scope.deadline = trio.current_time() + seconds
 

@@ -16,6 +16,7 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
+        # unicode_escape is ASCII and never contains a character that is not printable.
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )

@@ -19,16 +19,16 @@ __all__ = ["well_nested"]
 T = TypeVar("T")
 
 _CANCEL_TIMEOUT: Final = 1.0
-"""Seconds for tasks that were left behind to end, once they are cancelled."""
+"""Seconds for left-over tasks to end after their cancellation."""
 _POLL_INTERVAL: Final = 0.001
-"""Seconds between two looks at whether they have."""
+"""Seconds between two checks whether they have ended."""
 
 
 async def well_nested(work: Callable[..., Awaitable[T]], *args: Any, **values: Any) -> T:
     """Call a function, and close the nurseries and cancel scopes that it has left open.
 
     Raises:
-        RuntimeError: it has left something open; its tasks are cancelled, and the error says what it was.
+        RuntimeError: it has left something open; its tasks are cancelled, and the error names it.
     """
     task = trio.lowlevel.current_task()
     status, nurseries = task._cancel_status, len(task.child_nurseries)
@@ -38,12 +38,15 @@ async def well_nested(work: Callable[..., Awaitable[T]], *args: Any, **values: A
         result = await work(*args, **values)
         returned = True
     finally:
+        # Compared by identity: a scope that was opened and closed restores the very same status.
         if task._cancel_status is not status or len(task.child_nurseries) != nurseries:
             left = task.child_nurseries[nurseries:]
             what = "a nursery" if left else "a cancel scope"
+            # Shielded, since the task may be cancelled itself and its nurseries must be empty before they are removed.
             with trio.move_on_after(_CANCEL_TIMEOUT, shield=True):
                 await _emptied(left)
             _put_back(task, status, left)
+    # An exception of the work says more than ours.
     if returned and what is not None:
         raise RuntimeError(f"{what} was still open when the function returned; open it with `with` or `async with`")
     return result
@@ -62,6 +65,7 @@ def _put_back(task: trio.lowlevel.Task, status: Any, left: Sequence[trio.Nursery
     for nursery in left:
         task._child_nurseries.remove(nursery)
     inner: Any = task._cancel_status
+    # Trio then recalculates whether the task is cancelled.
     task._activate_cancel_status(status)
     while inner is not None and inner is not status:
         outer = inner.parent

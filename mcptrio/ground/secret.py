@@ -1,6 +1,6 @@
-"""A secret that does not show itself.
+"""A text that never appears in logs, tracebacks or pickles.
 
-Used in the settings of plugins, and wherever something must not reach a log by accident.
+Settings of plugins and credentials use it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Secret:
         return bool(self._text)
 
     def __eq__(self, other: object) -> bool:
+        # In constant time: the comparison may be a login's.
         return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:

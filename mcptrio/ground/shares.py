@@ -14,10 +14,10 @@ __all__ = ["Share", "SharedPlace", "Shares"]
 
 @define(eq=False)
 class Share:
-    """One place that is taken, or several together."""
+    """One or several places that are taken."""
 
     owner: Hashable
-    """``None``: it counts in the total alone."""
+    """``None``: it counts only in the total."""
     size: int = 1
 
 
@@ -40,6 +40,7 @@ class Shares:
         """Take a place; ``None`` if too few places are free or the owner holds its share already."""
         held = 0 if owner is None else self._held.get(owner, 0)
         free = self.limit - self.taken
+        # The first place of an owner needs one free place only; so a newcomer is served while any is left.
         if size > free or (held and held + size - 1 > free):
             return None
         self._count(owner, size)

@@ -1,4 +1,4 @@
-"""A token bucket: so many at once, so many per second.
+"""A token bucket: a rate per second, and a burst.
 
 Used for progress, log messages, completion and the limits of callers and addresses. Time is trio's clock, so tests can
 jump it.
@@ -15,7 +15,7 @@ class TokenBucket:
     """
     Args:
         rate: tokens per second.
-        burst: tokens there at the start, and at most.
+        burst: tokens at the start, and the maximum.
     """
 
     __slots__ = ("_burst", "_rate", "_then", "_tokens")
@@ -27,10 +27,10 @@ class TokenBucket:
         self._then = trio.current_time()
 
     def take(self, count: float = 1) -> bool:
-        """Whether there were so many tokens; they are gone then. Never waits.
+        """Take tokens and return whether there were enough. Does not block.
 
         Args:
-            count: more than ``burst`` are never there.
+            count: more than ``burst`` are never available.
         """
         self._fill()
         if self._tokens < count:
@@ -45,5 +45,6 @@ class TokenBucket:
 
     def _fill(self) -> None:
         now = trio.current_time()
+        # Computed when needed, so an idle bucket costs nothing.
         self._tokens = min(self._burst, self._tokens + (now - self._then) * self._rate)
         self._then = now

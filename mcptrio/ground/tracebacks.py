@@ -68,8 +68,10 @@ def log_failure(log: logging.Logger, error: BaseException, text: str, *args: obj
     Returns:
         The id. It is also in the record, as ``failure_id``.
     """
+    # Random and not counted: a client learns nothing about the number of failures.
     failure_id = os.urandom(_ID_BYTES).hex()
     extra = {"failure_id": failure_id}
+    # stacklevel: the record should name the caller of this function.
     log.error(f"{text} (id %s)", *args, failure_id, exc_info=single(error), extra=extra, stacklevel=2)
     return failure_id
 
@@ -171,6 +173,7 @@ def explain_warning(message: Warning | str, category: type[Warning]) -> str:
 
 def _lines(error: BaseException, *, full: bool, said: str) -> Iterator[str]:
     for link, each in _chain(error if full else single(error), full=full):
+        # The line above already ends with the headline.
         head = headline(each)
         if link or head not in said:
             yield f"{link} {head}".lstrip()
@@ -190,6 +193,7 @@ def _lines(error: BaseException, *, full: bool, said: str) -> Iterator[str]:
 def _to_fields(error: BaseException, depth: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     before = ""
+    # From the innermost cause outwards, because each contains the one before.
     for link, each in reversed(list(_chain(single(error), full=False))):
         inner = {} if not before else {"cause" if before == _CAUSED else "context": fields}
         fields = {"type": type_name(type(each)), "message": _message(each), "frames": _frame_fields(each), **inner}
@@ -202,6 +206,7 @@ def _to_fields(error: BaseException, depth: int) -> dict[str, Any]:
 def _chain(error: BaseException, *, full: bool) -> Iterator[tuple[str, BaseException]]:
     """The exception and its causes, each with its link to the one before."""
     link, seen = "", set[int]()
+    # `raise e from e` makes a chain that never ends.
     while len(seen) < MAX_CAUSES and id(error) not in seen:
         seen.add(id(error))
         yield link, error
@@ -244,6 +249,7 @@ def _frame_lines(error: BaseException, *, full: bool) -> Iterator[str]:
         shown = {len(frames) - 1}
     if len(shown) > MAX_FRAMES:
         ordered = sorted(shown)
+        # A quarter of the outermost frames, which show how the code was reached; the rest where it failed.
         shown = {*ordered[: MAX_FRAMES // 4], *ordered[-(MAX_FRAMES - MAX_FRAMES // 4) :]}
     for is_shown, run in groupby(enumerate(frames), key=lambda each: each[0] in shown):
         part = [frame for _, frame in run]

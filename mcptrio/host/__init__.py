@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcptrio.host.managed_server import ConnectionStatus as ConnectionStatus
     from mcptrio.host.options import HostOptions as HostOptions
 
+# A table and not imports: the host's own dependencies are loaded only by programs that use it.
 _HOMES = {
     # Consent
     "ApprovalKind": "mcptrio.host.approval",

@@ -41,6 +41,7 @@ _VERBS: dict[ApprovalKind, str] = {
 }
 
 
+# A form or a URL is answered by the user in person, so there are no arguments that an edit could replace.
 _EDITABLE: dict[ApprovalKind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
 """The type of edited arguments. The server checks those of a tool."""
 
@@ -87,12 +88,14 @@ class ApprovalRequest:
 
     @property
     def fingerprint(self) -> str:
-        """Another one when the server says something else of the tool; to remember a decision by.
+        """Changes with the server's definition of the tool. Use it as the key of remembered decisions.
 
-        Of a question it depends on the server and the kind alone.
+        For a question it depends only on the server and the kind.
         """
+        # With description, schema and annotations: a decision about a harmless tool must not hold for a changed one.
         said = LATEST.unstructure(self.tool) if self.tool is not None else None
         parts = [self.server, self.where, self.kind, self.name, said]
+        # Sorted, so that the order of keys in the server's JSON does not matter.
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def __str__(self) -> str:
@@ -109,7 +112,7 @@ class Approval:
     """
     Args:
         approve: asks the user; ``None`` agrees to everything.
-        timeout: seconds the user has.
+        timeout: seconds for the user to answer.
     """
 
     def __init__(self, approve: Approve | None, timeout: float) -> None:
@@ -122,7 +125,7 @@ class Approval:
         return self._approve is not None
 
     async def obtain(self, request: ApprovalRequest) -> dict[str, Any] | None:
-        """Return if the user agrees.
+        """Wait until the user approves.
 
         Returns:
             A copy of the arguments that the user has edited; ``None`` if there are none.
@@ -132,6 +135,7 @@ class Approval:
         """
         if self._approve is None:
             return None
+        # The name and kind only: the text reaches the model, and arguments may contain what another server said.
         said = f"{request.server}: not approved: {request.name or request.kind}"
         with trio.move_on_after(self._timeout):
             outcome = await run_guarded(self._approve, request)
@@ -139,11 +143,13 @@ class Approval:
                 _log.error("the callback for approval failed", exc_info=outcome.error)
                 raise NotApproved(said) from outcome.error
             answer = outcome.value
+            # Only True itself: a truthy object, such as an accidental coroutine, must not approve.
             if answer is True:
                 return None
             if isinstance(answer, Decision) and answer.allowed is True:
                 try:
                     return _edited(request, answer)
+                # The user agreed to something else than what would be sent, so nothing is sent.
                 except (TypeError, ValueError, InvalidParams) as error:
                     _log.exception("the edited arguments cannot be used")
                     raise NotApproved(f"{said}: {error}") from error
@@ -162,6 +168,7 @@ def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | No
         return None
     if request.kind not in _EDITABLE:
         raise ValueError(f"arguments: expected none for a {request.kind}, got some")
+    # Through JSON: the copy cannot be changed by the callback afterwards, and holds only what can be sent.
     arguments: dict[str, Any] = orjson.loads(orjson.dumps(dict(decision.arguments)))
     if (model := _EDITABLE[request.kind]) is not None:
         LATEST.structure(arguments, model)

@@ -40,6 +40,7 @@ async def approved_tool(
         NotApproved: The user did not approve, or the server has changed the tool in the meantime.
         MCPTrioError: The server's tools cannot be listed.
     """
+    # Without a user the definition is not shown, so the last list is good enough and saves a request.
     if not approval.asks:
         known: Tool = own_item(await find(member, "tools", name))
         entry.name = known.name
@@ -47,6 +48,7 @@ async def approved_tool(
         return known, arguments
     shown = await find_fresh(member, name)
     tool: Tool = own_item(shown)
+    # In the record before the user decides, so that a refusal names the tool too.
     entry.name = tool.name
     asked = trio.current_time()
     edited = await approval.obtain(
@@ -59,8 +61,10 @@ async def approved_tool(
             tool=tool,
         )
     )
+    # A quick decision is a policy's, and cannot have taken long enough for the tool to change.
     is_stale = trio.current_time() - asked > _FRESH_SECONDS or not member.knows("tools", name)
     if is_stale and await find_fresh(member, name) != shown:
+        # The definition that the user read is gone; the caller may ask again with the new one.
         raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
     entry.approved(edited)
     return tool, arguments if edited is None else orjson.dumps(edited)

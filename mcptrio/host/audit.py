@@ -27,6 +27,7 @@ AuditKind: TypeAlias = Literal["tool", "resource", "prompt", "completion", "form
 AuditOutcome: TypeAlias = Literal["ok", "error", "failed", "timeout", "not_approved", "declined", "cancelled"]
 """How it ended."""
 
+# Written instead of the value: an unredacted value may contain the secret.
 _UNCHECKED = "[redaction failed]"
 
 
@@ -62,25 +63,25 @@ Audit: TypeAlias = Callable[[AuditRecord], None]
 """Stores a record. Called in the Trio thread. An exception is logged."""
 
 Redact: TypeAlias = Callable[[Any], Any]
-"""Gives a JSON value without what is secret in it."""
+"""Returns a JSON value without its secrets."""
 
 
 class AuditEntry:
-    """A record that is being made."""
+    """The record of an action in progress."""
 
     def __init__(self, name: str, arguments: Mapping[str, Any] | None) -> None:
         self.name = name
-        """Better known later, perhaps."""
+        """May be replaced when the server's own name is known."""
         self.arguments = arguments
         self.started = trio.current_time()
         self.outcome: AuditOutcome | None = None
         self.detail: str | None = None
 
     def approved(self, edited: Mapping[str, Any] | None = None) -> None:
-        """The user agrees; from now on it is the others who take time.
+        """Note the user's approval. ``seconds`` counts from here.
 
         Args:
-            edited: the arguments that are used instead.
+            edited: the arguments that replace those of the request.
         """
         self.started = trio.current_time()
         if edited is not None:
@@ -129,10 +130,12 @@ class Auditor:
         except trio.Cancelled:
             entry.end("cancelled")
             raise
+        # From a nursery in the block; the cancellation must be recorded even if another exception came with it.
         except BaseExceptionGroup as group:
             if group.split(trio.Cancelled)[1] is None:
                 entry.end("cancelled")
             raise
+        # Also after a cancellation: an action that was cancelled may have had its effect.
         finally:
             if self._audit is not None:
                 self._write(self._audit, at, server, kind, entry)
@@ -144,15 +147,18 @@ class Auditor:
             kind=kind,
             name=str(self._redacted(entry.name)),
             arguments=self._redacted(entry.arguments) if entry.arguments is not None else None,
+            # No outcome means an exception that is none of ours.
             outcome=entry.outcome or "failed",
             detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,
         )
+        # A full disk must not fail a call that has succeeded.
         outcome = run_guarded_sync(audit, record)
         if isinstance(outcome, Failure):
-            _log.error("a record was not kept: %s %s of %s", kind, record.name, server, exc_info=outcome.error)
+            _log.error("audit record lost: %s %s of %s", kind, record.name, server, exc_info=outcome.error)
 
     def _redacted(self, value: Any) -> Any:
+        # The function is the application's, and runs on data of a server.
         outcome = run_guarded_sync(self._redact, value)
         if isinstance(outcome, Failure):
             _log.error("the redaction failed", exc_info=outcome.error)

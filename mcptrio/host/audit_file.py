@@ -29,12 +29,12 @@ class AuditFile:
     """Writes each record to a file before it returns. A context manager, which closes it.
 
     Args:
-        path: made with mode 0600, and given that mode where it has another.
-        max_bytes: at least 65536. A file that would become larger is renamed to ``<path>.1``, in the place of an older
-            one, and a new one begun.
+        path: the file. Its mode is set to 0600.
+        max_bytes: at least 65536. A file that would become larger is renamed to ``<path>.1``, which replaces an older
+            one, and a new file is begun.
 
     Raises:
-        OSError: it cannot be opened, or is a symbolic link.
+        OSError: the file cannot be opened, or is a symbolic link.
     """
 
     def __init__(self, path: Path | str, *, max_bytes: int = 16 * 1024 * 1024) -> None:
@@ -46,7 +46,7 @@ class AuditFile:
         """Write a record.
 
         Raises:
-            OSError: it could not be written, or not all of it.
+            OSError: the record could not be written completely.
             ValueError: the file is closed.
         """
         self._file.write(_line(record))
@@ -65,9 +65,11 @@ class AuditFile:
 
 
 def _line(record: AuditRecord) -> bytes:
+    # `default=str`: an argument that JSON lacks must not lose the record.
     line = orjson.dumps(_as_json(record), default=str, option=orjson.OPT_NON_STR_KEYS)
     if len(line) <= _MAX_LINE_BYTES:
         return line
+    # The record stays, because an action without one could be hidden behind large arguments.
     detail = record.detail[:_MAX_TEXT_CHARS] if record.detail is not None else None
     record = attrs.evolve(
         record, name=record.name[:_MAX_TEXT_CHARS], detail=detail, arguments=f"[left out: {len(line)} bytes]"

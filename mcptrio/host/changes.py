@@ -38,10 +38,10 @@ count as changed."""
 
 @frozen
 class HostChange:
-    """Something has changed.
+    """A change on one server.
 
     Args:
-        server: whose.
+        server: the name of the server.
         kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``server`` if
             the server was connected, lost, added or removed, and its lists with it. :meth:`mcptrio.Host.status` has
             details.
@@ -64,7 +64,7 @@ class WantedChanges:
     resources: bool = False
 
     def of(self, server: str) -> bool:
-        """Whether the server has to be followed at all."""
+        """Return whether a server must be followed."""
         return bool(self.tools or self.prompts or self.resources or self.uris.get(server))
 
 
@@ -76,7 +76,7 @@ class HostChanges:
 
     def __init__(self) -> None:
         self.missing: dict[str, str] = {}
-        """The servers that do not tell of all that was asked for, and why."""
+        """The servers that do not report all requested changes, with the reason."""
         self._waiting: OrderedDict[str, dict[HostChange, None]] = OrderedDict()
         self._lot = trio.lowlevel.ParkingLot()
         self._ended = False
@@ -89,6 +89,7 @@ class HostChanges:
         Raises:
             ConnectionClosed: the host is closed, and everything has been read.
         """
+        # Ready changes are returned without waiting, and a loop over them must still be cancellable.
         await trio.lowlevel.checkpoint_if_cancelled()
         while not self._waiting:
             if self._ended:
@@ -98,6 +99,7 @@ class HostChanges:
         change = next(iter(changes))
         del changes[change]
         if changes:
+            # At the end of the queue: the other servers have their turn first.
             self._waiting[server] = changes
         return change
 
@@ -105,6 +107,7 @@ class HostChanges:
 
     def put(self, change: HostChange) -> None:
         changes = self._waiting.setdefault(change.server, {})
+        # The reader learns that everything of the server may have changed, so a dropped change does no harm.
         if change not in changes and len(changes) >= _MAX_WAITING_CHANGES:
             del changes[next(iter(changes))]
             change = HostChange(change.server, "server")
@@ -112,7 +115,7 @@ class HostChanges:
         self._lot.unpark()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Report that no more changes follow."""
         self._ended = True
         self._lot.unpark_all()
 
@@ -126,12 +129,12 @@ class Following:
         self._nursery = nursery
 
     def follow(self, member: ManagedServer) -> None:
-        """Hear of a server's changes from now on, and whenever it is connected."""
+        """Report a server's changes from now on, over all its connections."""
         if self._wanted.of(member.name):
             self._nursery.start_soon(self._follow, member)
 
     def moved(self, member: ManagedServer) -> None:
-        """A server came or went."""
+        """Report that a server was connected, lost, added or removed."""
         self._changes.put(HostChange(member.name, "server"))
 
     def end(self) -> None:
@@ -144,29 +147,33 @@ class Following:
         while not member.is_over:
             started = trio.current_time()
             outcome = await run_guarded(partial(member.ask, partial(self._hand_on, member), timeout=inf))
+            # The client has ended or the server was removed: the next turn waits for the new connection.
             if not isinstance(outcome, Failure) or member.is_over:
                 continue
             if isinstance(outcome.error, MCPError):
+                # A server that refuses the subscription will refuse it again over this connection.
                 self._changes.missing[member.name] = outcome.error.message
                 await member.until_connected_again()
                 continue
             if not isinstance(outcome.error, ConnectionClosed):
                 self._changes.missing[member.name] = str(outcome.error)
-                _log.warning("%s: its changes cannot be followed: %s", member.name, outcome.error)
+                _log.warning("%s: subscription to changes failed: %s", member.name, outcome.error)
+            # It has worked for a while, so the next failure is a new one.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             await member.until(lambda: member.is_over, timeout=backoff.draw())
 
     async def _hand_on(self, member: ManagedServer, client: Client) -> None:
-        """Until the server's client has ended, or is cut off.
+        """Report changes until the client ends or the server is removed.
 
         Raises:
-            MCPTrioError: the server does not tell, or the client ended.
+            MCPTrioError: the server refuses the subscription, or the client has ended.
         """
         wanted = self._wanted
         async with client.subscribe(
             wanted.uris.get(member.name, ()), tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources
         ) as changes:
+            # It works now, whatever failed at an earlier connection.
             self._changes.missing.pop(member.name, None)
             if changes.missing:
                 self._changes.missing[member.name] = f"the server does not report {', '.join(changes.missing)}"

@@ -94,7 +94,7 @@ class Host:
         self._nursery: trio.Nursery | None = None
         self._following: list[Following] = []
         self._spoken: dict[bytes, SpokenRevision] = {}
-        """The version each command and each URL was found to speak, also of servers that were removed since."""
+        """The revision of each command and URL, also of servers that have been removed."""
         self._running: AbstractAsyncContextManager[None] | None = None
         for name, target in expect(targets, Mapping, "Host: targets").items():
             self.add(name, target)
@@ -111,12 +111,12 @@ class Host:
         redact: Redact | None = None,
         options: HostOptions | None = None,
     ) -> Host:
-        """A host with the servers of a file, but those that are disabled.
+        """Return a host with the servers of a file that are not disabled.
 
-        A server whose entry is wrong is there, and failed for good; its status says why.
+        A server with an invalid entry is included with the state ``failed``; its status has the reason.
 
         Args:
-            ask: asks the user for the file's inputs (``${input:id}``), while this runs.
+            ask: asks the user for the file's inputs (``${input:id}``) during this call.
 
         Raises:
             ConfigError: the file cannot be read, or has no servers.
@@ -170,10 +170,10 @@ class Host:
                 following.moved(member)
 
     async def remove(self, name: str) -> None:
-        """Let go of a server. Who waits for it gets ConnectionClosed; returns when nothing of it is left.
+        """Disconnect from a server and wait until its connection is closed. Waiting calls raise ConnectionClosed.
 
         Raises:
-            ConfigError: there is none of that name.
+            ConfigError: there is no server of that name.
         """
         member = self._member(name)
         del self._members[name]
@@ -183,17 +183,14 @@ class Host:
 
     @property
     def status(self) -> dict[str, ConnectionStatus]:
-        """How each server fares."""
+        """The connection status of each server."""
         return {name: member.status for name, member in self._members.items()}
 
     async def settle(self, timeout: float | None = None) -> dict[str, ConnectionStatus]:
         """Wait until no server is being connected for the first time: each is ready, or has failed at least once.
 
         Args:
-            timeout: seconds; by default what ``options.timeouts.connect`` gives each of them.
-
-        Returns:
-            How each server fares then.
+            timeout: seconds; by default ``options.timeouts.connect``.
         """
         with trio.move_on_after(self._options.timeouts.connect if timeout is None else timeout):
             for member in list(self._members.values()):
@@ -214,19 +211,19 @@ class Host:
     # Lists
 
     def tools(self) -> HostListing[HostTool]:
-        """The tools of all servers, each with the name to call it by: ``fs_read_file``."""
+        """The tools of all servers, with the names for :meth:`call_tool`: ``fs_read_file``."""
         return HostListing(partial(collect_lists, self._members.values(), "tools"))
 
     def prompts(self) -> HostListing[HostPrompt]:
-        """Their prompts, named likewise."""
+        """The prompts of all servers, named like the tools."""
         return HostListing(partial(collect_lists, self._members.values(), "prompts"))
 
     def resources(self) -> HostListing[HostResource]:
-        """Their resources. Two servers may have the same URI."""
+        """The resources of all servers. Two servers may have the same URI."""
         return HostListing(partial(collect_lists, self._members.values(), "resources"))
 
     def resource_templates(self) -> HostListing[HostResourceTemplate]:
-        """Their families of resources."""
+        """The resource templates of all servers."""
         return HostListing(partial(collect_lists, self._members.values(), "templates"))
 
     # Requests
@@ -252,6 +249,7 @@ class Host:
             MCPTrioError: As for ``Client.call_tool``.
             TypeError: The arguments are not JSON.
         """
+        # Encoded once, before approval: exactly the approved bytes are sent.
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
@@ -284,7 +282,7 @@ class Host:
         timeout: float | None = None,
         progress: OnProgress | None = None,
     ) -> GetPromptResult:
-        """Fill in a prompt.
+        """Return a prompt with its arguments inserted.
 
         Args:
             name: in the host: ``fs_summarize``.
@@ -329,7 +327,7 @@ class Host:
         elif server is not None:
             member = self._member(server)
         else:
-            raise ConfigError("expected the server whose template this is, got none")
+            raise ConfigError("server: expected the name of the template's server, got none")
         with self._auditor.record(member.name, "completion", name, {argument: value}) as entry:
             if of == "prompt":
                 entry.name = (await find(member, "prompts", name)).own_name
@@ -400,8 +398,11 @@ class Host:
             raise ConfigError(f"expected a server's name of 1 to {_MAX_NAME_CHARS} characters, got {str(name)[:80]!r}")
         prefix = server_prefix(name)
         for other in self._members.values():
+            # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
-                raise ConfigError(f"expected a name unlike those of other servers, got {name!r} beside {other.name!r}")
+                raise ConfigError(
+                    f"expected a name with a prefix of its own, got {name!r}, which has the prefix of {other.name!r}"
+                )
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         handlers = guarded(
             own, server=name, where=where, approval=self._approval, auditor=self._auditor, options=self._options
@@ -428,6 +429,7 @@ class Host:
         return spoken
 
     def _moved(self, member: ManagedServer) -> None:
+        # "connecting" is followed by another state soon, and would make every reader list twice.
         if member.status.state != "connecting":
             for following in self._following:
                 following.moved(member)

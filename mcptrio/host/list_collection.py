@@ -54,12 +54,14 @@ _SOURCES: dict[ListKind, _Source] = {
 
 
 async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> HostList[Any]:
-    """What all of them list."""
+    """Return the lists of all servers, with the reasons of missing parts."""
+    # The iterable may be a live view, and servers may be added while the lists are read.
     members = list(members)
     found: dict[str, tuple[Any, ...]] = {}
     missing: dict[str, str] = {}
 
     async def ask(member: ManagedServer) -> None:
+        # Waiting for a server that is known to be down would delay every list by the timeout.
         if member.status.state != "ready" and not member.is_coming:
             missing[member.name] = member.status.reason or "it is not connected"
             return
@@ -75,24 +77,27 @@ async def collect_lists(members: Iterable[ManagedServer], kind: ListKind) -> Hos
                 if not is_whole:
                     missing[member.name] = f"only the first {member.options.listed} are listed"
                 return
+            # A failure of one server is a missing part and not an error of the list.
             missing[member.name] = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError):
                 _log.error("%s: its %s cannot be listed", member.name, kind, exc_info=outcome.error)
                 missing[member.name] = "its list cannot be read"
             return
         missing[member.name] = f"no answer within {member.options.ready_timeout:g} s"
+        # A stale list is more useful to a model than none; `missing` tells that it is stale.
         found[member.name] = member.listed.get(kind, ())
         member.await_late(kind, partial(list_one, member, kind))
 
     async with trio.open_nursery() as nursery:
         for member in members:
             nursery.start_soon(ask, member)
+    # In the order of the servers, whatever the order of their answers.
     in_order = {member.name: missing[member.name] for member in members if member.name in missing}
     return HostList(tuple(item for member in members for item in found.get(member.name, ())), in_order)
 
 
 async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ...], bool]:
-    """Return the list of one server and whether it is complete. Tools and prompts are remembered by their names.
+    """Return the list of one server, and whether it is complete. Tools and prompts are remembered by their names.
 
     Raises:
         MCPTrioError: The server is not connected, or the request fails.
@@ -106,9 +111,11 @@ async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ..
     known: dict[str, Any] = {}
     for item in items:
         if (name := own.get(item.name)) is not None:
+            # The first of two items with one name counts, as it does for the names.
             known.setdefault(name, hosted(item, member.name, name))
     if len(known) < len(items):
-        _log.warning("%s: %d of its %s are left out: names that come twice", member.name, len(items) - len(known), kind)
+        _log.warning("%s: %d of its %s are left out: duplicate names", member.name, len(items) - len(known), kind)
+    # A list that changed while it was read must not be remembered as current.
     if member.generation == generation:
         member.known[kind] = known
     member.listed[kind] = tuple(known.values())
@@ -118,14 +125,17 @@ async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ..
 async def _read(member: ManagedServer, source: _Source, client: Client) -> tuple[list[Any], int, bool]:
     generation, most = member.generation, member.options.listed
     items: list[Any] = []
+    # The capability is asked for first, since some servers answer an undeclared method with an error that ends the
+    # session.
     if getattr(client.capabilities, source.capability) is None:
         return items, generation, True
     try:
         async for page in source.listing(client).pages():
             items += getattr(page, source.field)
+            # A server can return pages without end; the bound is on what is kept in memory.
             if len(items) > most:
                 return items[:most], generation, False
     except MethodNotFound:
-        # It says that it has tools, but not what they are; or has resources, but no templates.
+        # The server declares the capability but lacks the method; resources without templates are common.
         pass
     return items, generation, True

@@ -103,6 +103,7 @@ def hosted(item: Any, server: str, name: str | None = None) -> Any:
 
 def own_item(item: Any) -> Any:
     """Return an item of the host's list as its server lists it."""
+    # The item's class in the host is derived directly from the protocol's class.
     base: Any = type(item).__base__
     values = {each.name: getattr(item, each.name) for each in attrs.fields(base)}
     return base(**values | ({"name": item.own_name} if hasattr(item, "own_name") else {}))
@@ -130,7 +131,7 @@ class HostListing(Generic[T]):
         """The missing parts of the last list."""
 
     async def all(self) -> HostList[T]:
-        """All of it."""
+        """Return the whole list."""
         found = await self._fetch()
         self.missing = found.missing
         return found
@@ -150,6 +151,7 @@ class _Items(Generic[T]):
 
     async def __anext__(self) -> T:
         if self._items is None:
+            # Reversed, so that the next item is popped from the end in constant time.
             self._items = list(reversed((await self._listing.all()).items))
         if not self._items:
             raise StopAsyncIteration

@@ -26,8 +26,8 @@ async def find(member: ManagedServer, kind: Hosted, name: str) -> Any:
     """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
 
     Raises:
-        InvalidParams: it does not list it.
-        MCPTrioError: it cannot be asked.
+        InvalidParams: the server does not list it.
+        MCPTrioError: the server cannot be reached.
     """
     known = member.known.get(kind, {}).get(name)
     return known if known is not None else await _listed(member, kind, name)
@@ -36,12 +36,12 @@ async def find(member: ManagedServer, kind: Hosted, name: str) -> Any:
 async def find_fresh(member: ManagedServer, name: str) -> HostTool:
     """Return a tool as the server lists it now.
 
-    Where the server sends list changes unasked, the last list is current until one arrives. Otherwise the server is
+    If the server sends list changes unasked, the last list is current until a change arrives. Otherwise the server is
     asked, unless its list says that it may be kept longer (``ttlMs``).
 
     Raises:
-        InvalidParams: it does not list it.
-        MCPTrioError: it cannot be asked.
+        InvalidParams: the server does not list it.
+        MCPTrioError: the server cannot be reached.
     """
     if member.knows("tools", name) and member.tells_of_tools:
         known: HostTool = await find(member, "tools", name)
@@ -51,6 +51,7 @@ async def find_fresh(member: ManagedServer, name: str) -> HostTool:
 
 
 async def _listed(member: ManagedServer, kind: Hosted, name: str) -> Any:
+    # The wait for a connection has its own time: what follows is the server's alone.
     await member.connected()
     with trio.move_on_after(member.options.ready_timeout):
         items, _ = await list_one(member, kind)

@@ -48,15 +48,15 @@ class ConnectionStatus:
     """The connection of a host to one of its servers.
 
     Args:
-        state: ``connecting``; ``ready``; ``failed``: it could not be reached or was lost, and is tried again unless
+        state: ``connecting``; ``ready``; ``failed``: it was not reached or was lost, and we try again unless
             ``is_over``.
-        where: the program or the URL it is reached by, without what may be secret.
-        reason: what went wrong last; ``None`` where nothing has since it was last ready.
-        revision: that is spoken with it, or was last.
-        info: its own name and version, as it says.
-        instructions: how it wants to be used, as it says; for the model.
-        connections: how often it was connected.
-        is_over: whether it is not tried again.
+        where: the program or the URL, without parts that may be secret.
+        reason: the last error; ``None`` if there was none since it was last ready.
+        revision: of the current or the last connection.
+        info: its own name and version, from its ``serverInfo``.
+        instructions: its instructions for the model.
+        connections: the number of connections so far.
+        is_over: whether no more attempts follow.
     """
 
     state: ConnectionState
@@ -71,7 +71,7 @@ class ConnectionStatus:
 
 @define
 class SpokenRevision:
-    """The version that a server was found to speak; unknown again when a connection to it has failed."""
+    """The revision that a server uses; unknown again when a connection to it has failed."""
 
     version: str | None = None
 
@@ -107,13 +107,13 @@ class ManagedServer:
         self.options = options
         self.connections = 0
         self.known: dict[str, dict[str, Any]] = {}
-        """``tools`` and ``prompts`` that were listed, by their names in the host; forgotten when they have changed."""
+        """The listed ``tools`` and ``prompts`` by their names in the host; cleared when they change."""
         self.generation = 0
-        """Another one when something was forgotten."""
+        """Counts how often ``known`` was cleared."""
         self.listed: dict[str, tuple[Any, ...]] = {}
         """The last list of each kind."""
         self.late: set[str] = set()
-        """The kinds of lists that did not come in time; they are awaited in the background."""
+        """The kinds of lists that were late and are still being read in the background."""
         self._nursery: trio.Nursery | None = None
         self._openers = [watched(opener, self) for opener in openers]
         self._restarts = options.restart and can_restart
@@ -123,7 +123,7 @@ class ManagedServer:
         self._state: ConnectionState = "connecting"
         self._reason: str | None = None
         self._client: Client | None = None
-        """The newest that was ever connected."""
+        """The client of the last connection."""
         self._is_live = False
         """Whether it is connected or connecting."""
         self._asking: set[trio.CancelScope] = set()
@@ -150,28 +150,28 @@ class ManagedServer:
 
     @property
     def is_over(self) -> bool:
-        """Whether it will not be ready any more."""
+        """Whether no more attempts to connect follow."""
         return self._is_over
 
     @property
     def is_coming(self) -> bool:
-        """Whether it is being connected for the first time, so that it is worth waiting for."""
+        """Whether the first connection is still being made, so that waiting is worthwhile."""
         return self._state == "connecting" and not self._was_down
 
     @property
     def tells_of_tools(self) -> bool:
-        """Whether the server sends changes of its tools unasked. Newer revisions send them on a stream alone."""
+        """Whether the server sends changes of its tools unasked. Newer revisions send them only on a stream."""
         client = self._client
         if client is None or REVISIONS[client.revision].changes is not ChangeDelivery.UNSOLICITED:
             return False
         return client.capabilities.tools is not None and bool(client.capabilities.tools.list_changed)
 
     def knows(self, kind: str, name: str) -> bool:
-        """Whether a list with this name in it has been read, and has not changed since."""
+        """Return whether the last list contains this name and is still current."""
         return name in self.known.get(kind, {})
 
     def give_up(self, reason: str) -> None:
-        """It is known that it cannot be reached."""
+        """Mark the server as unreachable for good."""
         self._reason, self._is_over = reason, True
         self._move("failed")
 
@@ -184,6 +184,7 @@ class ManagedServer:
             with self._scope:
                 await self._keep_trying()
         finally:
+            # Callers that still wait must get an error when the host's block ends.
             if not self._is_over:
                 self._end("the host is closed")
             self._gone.set()
@@ -201,15 +202,16 @@ class ManagedServer:
     # Asking it
 
     async def connected(self, timeout: float | None = None) -> Client:
-        """The server's client, once it is connected.
+        """Return the server's client once it is connected.
 
         Args:
             timeout: seconds; by default ``options.ready_timeout``.
 
         Raises:
-            ConnectionClosed: it is not, in this time or for good.
+            ConnectionClosed: it is not connected within this time, or will never be.
         """
         timeout = self.options.ready_timeout if timeout is None else timeout
+        # It may fail and be connected again while this waits.
         await self.until(lambda: self._state == "ready" or self._is_over, timeout=timeout)
         if self._state != "ready" or self._client is None:
             away = f"no connection within {timeout:g} s"
@@ -220,13 +222,13 @@ class ManagedServer:
         return self._client
 
     async def ask(self, work: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:
-        """Have something done with the server's client, once that is connected.
+        """Call a function with the server's client once it is connected.
 
         Args:
-            timeout: seconds to wait for that; by default ``options.ready_timeout``.
+            timeout: seconds to wait for the connection; by default ``options.ready_timeout``.
 
         Raises:
-            ConnectionClosed: it is not connected, or was cut off meanwhile.
+            ConnectionClosed: it is not connected, or was disconnected meanwhile.
         """
         client = await self.connected(timeout)
         with trio.CancelScope() as scope:
@@ -235,29 +237,32 @@ class ManagedServer:
                 return await work(client)
             finally:
                 self._asking.discard(scope)
+        # Only a disconnection cancels the scope; every other end of `work` has returned or raised above.
         raise ConnectionClosed(f"{self.name}: {self._reason}")
 
     def await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Have a list that did not come in time read in the background, as long as the connection lasts."""
+        """Keep reading a late list in the background while the connection lasts."""
         if self._nursery is not None and kind not in self.late:
             self.late.add(kind)
             self._nursery.start_soon(self._await_late, kind, work)
 
     async def _await_late(self, kind: str, work: Callable[[], Awaitable[object]]) -> None:
         try:
+            # Guarded: a list that fails late has no reader that could handle the error.
             await run_guarded(work)
         finally:
             self.late.discard(kind)
 
     async def until(self, is_so: Callable[[], bool], *, timeout: float = inf) -> bool:
-        """Wait for a state; whether it came about."""
+        """Wait for a state. Return whether it was reached."""
         with trio.move_on_after(timeout):
             while not is_so():
+                # Replaced at every change, so each wait is for the next one.
                 await self._changed.wait()
         return is_so()
 
     async def until_connected_again(self) -> None:
-        """Wait for another connection than this, or until there will be none."""
+        """Wait for the next connection, or until no more attempts follow."""
         connections = self.connections
         await self.until(lambda: self._is_over or self.connections > connections)
 
@@ -267,16 +272,18 @@ class ManagedServer:
         self._move("connecting")
 
     def settled(self, revision: Revision) -> None:
-        # Of the first connection the client tells when it can be used; of a later one it is only seen here.
+        # The client reports its first connection by returning from `start`; later ones are only visible here.
         if self._is_live:
             self._came()
 
     def heard(self, message: Request | Notification) -> None:
         if message.method in _LISTS:
+            # Before the handlers see the notification, which may list again at once.
             self.known.pop(_LISTS[message.method], None)
             self.generation += 1
 
     def ended(self, reason: str) -> None:
+        # Removal has its own reason, which the end of the link must not replace.
         if self._state == "removed":
             return
         self._reason = reason
@@ -294,6 +301,7 @@ class ManagedServer:
             self._fail(await run_guarded(self._live))
             if self._is_over:
                 return
+            # It was up for a while, so the next failure begins with a short pause again.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
             pause = backoff.draw()
@@ -323,6 +331,7 @@ class ManagedServer:
             async with trio.open_nursery() as nursery:
                 start: Callable[..., Awaitable[None]] = client.run
                 failure: MCPTrioError | None = await nursery.start(start)
+                # Raised here, so that it leaves the nursery as itself and not in a group.
                 if failure is not None:
                     raise failure
                 self._client, self._is_live, self._nursery = client, True, nursery
@@ -330,10 +339,12 @@ class ManagedServer:
                 self._came()
         finally:
             self._is_live, self._nursery = False, None
+            # Calls on the old connection must fail now: their answers cannot arrive any more.
             self._cut_off()
 
     def _came(self) -> None:
         self.connections += 1
+        # A restarted server may have other tools under the same names.
         self.known.clear()
         self.generation += 1
         self._reason = None
@@ -341,6 +352,7 @@ class ManagedServer:
 
     def _fail(self, outcome: object) -> None:
         if isinstance(outcome, Failure):
+            # The server may have been replaced by one with another revision: negotiate from the newest again.
             self._spoken.version = None
             self._reason = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError | OSError):

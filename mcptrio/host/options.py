@@ -40,7 +40,9 @@ class HostOptions:
     restart: bool = True
     ping_interval: float = field(default=30.0, validator=ge(0))
     log_level: LoggingLevel | None = field(default=None, validator=optional(in_(LEVELS)))
+    # Enough for a chatty server, and few enough that a terminal stays usable.
     logs_per_second: float = field(default=100.0, validator=gt(0))
     questions: int = field(default=8, validator=ge(1))
+    # Several times the largest catalogues in use; a list beyond it is an attack on the model's context.
     listed: int = field(default=5000, validator=ge(1))
     info: Implementation | None = None

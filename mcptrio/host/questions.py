@@ -34,20 +34,21 @@ __all__ = ["guarded"]
 _log = logging.getLogger("mcptrio.host.questions")
 
 _NO_SAMPLING = "User rejected sampling request"
-"""The specification's words, which say nothing of why."""
+"""The specification's message, which does not disclose the reason."""
 _TOO_MANY = "too many questions at once"
 
 
 def guarded(
     handlers: Handlers, *, server: str, where: str, approval: Approval, auditor: Auditor, options: HostOptions
 ) -> Handlers:
-    """The handlers for one server: the same ones, behind approval and bounds.
+    """Return the handlers for one server: the same ones, with approval and limits.
 
     Args:
-        server: as the host calls it.
-        where: the program or the URL it is reached by.
+        server: the server's name in the host.
+        where: the program or the URL.
     """
     guard = _Guard(handlers, server, where, approval, auditor, options)
+    # A handler that the application does not have stays None, so its capability is not declared to the server.
     return attrs.evolve(
         handlers,
         elicit=guard.elicit if handlers.elicit is not None else None,
@@ -81,6 +82,7 @@ class _Guard:
     async def elicit(self, form: Form) -> Any:
         assert self._own.elicit is not None
         arguments = {"message": form.message, "requestedSchema": form.schema}
+        # The server's own name for itself could imitate another server.
         form = attrs.evolve(form, server=self._server)
         with self._auditor.record(self._server, "form", "", arguments) as entry:
             request = self._request("form", arguments, form)
@@ -102,6 +104,7 @@ class _Guard:
                 entry.end("not_approved", _TOO_MANY)
                 raise Overloaded(_TOO_MANY)
             try:
+                # First approval: the messages go to the model, which may be shown to a third party.
                 edited = await self._approval.obtain(self._request("sampling", arguments, params))
                 entry.approved(edited)
                 if edited is not None:
@@ -109,21 +112,25 @@ class _Guard:
                 said = await self._own.sample(params)
                 if isinstance(said, str):
                     said = CreateMessageResult(role="assistant", content=(TextContent(text=said),), model="unknown")
+                # Second approval: the model's message goes back to the server (client/sampling, "Human in the loop").
                 edited = await self._approval.obtain(self._request("reply", LATEST.unstructure(said), params))
                 if edited is not None:
                     said = LATEST.structure(edited, CreateMessageResult)
             except NotApproved as error:
                 entry.end("not_approved", error.message)
+                # The reason is the user's business; a server could use it to ask again in another way.
                 raise NotApproved(_NO_SAMPLING) from error
             return said
 
     def log(self, message: LoggingMessageParams) -> None:
         assert self._own.log is not None
         if self._bucket is None:
+            # Made here, because the clock needs a running Trio loop and the guard is made before that.
             self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
         if not self._bucket.take():
             self._dropped += 1
             return
+        # Reported with the next message that fits, so that the report itself is not a flood.
         if self._dropped:
             _log.warning("%s: %d log messages were dropped: too many in a second", self._server, self._dropped)
             self._dropped = 0
@@ -142,6 +149,7 @@ class _Guard:
         with self._counted() as is_free:
             if not is_free:
                 entry.end("not_approved", _TOO_MANY)
+                # A decline and not an error, so that a server cannot tell a busy user from an unwilling one.
                 return decline()
             try:
                 await self._approval.obtain(request)
@@ -151,6 +159,7 @@ class _Guard:
             entry.approved()
             answer = await handler(question)
             action = answer.action if isinstance(answer, ElicitResult) else "accept" if answer else "decline"
+            # Handlers may return a result, a mapping of fields, true, or None if the user closed the form.
             if answer is None:
                 action = "cancel"
             elif isinstance(answer, Mapping):
@@ -161,7 +170,7 @@ class _Guard:
 
     @contextmanager
     def _counted(self) -> Iterator[bool]:
-        """Whether there is room for one more question."""
+        """Yield whether one more question may wait, and count it during the block."""
         if self._waiting >= self._most:
             yield False
             return
@@ -174,5 +183,6 @@ class _Guard:
     def _request(
         self, kind: Any, arguments: Mapping[str, Any], question: Form | OpenURL | CreateMessageParams
     ) -> ApprovalRequest:
+        # A copy through JSON: the callback cannot change what is sent.
         copied = orjson.loads(orjson.dumps(arguments))
         return ApprovalRequest(server=self._server, where=self._where, kind=kind, arguments=copied, question=question)

@@ -25,19 +25,19 @@ class LinkWatcher(Protocol):
     """Receives the reports. Its methods neither wait nor raise."""
 
     def opening(self) -> None:
-        """A link is being opened."""
+        """Called when a link is being opened."""
         ...
 
     def settled(self, revision: Revision) -> None:
-        """The client and the server have agreed; again, where the session was renewed."""
+        """Called when client and server have agreed on a revision; again when the session is renewed."""
         ...
 
     def heard(self, message: Request | Notification) -> None:
-        """The server has sent this on its own."""
+        """Called with each message that the server sends unasked."""
         ...
 
     def ended(self, reason: str) -> None:
-        """The link is gone, or did not come about."""
+        """Called when the link has ended or could not be opened."""
         ...
 
 
@@ -47,17 +47,19 @@ def watched(opener: LinkOpener, watcher: LinkWatcher) -> LinkOpener:
     @asynccontextmanager
     async def open_link(receive: Receiver) -> AsyncIterator[Link]:
         def hear(message: Request | Notification) -> None:
+            # The watcher first: it forgets lists that have changed before a handler asks for them again.
             watcher.heard(message)
             receive(message)
 
         watcher.opening()
+        # The reason if the client is cancelled or removed; the branches below know better ones.
         reason = "it was disconnected"
         try:
             # Links have nurseries of their own; the one here takes what is raised out of their groups.
             async with open_hidden_nursery(), opener(hear) as link:
                 watching = _WatchedLink(link, watcher)
                 yield watching
-            # The client leaves a link that has not ended for one reason only.
+            # The client leaves a link that has not ended only if the server did not answer a ping.
             reason = watching.reason or "the server did not answer a ping"
         except MCPTrioError as error:
             reason = str(error)

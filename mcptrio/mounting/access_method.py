@@ -23,12 +23,15 @@ ACCESS_METHOD: Final = "mcptrio/access"
 
 
 def add_access_method(server: Server) -> None:
-    """Have a server answer it."""
+    """Add the method to a server."""
 
     async def report(ctx: Context) -> dict[str, Any]:
         forwarded_caller = inputs_of(ctx).scope.forwarded_caller
+        # The name says nothing to other clients: they get the same error as for a method that does not exist.
         if forwarded_caller is None:
             raise MethodNotFound(f"no such method: {ACCESS_METHOD}")
+        # The parent asks for itself when it has read a list: it needs the scopes, and which decisions it has to fetch
+        # at all.
         if forwarded_caller.is_own:
             scopes: dict[str, dict[str, list[str]]] = {}
             for each in _components(server.catalog):

@@ -1,6 +1,6 @@
-"""Calls of a mounted server that are in flight, and which of them a question or a log message belongs to.
+"""The calls in flight to a mounted server, and the client to which each question or log message belongs.
 
-The relay enters each request that it carries on. A question or log message goes only to the client that it belongs to;
+The relay enters each request that it forwards. A question or log message goes only to the client that it belongs to;
 in doubt a question is refused, and a log message is written to our own log.
 
 - A question in a result belongs to the call of that result.
@@ -51,10 +51,11 @@ _MAX_URLS = 1000
 
 
 class Call:
-    """One request that is carried on.
+    """One request that is forwarded.
 
     Args:
-        nursery: below the handler of the request, where its client can be asked; ``None``: it need not be.
+        nursery: below the handler of the request, where its client can be asked; ``None`` if the server
+            cannot ask during it.
 
     Attributes:
         is_pending: whether the server may be working on it and send a question that does not name it.
@@ -73,10 +74,12 @@ class Call:
 
     @property
     def client(self) -> str:
-        """Whose it is: calls of one client have the same, and no other client ever has it.
+        """Identifies the client: equal for all its calls, and different for every other client.
 
-        Where a conversation carries the calls of several clients, because the peer is a mount too, that says whose.
+        If the peer is a mount too, one session carries the calls of several clients, and ``_meta`` tells them apart.
         """
+        # Hashed with a secret, because the mounted server sees the value: it must not learn session ids, and a client
+        # must not be able to choose the value of another client.
         said = f"{_SECRET}{inputs_of(self.context).scope.session.id} {self.context.meta.get(CLIENT)}"
         return sha256(said.encode()).hexdigest()[:24]
 
@@ -93,7 +96,7 @@ class Call:
         scope = trio.CancelScope()
 
         async def work() -> None:
-            # Here, below the handler, since a question that waits for another request suspends that.
+            # Below the handler, because a question that waits for the client's next request suspends the handler.
             try:
                 with scope:
                     outcomes.append(await run_guarded(partial(inputs_of(self.context).ask, [question])))
@@ -108,21 +111,24 @@ class Call:
             scope.cancel()
             self._open -= 1
             self._answered.set()
+        # The nursery was cancelled before the question had an outcome.
         if not outcomes:
-            raise InternalError("the client whose call this is has left")
+            raise InternalError("the client of this call has disconnected")
         [outcome] = outcomes
         if isinstance(outcome, Done):
+            # `ask` takes several questions; this is the answer to the only one.
             [answer] = outcome.value
             assert isinstance(answer, Result)
             return answer
         if isinstance(outcome.error, MCPError):
             raise outcome.error
+        # A deadline of this side says nothing about the mounted server, so it becomes an error of the question.
         if isinstance(outcome.error, trio.TooSlowError):
             raise InternalError("the client did not answer in time") from outcome.error
         raise InternalError("the client cannot be asked") from outcome.error
 
     async def until_answered(self) -> None:
-        """Wait for what is being asked through it: it may be another call of the same client that needs the answer."""
+        """Wait for the answers to open questions: another call of the same client may need them."""
         while self._open:
             self._answered = trio.Event()
             await self._answered.wait()
@@ -160,6 +166,8 @@ class CallsInFlight:
         finally:
             del self._calls[call]
             if call.is_pending:
+                # Only in revisions whose servers ask with requests: a server that ignores the cancellation may still
+                # ask.
                 self._abandon(call)
             self._changed.set()
             self._changed = trio.Event()
@@ -175,6 +183,7 @@ class CallsInFlight:
         Raises:
             MCPError: no client can be asked, several clients could be meant, or the client did not answer.
         """
+        # Before the call is looked up, so that an unknown method gets its own error in every state.
         question = RelayedQuestion.of_request(method, params)
         call = self._whose()
         if isinstance(params, ElicitURLParams) and params.elicitation_id is not None:
@@ -184,11 +193,13 @@ class CallsInFlight:
     def url_opened(self, elicitation_id: str, context: Context) -> None:
         """Remember which client opens a URL. Its completion may be reported after the call has ended."""
         self._urls[elicitation_id] = inputs_of(context).scope.session
+        # A server that never reports a completion would let the table grow for ever.
         if len(self._urls) > _MAX_URLS:
             self._urls.popitem(last=False)
 
     def url_done(self, elicitation_id: str) -> None:
-        """Tell the client that was to open a page, where its revision has a word for that."""
+        """Notify the client that opened the URL, if its revision has the notification."""
+        # Popped: the id is the server's, and each completion is reported once.
         session = self._urls.pop(elicitation_id, None)
         if session is not None:
             method = "notifications/elicitation/complete"
@@ -196,7 +207,7 @@ class CallsInFlight:
             session.notify(method, params, key=(method, elicitation_id))
 
     def hear(self, message: LoggingMessageParams) -> None:
-        """Hand a log message to the client whose it is; where that is not known, it goes into our own log."""
+        """Pass a log message to the client of its call; if that is unknown, write it to our own log."""
         call = self._found()
         if call is None:
             _log.info("%s: %s: %s", self._name, message.level, message.data)
@@ -209,6 +220,7 @@ class CallsInFlight:
             message.data,
             message.logger,
         )
+        # Guarded, because the message is the other server's: an invalid level must not end the connection.
         outcome = run_guarded_sync(emit)
         if isinstance(outcome, Failure):
             _log.warning("%s: a log message was dropped: %s", self._name, outcome.error)
@@ -216,9 +228,11 @@ class CallsInFlight:
     # Private
 
     def _abandon(self, call: Call) -> None:
+        # A new connection is a new process or session, which cannot ask for calls of the previous one.
         connection = self._connection()
         if self._abandoned_on != connection:
             self._abandoned_on, self._abandoned = connection, set()
+        # Two clients are enough to make every question ambiguous, so a flood of cancelled calls needs no more memory.
         if len(self._abandoned) < 2:
             self._abandoned.add(call.client)
 
@@ -234,19 +248,21 @@ class CallsInFlight:
             raise InvalidRequest("no call is in flight, so there is no client to ask")
         clients = {call.client for call in self._calls}
         if len(clients) > 1:
-            why = f"{len(self._calls)} of several clients are in flight"
+            why = f"{len(self._calls)} calls of several clients are in flight"
         else:
-            why = "one of another client was cancelled, and the server may not have ended it; restart the server"
-        _log.warning("%s: a question of the server was refused: calls: %s", self._name, why)
-        raise InvalidRequest(f"it cannot be told which call this question belongs to: {why}")
+            why = "a call of another client was cancelled, and the server may still work on it; restart the server"
+        _log.warning("%s: a question of the server was refused: %s", self._name, why)
+        raise InvalidRequest(f"the call of this question is ambiguous: {why}")
 
     def _found(self) -> Call | None:
         working = CURRENT.get()
+        # Set by our HTTP client in the task that reads the stream of a call, so it names the call exactly.
         if working is not None:
             for call in self._calls:
                 if inputs_of(call.context).scope is working.scope:
                     return call
         clients = {call.client for call in self._calls}
+        # Calls that were abandoned on an earlier connection cannot be asked about on this one.
         if self._abandoned_on == self._connection():
             clients |= self._abandoned
         if len(clients) > 1:

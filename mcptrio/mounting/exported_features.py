@@ -51,9 +51,9 @@ class _Listed:
 class ExportedFeatures:
     """
     Args:
-        server: as the plugin has it that mounts.
+        server: the server as the mounting plugin sees it.
         name: of the mount.
-        relay: carries the calls on.
+        relay: forwards the calls.
     """
 
     def __init__(self, server: Registrar, name: str, options: MountOptions, relay: CallRelay) -> None:
@@ -65,7 +65,7 @@ class ExportedFeatures:
         self._is_over = False
         self._listed: dict[ListKind, _Listed] = {kind: _Listed({}, False, {}) for kind in KINDS}
         self._offered: dict[ListKind, dict[str, Callable[[], object]]] = {kind: {} for kind in KINDS}
-        """By kind and by its own name or URI: how to take it back."""
+        """The functions that withdraw entries, by kind and by the entry's own name or URI."""
         self._refused: dict[ListKind, set[str]] = {kind: set() for kind in KINDS}
         """Listed entries that are not offered."""
         self._templates: dict[str, URITemplate] = {}
@@ -76,7 +76,7 @@ class ExportedFeatures:
         return {kind: len(found) for kind, found in self._offered.items() if found}
 
     def has(self, uri: str) -> bool:
-        """Whether a resource is of the mounted server's."""
+        """Return whether a resource belongs to the mounted server."""
         if uri in self._offered["resources"]:
             return True
         return any(template.match(uri) is not None for template in self._templates.values())
@@ -93,15 +93,17 @@ class ExportedFeatures:
         completes: bool,
         scopes: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Offer what is listed, in the place of what was listed before.
+        """Offer the listed entries instead of those of the previous list.
 
         Args:
             completes: whether the server completes arguments.
-            scopes: that some of them take, by their own names.
+            scopes: required scopes of entries, by the entries' own names.
         """
+        # The upstream may still deliver a list while the mount is being closed.
         if self._is_over:
             return
         wanted = {_key(kind, item): item for item in items}
+        # The operator's policy judges the server's own names, because these are what its documentation shows.
         if kind == "tools":
             policy = self._options.tools
             wanted = {
@@ -111,15 +113,17 @@ class ExportedFeatures:
             }
         before, now = self._listed[kind], _Listed(wanted, completes, scopes or {})
         self._listed[kind] = now
+        # An entry that is no longer listed gets its warning again if it returns.
         self._refused[kind] &= wanted.keys()
         offered = self._offered[kind]
+        # Unchanged entries stay registered, so clients see one change per entry that really differs.
         for key in list(offered):
             if wanted.get(key) != before.items[key] or now.scopes.get(key) != before.scopes.get(key):
                 offered.pop(key)()
         self._offer_missing(kind)
 
     async def retry(self, kind: ListKind) -> None:
-        """Offer what was refused because its name was taken, once that is free. Runs until cancelled."""
+        """Offer entries that were refused for their names, once the names are free. Runs until cancelled."""
         registry = catalog_of(self._server).registries[kind]
         while True:
             await registry.wait_freed()
@@ -127,6 +131,7 @@ class ExportedFeatures:
 
     def withdraw(self) -> None:
         """Take back everything; nothing is offered any more."""
+        # Set first: withdrawing frees names, which wakes `retry`, and that must not offer them again.
         self._is_over = True
         for offered in self._offered.values():
             while offered:
@@ -149,7 +154,9 @@ class ExportedFeatures:
         for key in sorted(listed.items.keys() - offered.keys(), key=_order(listed.items, kind == "tools")):
             try:
                 offered[key] = add[kind](listed.items[key], listed)
+            # The registry raises these for a name in use, an invalid schema or an invalid URI: the other entries stay.
             except (TypeError, ValueError) as error:
+                # Once per entry: `retry` tries again at every freed name.
                 if key not in refused:
                     refused.add(key)
                     _log.warning("%s: %s %r is not offered: %s", self._name, kind.rstrip("s"), key, error)
@@ -160,7 +167,7 @@ class ExportedFeatures:
         self._arrange(kind)
 
     def _arrange(self, kind: ListKind) -> None:
-        """Keep the order of the mounted server's list, also for what has come later."""
+        """Keep the order of the mounted server's list, also for entries that were added later."""
         noun = kind.rstrip("s")
         names = {own: name for (what, name), own in self._own_names.items() if what == noun}
         catalog_of(self._server).registries[kind].arrange(names.get(key, key) for key in self._listed[kind].items)
@@ -174,7 +181,7 @@ class ExportedFeatures:
         name = self._server.add_tool(
             call,
             name=mounted_name(self._prefix, tool.name),
-            # Whether a call may be made a task is for the server that is called to say.
+            # The called server decides whether a call becomes a task, and this server does not relay tasks.
             listed=evolve(tool, execution=None),
             read_only=_read_only(tool),
             timeout=self._options.timeout,
@@ -196,6 +203,7 @@ class ExportedFeatures:
 
         name = mounted_name(self._prefix, prompt.name)
         scopes = listed.scopes.get(prompt.name, ())
+        # If a later step fails, the earlier ones are undone, so a half-registered entry does not remain.
         with ExitStack() as undo:
             self._server.add_prompt(get, name=name, listed=prompt, timeout=self._options.timeout, scopes=scopes)
             undo.callback(self._server.remove_prompt, name)
@@ -218,6 +226,7 @@ class ExportedFeatures:
 
     def _add_template(self, template: ResourceTemplate, listed: _Listed) -> Callable[[], object]:
         key = template.uri_template
+        # Without a variable it would be registered as a resource, under a URI that the list of resources may have too.
         if "{" not in key:
             raise ValueError("expected a template with a variable in braces, got one without")
         parsed = URITemplate(key)
@@ -248,6 +257,7 @@ class ExportedFeatures:
         own: Mapping[str, str],
         arguments: Iterable[str],
     ) -> None:
+        # One completer per argument, as the registry has them; all ask the mounted server.
         for argument in arguments:
             self._server.add_completion(self._completer(own, argument), of, name, argument)
             undo.callback(self._server.remove_completion, of, name, argument)
@@ -267,6 +277,7 @@ def _key(kind: ListKind, item: Any) -> str:
 
 def _order(wanted: Mapping[str, Any], are_tools: bool) -> Callable[[str], tuple[bool, int]]:
     places = {key: place for place, key in enumerate(wanted)}
+    # False sorts first: names that are unchanged, then names that are shortened, both in the server's order.
     return lambda key: (are_tools and mounted_name("", key) != key, places[key])
 
 

@@ -67,8 +67,10 @@ class Isolation:
         """Return the command that starts the process."""
         plugin = name if path is None else str(path.absolute())
         config = ["--config", str(self.config.absolute())] if self.config is not None else []
+        # The child's level is ours, so that a record is not written by the child only to be dropped here.
         level = logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
         log = ["--log-level", level if level in LOG_LEVELS else "info"]
+        # Strict: the process has one plugin, and its failure must end the process, so that this side learns the reason.
         own = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
         return own_command("serve", "--stdio", *own, *self.options)
 
@@ -93,6 +95,7 @@ class _Said:
 
     def say(self, line: str) -> None:
         found = _RECORD.fullmatch(line)
+        # Lines of a traceback have no prefix, so the level and logger of the last record apply to them.
         if found is not None:
             self._level, self._logger = getattr(logging, found[1]), logging.getLogger(found[2])
         # What follows a record without being one belongs to it: a traceback.

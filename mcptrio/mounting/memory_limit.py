@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 
+# The module does not exist on Windows, and macOS ignores RLIMIT_DATA.
 if sys.platform == "linux":
     import resource
 
@@ -27,5 +28,6 @@ def limit_memory(mebibytes: int) -> None:
     if sys.platform != "linux":
         _log.warning("max_memory_mb has no effect on %s", sys.platform)
         return
+    # RLIMIT_AS would count mapped files and reserved address space, which some libraries take by the gigabyte.
     # Both bounds: the plugin cannot raise the limit again.
     resource.setrlimit(resource.RLIMIT_DATA, (mebibytes * _MIB, mebibytes * _MIB))

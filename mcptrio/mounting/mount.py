@@ -45,18 +45,18 @@ MountState: TypeAlias = Literal["closed", "starting", "ready", "disconnected", "
 
 @frozen(kw_only=True)
 class MountStatus:
-    """How a mounted server fares.
+    """The state of a mounted server.
 
     Args:
-        state: ``closed``: ours is not open; ``starting``; ``ready``; ``disconnected``: it could not be reached or was
-            lost, and is tried again; ``stopped``: it was ended until the next call.
-        where: the program or the URL it is reached by, without what may be secret.
-        reason: what went wrong last, without what the program wrote to standard error, which is in the log; ``None``
-            where nothing has since it was last ready.
-        revision: that is spoken with it, or was last.
-        info: its own name and version, as it says.
-        starts: how often it was begun with; after an end of its own it is connected again without counting here.
-        offers: how many ``tools``, ``prompts``, ``resources`` and ``templates`` of it are offered.
+        state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: it was not reached or was
+            lost, and we try again; ``stopped``: the next call starts it.
+        where: the program or the URL, without parts that may be secret.
+        reason: the last error, without the program's standard error, which is in the log; ``None``
+            if there was none since it was last ready.
+        revision: of the current or the last connection.
+        info: its own name and version, from its ``serverInfo``.
+        starts: how often we started it; reconnections after it ended by itself do not count.
+        offers: the number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
     """
 
     state: MountState
@@ -85,6 +85,7 @@ class Mount:
 
     def __init__(self, target: Target, *, name: str | None = None, options: MountOptions | None = None) -> None:
         _, self._where, can_restart = openers(target)
+        # A mount reconnects for as long as it lives, which an already open channel does not allow.
         if not can_restart:
             raise ConfigError("target: expected one that can be connected to again, got an open channel")
         self.__name__ = name or self._where
@@ -99,7 +100,7 @@ class Mount:
 
     @property
     def status(self) -> MountStatus:
-        """How the server fares."""
+        """The state of the server."""
         if self._open is None:
             return MountStatus(state="closed", where=self._where)
         upstream, offers = self._open
@@ -108,6 +109,7 @@ class Mount:
             state: MountState = "stopped" if upstream.is_stopped else "starting"
             return MountStatus(state=state, where=self._where, starts=starts, offers=counts)
         status = upstream.member.status
+        # A failed member is retried, so an operator sees "disconnected" for every state that is not ready or starting.
         states: dict[str, MountState] = {"ready": "ready", "connecting": "starting"}
         return MountStatus(
             state=states.get(status.state, "disconnected"),
@@ -120,7 +122,7 @@ class Mount:
         )
 
     async def until_listed(self) -> None:
-        """Wait until what the server has is offered, or it is known that it cannot be reached at once.
+        """Wait until the server's entries are offered, or its first connection has failed.
 
         Raises:
             ConnectionClosed: our server is not open.
@@ -147,6 +149,7 @@ class Mount:
         Raises:
             ConnectionClosed: the server is required and cannot be reached.
         """
+        # Both names are bound further down: the upstream is made with the handlers that need the calls.
         calls = CallsInFlight(self.name, lambda: upstream.connection)
         offers: ExportedFeatures
         remote_access: RemoteAccess
@@ -155,6 +158,7 @@ class Mount:
             listed, is_whole = await list_one(member, kind)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
+            # No timeout of its own: the connection exists, and only its capabilities are read.
             completes = await member.ask(_completes, timeout=0.0)
             access = AccessReport()
             if self._forwards_caller:
@@ -178,18 +182,20 @@ class Mount:
                     nursery.start_soon(offers.retry, kind)
                 with trio.move_on_after(self._options.start_timeout):
                     await upstream.until_settled()
+                # The start of our server continues without this one; clients are notified when its lists arrive.
                 if not upstream.listed.is_set():
                     self._come_later(server, upstream)
                     if self._options.required:
                         nursery.start_soon(self._insist, upstream)
                 yield
                 offers.withdraw()
-                # If our plugin or our server ends, its calls have ended before.
+                # If our plugin or our server ends, the calls have already ended.
                 with trio.move_on_after(catalog_of(server).settings.timeouts.shutdown):
                     await calls.wait_none()
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
+            # After the entries: a decision that is missing denies, so no entry is shown that must not be.
             remote_access.end()
 
     def _come_later(self, server: Registrar, upstream: Upstream) -> None:
@@ -197,7 +203,8 @@ class Mount:
             raise self._unreachable(upstream)
         if self._options.start_timeout:
             reason = upstream.member.status.reason if upstream.member is not None else None
-            _log.warning("%s is not there yet, and comes later: %s", self.name, reason or "it is being started")
+            _log.warning("%s is not connected yet; its entries follow later: %s", self.name, reason or "it is starting")
+        # Clients of handshake revisions learn only at initialize that lists can change.
         server.announce_lists()
 
     async def _insist(self, upstream: Upstream) -> None:

@@ -29,16 +29,16 @@ _RESTART_TIMEOUT = 30.0
 
 @frozen(kw_only=True)
 class ListedMount:
-    """How one server fares.
+    """The state of one mounted server.
 
     Args:
-        state: ready; starting; disconnected (lost or not reached, and tried again); stopped (ended until it is
-            called); broken (its entry is wrong); closed.
-        where: the program or the URL it is reached by.
+        state: ready; starting; disconnected (lost or not reached; retried); stopped (the next call starts
+            it); broken (its entry is invalid); closed.
+        where: the program or the URL.
         reason: the last error.
         server: its own name and version.
         starts: how often it was started.
-        offers: how many of its tools, prompts, resources and templates are offered.
+        offers: the number of its offered tools, prompts, resources and templates.
     """
 
     name: str
@@ -53,7 +53,7 @@ class ListedMount:
 
 @frozen(kw_only=True)
 class ListedMounts:
-    """All of them."""
+    """The mounted servers."""
 
     mounts: tuple[ListedMount, ...]
 
@@ -71,27 +71,30 @@ class Mounts:
         self._servers = mounted_servers(config)
         self._running: tuple[Registrar, trio.Nursery] | None = None
         self._mounted: dict[str, _Mounted] = {}
-        """By the name of the server. One that was unmounted stays until another one has its name."""
+        """By the name of the server. An unmounted one stays until another one takes its name."""
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         server.on_new_settings(self.reconfigure)
 
     def reconfigure(self, config: MountTables) -> bool:
-        """Mount and unmount what differs. A server with another entry or other settings is replaced.
+        """Mount and unmount servers so that they match the tables. A server whose table has changed is replaced.
 
         Raises:
             ConfigError: a file cannot be read, or two files have a server of the same name.
         """
         wanted = mounted_servers(config)
+        # The lifespan has not begun: the plugin is made again with the new settings.
         if self._running is None:
             return False
         kept = {name: old for name, old in self._servers.items() if name in wanted and wanted[name].is_same(old)}
         for name in self._servers.keys() - kept.keys():
+            # Broken entries have no mount, so nothing runs for them.
             if name in self._mounted:
                 self._mounted[name].leave.set()
         self._servers = {**wanted, **kept}
         for name in wanted.keys() - kept.keys():
+            # The new mount waits until the old one with this name has ended, because both register the same names.
             self._mount(*self._running, wanted[name])
         return True
 
@@ -102,10 +105,10 @@ class Mounts:
 
     @tool(title="Restart a mounted server", read_only=False, destructive=True, idempotent=True, open_world=True)
     async def restart_mount(self, ctx: Context, name: str) -> ListedMount:
-        """End one of the mounted servers, and start it again. Calls that it is working on fail.
+        """Stop one mounted server and start it again. Its calls in flight fail.
 
         Args:
-            name: as {tool:list_mounts} tells it.
+            name: its name in {tool:list_mounts}.
         """
         server = self._servers.get(name)
         if server is None:
@@ -113,8 +116,9 @@ class Mounts:
         if server.mount is None:
             raise ToolError(f"{name} cannot be started: {server.fault}")
         if server.mount.status.state == "closed":
-            raise ToolError(f"{name} is about to start with its new settings: call {{tool:list_mounts}} to see when")
-        await ctx.report_progress(0, 1, f"ending {name}")
+            raise ToolError(f"{name} is starting with new settings: call {{tool:list_mounts}} to see its state")
+        # A restart may take half a minute, and a client without progress would give up earlier.
+        await ctx.report_progress(0, 1, f"stopping {name}")
         server.mount.restart()
         with trio.move_on_after(_RESTART_TIMEOUT):
             await server.mount.until_listed()
@@ -128,6 +132,7 @@ class Mounts:
         async with trio.open_nursery() as nursery:
             for each in self._servers.values():
                 self._mount(server, nursery, each)
+            # All wait together, so the start takes as long as the slowest server and not as long as all of them.
             async with trio.open_nursery() as waiting:
                 for name, mounted in self._mounted.items():
                     waiting.start_soon(mounted.until_listed, self._servers[name].table.start_timeout)
@@ -161,17 +166,20 @@ class _Mounted:
     async def keep(self, server: Registrar) -> None:
         try:
             if self._before is not None:
+                # Both register the same names, so the old one must have withdrawn its entries.
                 await self._before._gone.wait()
+                # Otherwise a server that is replaced a thousand times would keep a chain of a thousand mounts.
                 self._before = None
             if not self.leave.is_set():
                 async with self._mount.opened(server):
                     self._open.set()
                     await self.leave.wait()
         finally:
+            # Also after a failure: the next mount with this name must not wait for ever.
             self._gone.set()
 
     async def until_listed(self, timeout: float) -> None:
-        """Wait until what the server has is offered, or it is known that it cannot be reached at once.
+        """Wait until the server's entries are offered, or its first connection has failed.
 
         Args:
             timeout: seconds to wait at most.

@@ -34,5 +34,7 @@ def mounted_name(prefix: str, name: str) -> str:
     whole = exposed(prefix, name)
     if is_portable(whole):
         return whole
+    # Lone surrogates are possible in a name that came as JSON escapes, and plain UTF-8 cannot encode them.
     digits = sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    # A digest of the full name keeps two long names apart that begin with the same characters.
     return f"{_OTHER.sub('_', whole)[: MAX_NAME_CHARS - _DIGITS - 1]}_{digits}"

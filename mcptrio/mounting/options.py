@@ -25,11 +25,11 @@ class MountOptions:
             mount's name.
         tools: the tools to offer; globs match their own names.
         timeout: seconds for one call, also with progress; ``None``: the limits of the server that mounts it.
-        start_timeout: seconds that our server's start waits for the other server. If it takes longer, its lists come
+        start_timeout: seconds that our server's start waits for the other server. If it takes longer, its lists follow
             later, and clients are notified.
         ready_timeout: seconds that a call waits while the other server is disconnected; then the call fails.
         idle_timeout: seconds without a call after which the other server is stopped until the next call. Its tools stay
-            listed. ``None``: it is never stopped.
+            listed. ``None``: never.
         revision: the revision to use, as a date; by default the newest that both support.
         lazy: whether the server is stopped when its lists are read, until the first call.
         required: whether our plugin is put in quarantine if the other server cannot be reached at first, within

@@ -36,11 +36,11 @@ __all__ = ["RelayedQuestion", "RelayingHandlers", "url_questions"]
 
 @frozen
 class RelayedQuestion:
-    """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is read as the result it is.
+    """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is returned unchanged.
 
     Args:
         asked: as the mounted server asked it.
-        key: the server's own for it, where it has one.
+        key: the server's own key, if it has one.
     """
 
     asked: InputRequest
@@ -50,7 +50,7 @@ class RelayedQuestion:
     def of(cls, asked: InputRequest, key: str | None = None) -> RelayedQuestion:
         params = asked.params
         if isinstance(params, ElicitURLParams) and params.elicitation_id is None:
-            # Revisions that tell when the user is done with a page need a name for it.
+            # Revisions that report when the user has finished on a page need an id for it.
             asked = ElicitRequest(params=evolve(params, elicitation_id=secrets.token_urlsafe(12)))
         return cls(asked, key)
 
@@ -58,12 +58,13 @@ class RelayedQuestion:
     def of_request(cls, method: str, params: Any) -> RelayedQuestion:
         """
         Raises:
-            MethodNotFound: it is none of the questions there are.
+            MethodNotFound: the method is not a question to a client.
         """
         if isinstance(params, ElicitFormParams | ElicitURLParams):
             return cls.of(ElicitRequest(params=params))
         if isinstance(params, CreateMessageParams):
             return cls(CreateMessageRequest(params=params))
+        # `roots/list` is the only question whose params may be absent.
         if isinstance(params, ListRootsParams) or (params is None and method == "roots/list"):
             return cls(ListRootsRequest(params=params))
         raise MethodNotFound(f"no such method: {method}")
@@ -97,6 +98,7 @@ def url_questions(elicitations: list[dict[str, Any]]) -> list[RelayedQuestion]:
     return [
         RelayedQuestion.of(
             ElicitRequest(
+                # The error's data is the server's and is not validated, so every member is converted to text.
                 params=ElicitURLParams(message=str(each.get("message", "")), url=str(each.get("url", ""))),
             ),
             str(each["elicitationId"]) if "elicitationId" in each else None,
@@ -120,6 +122,8 @@ class RelayingHandlers(Handlers):
     url_visited: Callable[[str], None]
 
     def capabilities(self) -> ClientCapabilities:
+        # Declared in full: the capabilities of our callers differ, and a question that a caller cannot answer is
+        # refused for that call alone.
         return ClientCapabilities(
             roots=RootsCapability(list_changed=True),
             sampling=SamplingCapability(tools={}, context={}),

@@ -20,6 +20,8 @@ def describe_reason(reason: str, *, is_own: bool) -> str:
     """
     text = without_last_words(reason)
     if not is_own:
+        # A process of ours is a detail of isolation; for a client, the plugin has failed.
         return text
+    # Python's own message is empty, and an operator has to know that max_memory_mb was reached.
     hint = " (out of memory)" if "MemoryError" in reason else ""
     return text.replace(_SERVER, "the plugin's process ", 1) + hint

@@ -73,10 +73,10 @@ class CallRelay:
         """The lowest log level requested so far, if the server has one level for all calls."""
 
     async def carry(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
-        """A request and its result, whatever is asked in between.
+        """Send a request and return its result, after all questions of the server are answered.
 
         Raises:
-            MCPError: the mounted server answered with it, or a client did not answer.
+            MCPError: the mounted server returned an error, or a client did not answer.
             ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: there is no answer.
         """
         wire = dict(params)
@@ -89,15 +89,18 @@ class CallRelay:
                 await inputs_of(context).ask(url_questions(recorded["urls"]))
                 continue
             asked: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
+            # The request is repeated with its parameters: 2026-07-28 keeps no state on the server but what is in
+            # requestState.
             wire = {**params, "inputResponses": await self._answers(context, number, asked)}
             if asked.request_state is not None:
                 wire["requestState"] = asked.request_state
-        raise RemoteProtocolError(f"{self._name} asked {MAX_ROUNDS + 1} times and was still not satisfied")
+        raise RemoteProtocolError(f"{self._name} asked {MAX_ROUNDS + 1} times without a result")
 
     async def call_tool(self, context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
-        """As :meth:`carry`; that the server is away, or went away meanwhile, a model may read."""
+        """Like :meth:`carry`; a lost connection becomes a tool error, which a model can read."""
         try:
             return await self.carry(context, "tools/call", {"name": name, "arguments": dict(arguments)})
+        # An error that the mounted server chose to return is passed on unchanged.
         except MCPError:
             raise
         except MCPTrioError as error:
@@ -115,7 +118,7 @@ class CallRelay:
     async def complete(
         self, context: Context, ref: Mapping[str, str], argument: str, value: str, settled: Mapping[str, str]
     ) -> Completion:
-        """Suggestions for an argument.
+        """Return suggestions for an argument.
 
         Raises:
             MCPError, ConnectionClosed, RequestFailed, RequestTimeout: there is no answer.
@@ -127,6 +130,7 @@ class CallRelay:
             params["_meta"] = {CALLER: encode_caller(context.principal, context.caller)}
 
         async def send(client: Client) -> CompleteResult:
+            # Completions cannot lead to questions, so no nursery is needed for them.
             call = Call(context, None)
             with self._calls.entered(call):
                 result: CompleteResult = await self._answer(call, client, "completion/complete", params)
@@ -139,6 +143,7 @@ class CallRelay:
 
     def _describe_error(self, error: MCPTrioError) -> str:
         text = describe_reason(str(error), is_own=self._forwards_caller)
+        # Reasons of the connection begin with the name already.
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
     async def _once(
@@ -152,6 +157,7 @@ class CallRelay:
         done: list[Any] = []
         is_new = False
 
+        # `once` calls this in the first run only; a later run finds the recorded result instead.
         async def begin() -> bool:
             nonlocal is_new
             is_new = True
@@ -161,6 +167,7 @@ class CallRelay:
             try:
                 result = await self._upstream.ask(partial(self._send, context, method, wire))
             except URLElicitationRequired as required:
+                # A client of a handshake revision opens the URLs itself and sends the request again.
                 if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
                     for each in required.elicitations:
                         self._calls.url_opened(str(each.get("elicitationId")), context)
@@ -173,7 +180,7 @@ class CallRelay:
 
         async def missing() -> dict[str, Any]:
             raise InvalidParams(
-                f"the call of {self._name} that asked is gone, and is not made a second time: send the request anew"
+                f"the call of {self._name} that asked has ended and is not repeated: send a new request"
             )
 
         await context.once(begin, key=f"request {number}")
@@ -182,10 +189,12 @@ class CallRelay:
         return (done[0] if done else None), recorded
 
     async def _answers(self, context: Context, number: int, asked: InputRequiredResult) -> dict[str, Any]:
-        """The client's answers, in the words of the mounted server's revision."""
+        """Return the client's answers in the form of the mounted server's revision."""
         questions = asked.input_requests or {}
+        # An unfinished result with neither would be sent again unchanged, for ever.
         if not questions and asked.request_state is None:
             raise RemoteProtocolError(f"{self._name}: expected inputRequests or requestState in an unfinished result")
+        # The round is part of the key: a server may use the same key in every round.
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
         answers = await inputs_of(context).ask(relayed) if relayed else []
         return {key: LATEST.unstructure(answer) for key, answer in zip(questions, answers, strict=True)}
@@ -194,7 +203,7 @@ class CallRelay:
         revision = REVISIONS[client.revision]
         await self._choose_level(context, client, revision)
         if revision.inputs is not Inputs.BACK_CHANNEL:
-            # The question is in the result.
+            # Questions are in the result, so no task for them is needed.
             return await self._send_as(Call(context, None), method, wire, client, revision)
         async with open_hidden_nursery() as nursery:
             return await self._send_as(Call(context, nursery), method, wire, client, revision)
@@ -203,17 +212,20 @@ class CallRelay:
         context = call.context
         request = {**wire, "_meta": {**self._meta(context, revision), CLIENT: call.client}}
 
+        # The mounted server's progress is the progress of our request; our own reporter limits the rate.
         async def report(progress: Progress) -> None:
             await context.report_progress(progress.progress, progress.total, progress.message)
 
         with self._calls.entered(call):
+            # No timeout: our request has a deadline, and its cancellation is passed on.
             result = await self._answer(call, client, method, request, timeout=inf, progress=report)
+            # A question may be answered by another call of the same client, which must not lose its handler.
             await call.until_answered()
         return _without_protocol(result)
 
     @staticmethod
     async def _answer(call: Call, client: Client, method: str, params: dict[str, Any], **options: Any) -> Any:
-        """The server's answer to a call. Without one, the call stays pending."""
+        """Return the server's answer to a call. Without an answer, the call stays pending."""
         call.is_pending = REVISIONS[client.revision].inputs is Inputs.BACK_CHANNEL
         try:
             result = await client.request(method, params, **options)
@@ -225,11 +237,14 @@ class CallRelay:
 
     def _meta(self, context: Context, revision: Revision) -> dict[str, Any]:
         """Return the caller's ``_meta``, with its capabilities if the revision has them in each request."""
+        # Members of the protocol describe the conversation between our client and us, not the one with the mounted
+        # server.
         meta = {
             key: value for key, value in context.meta.items() if not key.startswith(_PROTOCOL) and key not in _NOT_OURS
         }
         if self._forwards_caller:
             meta[CALLER] = encode_caller(context.principal, context.caller)
+        # 2026-07-28 has no handshake, so the request itself must say what the caller can answer.
         if revision.lifecycle is NegotiationStyle.PER_REQUEST:
             meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
             level = inputs_of(context).scope.log_level
@@ -238,11 +253,12 @@ class CallRelay:
         return meta
 
     async def _choose_level(self, context: Context, client: Client, revision: Revision) -> None:
-        """Have the server send what the most curious caller so far wants; the others are not sent it from here."""
+        """Request the lowest level that any caller wants. The relay drops messages that a caller does not want."""
         level = inputs_of(context).scope.log_level
         if level is None or revision.log_level is not LogLevel.SESSION or client.capabilities.logging is None:
             return
         wanted = _SEVERITY[level]
+        # The level of a session is only ever lowered: another caller may still need the finer messages.
         if self._level is not None and self._level[0] is client and self._level[1] <= wanted:
             return
         self._level = client, wanted

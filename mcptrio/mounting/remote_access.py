@@ -1,8 +1,8 @@
 """Access decisions of an isolated plugin, requested from its process and cached for two seconds.
 
 The mount of an isolated plugin uses this if the plugin has authorizers. They decide about calls in their own process.
-Lists, subscriptions and completions need the decision without waiting, so it is cached here. What is denied or unknown
-is not shown.
+Lists, subscriptions and completions need the decision without waiting, so it is cached here. Denied and unknown entries
+are not shown.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _log = logging.getLogger("mcptrio.mounting.remote_access")
 ORDER: Final = 1000
 """Runs after other middleware: a request that they refuse needs no decision."""
 TTL_SECONDS: Final = 2.0
-"""Seconds for which a decision is kept. A call is judged in its own process all the same."""
+"""Seconds for which a decision is kept. The plugin's process decides about each call again."""
 ANSWER_TIMEOUT: Final = 5.0
-"""Seconds that a request waits for one."""
+"""Seconds that a request waits for a decision."""
 _MAX_PRINCIPALS: Final = 1000
 """Principals whose decisions are cached; when full, the least recently used one is evicted."""
 _CHECKED_METHODS: Final = frozenset(
@@ -71,7 +71,7 @@ class AccessReport:
     async def of(cls, client: Client) -> AccessReport:
         """
         Raises:
-            MCPTrioError: it does not say.
+            MCPTrioError: the process does not answer.
         """
         said = await client.request(ACCESS_METHOD)
         return cls(has_authorizers=bool(said["judges"]), scopes=said["scopes"])
@@ -106,25 +106,27 @@ class RemoteAccess:
         self._generation = 0
 
     def take(self, access: AccessReport) -> None:
-        """The entries have changed: request all decisions again."""
+        """Discard all decisions, because the entries have changed."""
         self._generation += 1
         self._known.clear()
         if access.has_authorizers and not self._has_authorizers:
-            # Only now: who judges nothing costs other requests nothing.
+            # Only now, so a plugin without authorizers costs other requests nothing.
             self._has_authorizers = True
+            # Removed first, so that a second list does not add the functions twice.
             self._catalog.authorizers.withdraw(self._owner)
             self._catalog.middleware.add(self.learn, self._owner, ORDER)
             self._catalog.authorizers.add(self.authorize, self._owner)
 
     def end(self) -> None:
-        """Allow nothing any more, because the entries are about to be withdrawn."""
+        """Deny everything from now on, because the entries are about to be withdrawn."""
         self._generation += 1
         self._known.clear()
         if self._has_authorizers:
             self._catalog.middleware.withdraw(self._owner)
 
     async def learn(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
-        """The middleware: before a request is answered, it is known what its principal may use."""
+        """The middleware: fetch the decision about the principal before the request is handled."""
+        # A call of another plugin's tool does not need the decision, and must not wait for this process.
         is_another = request.plugin is not None and request.plugin != self._name
         if request.method in _CHECKED_METHODS and not is_another:
             await self._learn(request)
@@ -136,6 +138,7 @@ class RemoteAccess:
             return True
         decision = self._known.get(principal)
         own = self._own_name(component.kind, component.name)
+        # Unknown means denied: showing too little is corrected two seconds later, showing too much is a leak.
         return decision is not None and own in decision.may[component.kind]
 
     # Private
@@ -153,10 +156,10 @@ class RemoteAccess:
                 may = await self._upstream.ask(ask)
         except (MCPTrioError, trio.TooSlowError) as error:
             # While the process is disconnected, earlier decisions stay valid: no call can reach it.
-            _log.info("%s: it cannot be told what a principal may use: %s", self._name, error or "it does not answer")
+            _log.info("%s: access decision not received: %s", self._name, error or "no answer in time")
             return
         if generation != self._generation:
-            # What there was has changed meanwhile; for this one request that will do, and no longer.
+            # The entries have changed meanwhile: the decision is good for this request only.
             now -= TTL_SECONDS
         self._known[principal] = _AccessDecision(may, now + TTL_SECONDS)
         self._known.move_to_end(principal)

@@ -29,10 +29,10 @@ _log = logging.getLogger("mcptrio.mounting")
 
 @frozen(kw_only=True)
 class MountTable:
-    """One table: how the server is reached, as hosts write it in ``mcpServers``, and how it is mounted."""
+    """One table: how the server is reached, with the keys of ``mcpServers``, and how it is mounted."""
 
     command: Any = None
-    """The program that is started, and spoken with over its standard input and output."""
+    """The program to start. Messages use its standard input and output."""
 
     args: Any = field(default=None, repr=False, metadata={"secret": True})
     """The arguments of the program."""
@@ -74,13 +74,13 @@ class MountTable:
     """Seconds, up to 300, that our start waits for the server. Our start waits for all of them together."""
 
     ready_timeout: float = field(default=10.0, validator=[gt(0), le(600)])
-    """Seconds, up to 600, that a call waits for the server while that is away or being started."""
+    """Seconds, up to 600, that a call waits for the server while the server is disconnected or starting."""
 
     idle_timeout: float | None = field(default=None, validator=optional(ge(1)))
-    """Seconds without a call, 1 at least, after which the server is ended until the next one; unset: it is kept."""
+    """Seconds without a call, at least 1, after which the server is stopped until the next call; unset: never."""
 
     lazy: bool = False
-    """Whether the server is ended as soon as its lists are read, and started again by the first call."""
+    """Whether the server is stopped once its lists are read, until the first call."""
 
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     """The revision to speak with it; unset: the newest that both sides know."""
@@ -124,29 +124,32 @@ class MountedServer:
     fault: str | None = None
 
     def is_same(self, other: MountedServer) -> bool:
-        """Whether nothing that was set for it differs."""
+        """Return whether all settings are equal."""
         return (self.target, self.table, self.fault) == (other.target, other.table, other.fault)
 
 
 def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
-    """All of them by name. A table of its own wins over a server of that name in a file.
+    """Return the servers by name. A table takes precedence over a server with the same name in a file.
 
     Raises:
         ConfigError: a file cannot be read, or two files have a server of the same name.
     """
     found: dict[str, MountedServer] = {}
+    # First the tables that name a server themselves, because they take precedence over files.
     for name, table in tables.servers.items():
         if table.file is None and not table.disabled:
             found[name] = _mounted(name, table, table.entry)
     for own_name, table in tables.servers.items():
         if table.file is None or table.disabled:
             continue
+        # `file` together with `command` or `url` is ambiguous, so neither is used.
         if table.entry:
             found[own_name] = _mounted(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
         else:
             for name, target, fault in _of_file(table.file):
                 if name in found and found[name].table.file is not None:
                     raise ConfigError(f"expected one server {name!r} in the files, got two")
+                # A table with this name without `file` takes precedence, even if it only disables the server.
                 if name not in tables.servers or tables.servers[name].file is not None:
                     found[name] = _mounted(name, table, target, fault)
     return found
@@ -169,6 +172,7 @@ def _mounted(name: str, table: MountTable, target: Any, fault: str | None = None
             )
         except ConfigError as error:
             fault = str(error)
+    # Logged here, since the configuration is read before list_mounts can be called.
     _log.error("the server %s is left out: %s", name, fault)
     return MountedServer(name=name, table=table, target=target, fault=fault)
 

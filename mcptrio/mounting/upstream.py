@@ -68,11 +68,11 @@ class Upstream:
         self._handlers = handlers
         self._take = take
         self.member: ManagedServer | None = None
-        """The connection there is, or was last; ``None`` before the first one."""
+        """The current or the last connection; ``None`` before the first one."""
         self.is_stopped = False
-        """Whether it was let go of, until the next call."""
+        """Whether it was stopped until the next call."""
         self.listed = trio.Event()
-        """Set when its lists have been offered, since it was last begun with; another one after :meth:`restart`."""
+        """Set once the lists are offered, for the first time since the start; :meth:`restart` makes a new event."""
         self._users = 0
         self._was_used = False
         self._used = trio.current_time()
@@ -80,11 +80,12 @@ class Upstream:
         self._again = trio.Event()
         self._spoken = SpokenRevision()
         self.starts = 0
-        """How often a connection was begun with."""
+        """The number of starts."""
 
     async def run(self) -> None:
-        """Be connected while that is wanted. Runs until cancelled."""
+        """Keep the connection while it is wanted. Runs until cancelled."""
         while True:
+            # A new event for each start: a restart that was asked for before must not end the new connection too.
             self._again = trio.Event()
             self.is_stopped = False
             self.starts += 1
@@ -94,31 +95,32 @@ class Upstream:
                 nursery.start_soon(self._follow, member)
                 self._move()
                 is_idle = await self._until_let_go(member)
-                # Before it is let go of: a call that comes now waits for the next one.
+                # Set before the connection is closed: a call that arrives now waits for the next connection.
                 self.is_stopped = is_idle
                 await member.remove()
                 nursery.cancel_scope.cancel()
             self._move()
             if is_idle:
-                _log.info("%s is let go of until somebody calls it", self._name)
+                _log.info("%s stopped: idle; the next call starts it", self._name)
                 await self._until(lambda: self._users > 0 or self._again.is_set())
 
     async def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Have something done with the server's client.
+        """Call a function with the server's client.
 
         Raises:
-            ConnectionClosed: it is not there within ``options.ready_timeout`` seconds, or went away meanwhile.
+            ConnectionClosed: there is no connection within ``options.ready_timeout`` seconds, or it was lost.
         """
+        # One deadline for all three waits below, so that a call waits no longer than the option says.
         give_up = trio.current_time() + self._options.ready_timeout
         with self.used():
             with trio.move_on_at(give_up):
                 await self._until(lambda: self.member is not None and not self.is_stopped)
             member = self.member
             if member is None or self.is_stopped:
-                raise ConnectionClosed(f"{self._name} is not connected: it is being started")
+                raise ConnectionClosed(f"{self._name} is not connected: it is starting")
 
             async def reached(client: Client) -> T:
-                # That a connection has ended is known there first.
+                # The client learns first that a connection has ended.
                 await client.until_connected(max(give_up - trio.current_time(), 0.0))
                 return await work(client)
 
@@ -126,7 +128,7 @@ class Upstream:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """While inside, it is not let go of."""
+        """While inside, the idle timeout does not run."""
         self._users += 1
         self._was_used = True
         self._move()
@@ -140,32 +142,34 @@ class Upstream:
     def restart(self) -> None:
         """End the connection and make a new one at once. Waiting calls raise ConnectionClosed."""
         self._again.set()
+        # Calls that wait for the old connection fail now instead of after their timeout.
         self.member = None
         self.listed = trio.Event()
         self._move()
 
     async def until_listed(self) -> None:
-        """Wait until its lists have been offered, whichever connection that takes."""
+        """Wait until the lists have been offered, over any number of connections."""
         await self._until(lambda: self.listed.is_set())
 
     async def until_settled(self) -> None:
-        """Wait until its lists were offered, or it is known that this takes longer: it could not be reached at once."""
+        """Wait until the lists are offered, or the first connection has failed."""
         await self._until(lambda: self.listed.is_set() or self.has_failed)
 
     @property
     def connection(self) -> tuple[int, int]:
-        """Another value for each connection."""
+        """A value that differs for each connection."""
         return self.starts, 0 if self.member is None else self.member.connections
 
     @property
     def has_failed(self) -> bool:
-        """Whether it could not be reached, and was never there."""
+        """Whether it has never been reached, and the first attempt has failed."""
         member = self.member
         return member is not None and member.connections == 0 and member.status.state == "failed"
 
     # Private
 
     def _new_member(self) -> ManagedServer:
+        # The revision of the last connection saves a round trip of negotiation at the next one.
         self._spoken.version = self._options.revision or self._spoken.version
         return ManagedServer(
             self._name,
@@ -180,6 +184,7 @@ class Upstream:
         )
 
     def _move(self) -> None:
+        # A new event each time: waiters check their condition and wait for the next move.
         self._moved.set()
         self._moved = trio.Event()
 
@@ -190,7 +195,9 @@ class Upstream:
     async def _until_let_go(self, member: ManagedServer) -> bool:
         """Wait for a restart or for the idle timeout. Return True for the timeout."""
         while not self._again.is_set():
+            # A lazy server is stopped as soon as its lists are known; after the first call the idle timeout applies.
             idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle_timeout
+            # Not before the lists are offered: a server that is stopped earlier would never have any.
             if idle is None or self._users or not self.listed.is_set():
                 await self._moved.wait()
             elif trio.current_time() >= self._used + idle:
@@ -205,6 +212,7 @@ class Upstream:
     async def _follow(self, member: ManagedServer) -> None:
         """Offer what it lists, at each connection and whenever that has changed."""
         pause = FIRST_PAUSE_SECONDS
+        # Each round ends when the connection does, or with an error of a list.
         while not member.is_over:
             outcome = await run_guarded(partial(member.ask, partial(self._listen, member), timeout=inf))
             if not isinstance(outcome, Failure):
@@ -212,6 +220,7 @@ class Upstream:
                 continue
             if member.is_over:
                 return
+            # A lost connection is logged by the member, with its reason.
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
             await member.until(lambda: member.is_over, timeout=pause)
@@ -225,7 +234,7 @@ class Upstream:
         """
         can = client.capabilities
         async with trio.open_nursery() as nursery:
-
+            # The subscription itself does not end at a reconnection, but the lists must be read again.
             async def watch() -> None:
                 await member.until_connected_again()
                 nursery.cancel_scope.cancel()
@@ -237,10 +246,11 @@ class Upstream:
                     prompts=can.prompts is not None and bool(can.prompts.list_changed),
                     resources=can.resources is not None and bool(can.resources.list_changed),
                 ) as changes:
+                    # After subscribing, so that a change between the two is not missed.
                     await self._take_all(member)
                     await self._take_changes(member, changes)
             except MCPError as error:
-                _log.info("%s does not tell of changes: %s", self._name, error)
+                _log.info("%s: subscription to list changes refused: %s", self._name, error)
                 await self._take_all(member)
                 await trio.sleep_forever()
 
@@ -248,12 +258,14 @@ class Upstream:
         for kind in KINDS:
             await self._take(member, kind)
         if not self.listed.is_set():
+            # The idle timeout counts from here, so that a slow start is not followed by an immediate stop.
             self._used = trio.current_time()
             self.listed.set()
             self._move()
 
     async def _take_changes(self, member: ManagedServer, changes: Changes) -> None:
         async for change in changes:
+            # One notification covers both lists of the protocol.
             if change.kind == "resources":
                 await self._take(member, "resources")
                 await self._take(member, "templates")

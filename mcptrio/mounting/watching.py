@@ -33,9 +33,9 @@ _MAX_PAUSE_SECONDS = 5.0
 class Watching:
     """
     Args:
-        name: of the mount.
-        catalog: of the server whose clients subscribe.
-        has: whether a resource is the mounted server's.
+        name: the mount's name.
+        catalog: the catalog of the server whose clients subscribe.
+        has: returns whether a resource belongs to the mounted server.
     """
 
     def __init__(self, name: str, catalog: Catalog, upstream: Upstream, has: Callable[[str], bool]) -> None:
@@ -46,14 +46,16 @@ class Watching:
         self._watched: dict[str, trio.CancelScope] = {}
 
     async def run(self) -> None:
-        """Watch what is wanted. Runs until cancelled."""
+        """Watch the subscribed resources. Runs until cancelled."""
         await self._upstream.until_listed()
         subscriptions = self._catalog.subscriptions
         async with trio.open_nursery() as nursery:
             while True:
                 wanted = {uri for uri in subscriptions.watched() if self._has(uri)}
+                # Before new ones are added, so that their places are free.
                 for uri in self._watched.keys() - wanted:
                     self._watched.pop(uri).cancel()
+                # Sorted, so that the same resources are watched after a restart if there are too many.
                 for uri in sorted(wanted - self._watched.keys())[: MAX_WATCHED - len(self._watched)]:
                     scope = self._watched[uri] = trio.CancelScope()
                     nursery.start_soon(self._watch, uri, scope)
@@ -80,9 +82,10 @@ class Watching:
         with scope:
             while True:
                 outcome = await run_guarded(self._upstream.ask, follow)
+                # An exception of our own code is a bug and must not be retried for ever.
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPTrioError):
                     raise outcome.error
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
-                    _log.info("%s: changes of %s are not told: %s", self._name, uri, outcome.error)
-                # To ask waits for the connection, so this bounds only how often a server refuses.
+                    _log.info("%s: subscription to %s failed: %s", self._name, uri, outcome.error)
+                # The request itself waits for the connection, so this pause only limits how often a server refuses.
                 await trio.sleep(backoff.draw())

@@ -12,6 +12,7 @@ from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]
 
+# Options of pluggy that change the order of hooks; a server calls one plugin at a time, so they have no meaning.
 _WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 
 
@@ -109,6 +110,7 @@ def _check_parameters(name: str, hook: str, function: Any) -> None:
     passed = [each for each in inspect.signature(getattr(Hooks, hook)).parameters if each != "self"]
     for parameter in inspect.signature(function).parameters.values():
         is_needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        # `self` and `cls` are bound before the hook is called.
         if is_needed and parameter.name not in ("self", "cls", *passed):
             raise TypeError(f"hook {name!r}: expected parameters among {', '.join(passed)}, got `{parameter}`")
 
@@ -120,6 +122,7 @@ def _serves(plugin: object) -> bool:
 def _classes(module: Any) -> list[type]:
     """Return the module's own classes that have marks or hooks."""
     own = (each for each in list(vars(module).values()) if inspect.isclass(each))
+    # Classes that the module only imports belong to other modules.
     return [each for each in own if each.__module__ == module.__name__ and _serves(each)]
 
 

@@ -101,6 +101,7 @@ class Contributions:
             setup = plugin.registrar = PluginSetup(
                 self._catalog, plugin, policy=self._policy, redactions=self._redactions, adopt=self._plugins.adopt
             )
+            # Cleared: a plugin that is enabled again may add entries.
             plugin.has_left = False
             said = plugin.policy
             if (said.timeout, said.concurrency, said.rate) != (None, None, None):
@@ -108,6 +109,7 @@ class Contributions:
                     plugin.name, timeout=said.timeout, concurrency=said.concurrency, rate=said.rate
                 )
             self._plugins.set_up(plugin, setup)
+            # A plugin that is kept back is trusted when it is published, because its lifespan may still fail.
             if not kept_back:
                 self._catalog.authorizers.trust(plugin)
             return True

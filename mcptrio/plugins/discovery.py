@@ -60,6 +60,7 @@ def import_file(path: Path) -> Any:
         spec.loader.exec_module(module)
         loaded = True
     finally:
+        # A module that failed half-way must not be found by a later import.
         if not loaded:
             del sys.modules[name]
     return module

@@ -46,6 +46,7 @@ class Fingerprint:
         if self.sha256 == other.sha256:
             return []
         found = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
+        # Hints are compared apart from the digests, so that a change of a hint is named as such.
         if self.hints != other.hints:
             found.append("hints")
         return found or ["fingerprint"]
@@ -64,6 +65,7 @@ def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:
         whole["template"] = [given.uri_template, given.mime_type]
     else:
         whole["arguments"] = [[each.name, each.description, bool(each.required)] for each in given.arguments or ()]
+    # The name is in the whole digest only: another name is another entry.
     parts = {name: _digest(value)[:_PART] for name, value in whole.items() if name != "name" and value is not None}
     return Fingerprint(sha256=_digest([whole, hints]), parts=parts, hints=hints)
 

@@ -48,6 +48,7 @@ def lock_of(catalog: Catalog, plugins: Mapping[str, Plugin]) -> ToolLock:
         if plugin.state in ("loaded", "running")
     }
     return ToolLock(
+        # Middleware of mcptrio without entries would only fill the file.
         plugins={name: each for name, each in found.items() if each.distribution or any(each.offers.values())}
     )
 
@@ -78,6 +79,7 @@ def changes_since(
             yield LockChange(plugin=name, kind=None, name=None, what=change)
         if plugin is not None and plugin.isolated:
             continue  # its entries are known only when it is open, and are compared then
+        # A withheld tool is not offered, so its difference does not reach a client.
         withheld = plugin.withheld if plugin is not None else {}
         for kind in KINDS:
             yield from _changes(name, kind, was.of(kind), is_.of(kind), withheld if kind == "tools" else {})

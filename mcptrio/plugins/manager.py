@@ -98,6 +98,7 @@ class PluginManager:
         found = offered()
         check_offered((*(only or ()), *excluded), found)
         for name, points in found.items():
+            # Unwanted plugins are listed as disabled, so that they can be enabled later, but are not imported.
             unwanted = name in excluded or (only is not None and name not in only)
             for point in points:
                 plugin = _installed(name, point)
@@ -129,6 +130,7 @@ class PluginManager:
 
     def look_again(self) -> None:
         """Add plugins that were installed in the meantime, as disabled."""
+        # Python caches the directories of distributions; without this a new one is not seen.
         importlib.invalidate_caches()
         for name, points in offered().items():
             if name not in self.plugins:
@@ -145,6 +147,7 @@ class PluginManager:
             PluginError: it failed, and the manager is strict.
         """
         plugin.renew()
+        # A taken name stays taken for the life of the process.
         if plugin.refused is not None:
             self._tolerate(self.fault(plugin, plugin.refused))
         elif plugin.object is None or self._isolate(plugin):
@@ -199,6 +202,7 @@ class PluginManager:
         if isinstance(outcome, Failure):
             raise self.fault(plugin, _text(outcome.error), outcome.error)
         plugin.config = outcome.value
+        # The process of an isolated plugin adds the prefix itself.
         plugin.prefers_no_prefix = plugin.isolated and read.value.prefix is None
         # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
         by_itself = plugin.name if plugin.distribution is not None else ""
@@ -212,6 +216,7 @@ class PluginManager:
         """
         hooks = pluggy.PluginManager("mcptrio")
         hooks.add_hookspecs(Hooks)
+        # pluggy keeps hooks per manager: one manager per plugin, so that a hook can be called for one plugin alone.
         plugin.begin(hooks)
 
         def work() -> None:
@@ -237,6 +242,7 @@ class PluginManager:
         given = {"server": setup, "config": plugin.config}
         for implementation in plugin.hooks.hook.setup.get_hookimpls():
             if implementation.plugin is part:
+                # Called directly: pluggy would call the other objects of the plugin again.
                 implementation.function(*(given[name] for name in implementation.argnames))
 
     def _reconfigure(self, plugin: Plugin, tables: PluginTables) -> bool:
@@ -291,6 +297,7 @@ class PluginManager:
         """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
         plugin.quarantine(fault, error)
         if not self._strict:
+            # A traceback only if it contains the author's frames; others say nothing that the message does not.
             logged = single(error) if error is not None and has_own_frames(error) else None
             _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=logged)
         problem = PluginError(fault, plugin=plugin.name, distribution=plugin.distribution)
@@ -334,6 +341,7 @@ class PluginManager:
             plugin.refused = f"the name of {plugin.label} is already taken by {taken.label}"
         name, number = plugin.name, 2
         while plugin.name in self.plugins:
+            # Its name as an owner changes as well, or its entries would be those of the other plugin.
             plugin.name = plugin.plugin = f"{name} #{number}"
             number += 1
         self.plugins[plugin.name] = plugin
@@ -353,6 +361,7 @@ class PluginManager:
         assert load is not None
         started = perf_counter()
         outcome = run_guarded_sync(load)
+        # The import of an isolated plugin happens in its own process.
         plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
             self._tolerate(self.fault(plugin, f"import failed: {headline(outcome.error)}", outcome.error))

@@ -126,6 +126,7 @@ class Plugin(Owner):
         self.offers.clear()
         self.withheld.clear()
         self.warnings.clear()
+        # A new manager follows in `begin`; the old one holds objects of the last attempt.
         self.hooks = None
 
     def begin(self, hooks: pluggy.PluginManager) -> None:
@@ -134,6 +135,7 @@ class Plugin(Owner):
         Args:
             hooks: for the hooks of the plugin and of its added objects.
         """
+        # The lists belong to the attempt, and would otherwise grow with each one.
         self.background.clear()
         self.takers.clear()
         self.issuer = None

@@ -47,6 +47,7 @@ class ToolPolicy:
         """
         if self.read_only and read_only is not True:
             return "it is not marked read-only"
+        # A glob may match the name with or without its prefix.
         if self.include is not None and not _named(self.include, names):
             return "it is not included"
         return "it is excluded" if _named(self.exclude, names) else None
@@ -92,6 +93,7 @@ class PluginPolicy:
             raise ValueError("max_memory_mb: expected isolate = true too, because it limits a process")
 
 
+# Checked against the classes of plugins, so that no plugin defines a setting that it would never get.
 RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))
 """Keys of a plugin's table that are the server's own."""
 

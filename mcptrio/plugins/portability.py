@@ -55,6 +55,7 @@ def portability_warnings(tool: Tool) -> Iterator[str]:
 
 def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
     if not isinstance(schema, dict) or schema.get("description"):
+        # A boolean schema has no place for a description.
         return True
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/$defs/"):
@@ -64,6 +65,7 @@ def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
 
 
 def _unportable(schema: Any, depth: int) -> Iterator[str]:
+    # A schema may contain itself.
     if depth > _MAX_DEPTH:
         yield f"more than {_MAX_DEPTH} levels"
         return

@@ -30,11 +30,13 @@ class PluginRedactions:
     def begin(self, plugin: str) -> None:
         """Begin a plugin's registration, and drop the redactions of its oldest ones."""
         registrations = self._brought.setdefault(plugin, [])
+        # Registrations without redactions are dropped first: they do not count.
         registrations[:] = [each for each in registrations if each]
         registrations.append([])
         dropped = [each for oldest in registrations[:-REGISTRATIONS] for each in oldest]
         del registrations[:-REGISTRATIONS]
         for redaction in dropped:
+            # The same function may have been added by another registration that stays.
             if not self._is_brought(redaction) and redaction in self._all:
                 self._all.remove(redaction)
 
@@ -47,5 +49,5 @@ class PluginRedactions:
             self._brought[plugin][-1].append(redaction)
 
     def _is_brought(self, redaction: Redaction) -> bool:
-        """Return whether a plugin has added it, and not the embedding program."""
+        """Return whether a plugin, rather than the embedding program, has added it."""
         return any(redaction in each for registrations in self._brought.values() for each in registrations)

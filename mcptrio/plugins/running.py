@@ -61,9 +61,11 @@ class RunningPlugins:
 
     async def leave_all(self, drain_deadline: float) -> None:
         """End all lifespans, the last one first, each by ``drain_deadline`` or in :data:`LEAVE_TIMEOUT` seconds."""
+        # Set first: from now on nothing is started, and `_change` runs in the caller.
         self._nursery = None
         for scope in self._entering.values():
             scope.cancel()
+        # In reverse order, because a later plugin may use an earlier one.
         while self._lifespans:
             await self._leave_lifespan(next(reversed(self._lifespans)), drain_deadline)
 
@@ -99,6 +101,7 @@ class RunningPlugins:
             ConfigError: There is no such plugin.
         """
         plugin = self._plugin(name)
+        # Outside the lock, which the start of the plugin holds until its lifespan has yielded.
         if plugin.name in self._entering:
             self._entering[plugin.name].cancel()
 
@@ -133,6 +136,7 @@ class RunningPlugins:
         """
         self._plugins.look_again()
         changed = self._contributions.set_tables(tables)
+        # A copy: enabling a plugin may add others to the list.
         for plugin in list(self._plugins.plugins.values()):
             if not wanted(plugin):
                 await self.disable(plugin.name)
@@ -162,6 +166,7 @@ class RunningPlugins:
         async def change() -> None:
             nonlocal outcome
             try:
+                # One change of a plugin at a time: enabling and disabling would otherwise overlap.
                 async with self._changing[plugin.name]:
                     outcome = await run_guarded(work)
             finally:
@@ -228,6 +233,7 @@ class RunningPlugins:
     async def _leave_lifespan(self, name: str, drain_deadline: float) -> None:
         lifespan = self._lifespans.get(name)
         if lifespan is not None:
+            # At least a second, so that clean-up is not cancelled before it begins.
             await lifespan.leave(max(drain_deadline, trio.current_time() + LEAVE_TIMEOUT))
             # If it has failed, it is already gone.
             self._lifespans.pop(name, None)
@@ -277,6 +283,7 @@ class RunningPlugins:
                 outcome = await nursery.start(lifespan.run)
         finally:
             scope = self._entering.pop(plugin.name)
+        # The scope may also have been cancelled by `disable`, which is no failure.
         if outcome is None and trio.current_time() >= scope.deadline:
             failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
         elif isinstance(outcome, Failure):

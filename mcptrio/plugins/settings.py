@@ -35,6 +35,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
             TypeError: the class cannot be used for settings.
         """
         if cls is None:
+            # Reserved keys are the operator's, and the plugin does not see them.
             return {key: value for key, value in self.resolved_table(plugin).items() if key not in RESERVED}
         _check_class(cls)
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key not in RESERVED}
@@ -74,6 +75,7 @@ def _check_class(cls: type[Any]) -> None:
     for each in attrs.fields(cls):
         if not each.init:
             continue
+        # A plugin must start without a configuration, so every setting needs a default.
         if each.default is attrs.NOTHING:
             raise TypeError(f"configuration: expected a default for {cls.__name__}.{each.name}")
         if each.name in RESERVED:

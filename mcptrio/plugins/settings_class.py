@@ -45,10 +45,12 @@ def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
     """Yield the functions with a parameter ``config``, with names for messages."""
     if not inspect.isclass(plugin):
         for name, _, _ in hooks_in(plugin):
+            # Below decorators, whose wrappers have other parameters.
             function = inspect.unwrap(getattr(plugin, name))
             if "config" in inspect.signature(function).parameters:
                 yield function, name
         return
+    # A class without __init__ takes nothing.
     if plugin.__init__ is object.__init__:
         return
     name = f"{plugin.__name__}.__init__"

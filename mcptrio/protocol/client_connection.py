@@ -89,6 +89,7 @@ class ClientConnection:
         self.in_flight: dict[RequestId, RequestReceived] = {}
         """The server's requests without a response yet."""
         self._last_id = 0
+        # By revision; see `_envelope`.
         self._envelopes: dict[str, dict[str, Any]] = {}
 
     # The client's requests
@@ -116,6 +117,7 @@ class ClientConnection:
             MethodNotFound: the specification has the method, but not this revision.
             LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
         """
+        # A method that exists in another revision is refused here, before anything is sent.
         row = revision.method(method, Side.SERVER)
         if isinstance(params, dict):
             # A dict may be for a custom method, whose result is not converted.
@@ -124,8 +126,10 @@ class ClientConnection:
         elif row is None or row.result is None:
             raise MethodNotFound(f"{revision.version} has no request {method} to a server")
         else:
+            # The revision omits members that it does not have.
             wire = revision.unstructure(params) if params is not None else {}
         self._add_meta(wire, revision, meta)
+        # Checked before the id is used, so a refused request leaves no gap that a server could complain about.
         require_json(wire, method)
         self._last_id += 1
         id = self._last_id
@@ -133,6 +137,7 @@ class ClientConnection:
 
     def progress_token(self) -> int:
         """Return the token for the next request: its id, which is unique."""
+        # The specification lets the client choose any unique token; the id saves a table of tokens.
         return self._last_id + 1
 
     def result(self, sent: RequestSent, answer: Response | ErrorResponse) -> Any:
@@ -169,6 +174,7 @@ class ClientConnection:
     def notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification | None:
         """Return a notification to the server; ``None`` if the revision does not have it."""
         row = revision.method(method, Side.SERVER)
+        # Also for `initialize`-only methods: a request has a result, a notification none.
         if row is None or row.result is not None:
             return None
         wire = dict(params or {})
@@ -191,6 +197,7 @@ class ClientConnection:
             return self._notification(message, revision)
         try:
             event = self._request(message, revision)
+        # The server waits for a response, so every refusal is sent and none is raised.
         except MCPError as error:
             return MessageRefused(_error_response(message.id, error, revision))
         self.in_flight[message.id] = event
@@ -244,6 +251,7 @@ class ClientConnection:
         row = revision.method(message.method, Side.CLIENT)
         peer = Peer(revision=revision)
         if row is None or row.result is not None:
+            # Custom notifications have no row; the application may have a listener for them.
             return NotificationReceived(Method(message.method, None, None, Side.CLIENT), params, peer)
         try:
             return NotificationReceived(row, revision.structure(params, row.params), peer)
@@ -256,6 +264,8 @@ class ClientConnection:
     def _add_meta(self, wire: dict[str, Any], revision: Revision, meta: dict[str, Any] | None) -> None:
         envelope = self._envelope(revision)
         if envelope or meta:
+            # The caller's own members come last but one, and those of the call last, so that nothing of the caller is
+            # lost.
             wire["_meta"] = {**envelope, **(wire.get("_meta") or {}), **(meta or {})}
 
     def _envelope(self, revision: Revision) -> dict[str, Any]:

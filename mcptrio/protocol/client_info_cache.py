@@ -45,6 +45,7 @@ class ClientInfoCache:
                 info=revision.structure(info, Implementation) if info is not None else None,
                 capabilities=revision.structure(capabilities, ClientCapabilities),
             )
+            # A client cannot fill the cache with large entries.
             if len(key[1]) <= _BYTES:
                 if len(self._peers) >= _CACHE_SIZE:
                     # Simpler than evicting one, and rare: few servers have 256 different clients.

@@ -79,6 +79,7 @@ class Connection:
         client_info_cache: shared with other connections; by default a new one.
     """
 
+    # Slots: a server holds one per session, and ten thousand of them must stay small.
     __slots__ = (
         "_client_info_cache",
         "_custom",
@@ -106,6 +107,7 @@ class Connection:
         client_info_cache: ClientInfoCache | None = None,
     ) -> None:
         self._serves = serves
+        # Made once: it is part of every result of a per-request revision.
         self._stamp = {SERVER_INFO: server_info} if server_info else None
         self._custom = custom
         self._handshake = handshake
@@ -139,6 +141,7 @@ class Connection:
 
         Source: MCP 2025-03-26, basic/index, "Batching"; basic/lifecycle: ``initialize`` is never in a batch.
         """
+        # Batches exist in 2025-03-26 only.
         if self.peer is None or not self.peer.revision.batches:
             why = "no revision is negotiated" if self.peer is None else f"{self.peer.revision.version} has no batches"
             text = f"expected one JSON-RPC message, got an array: {why}"
@@ -147,6 +150,7 @@ class Connection:
             if isinstance(message, Request | Notification):
                 if message.method == _INITIALIZE:
                     return ErrorResponse.of(None, InvalidRequest("initialize must not be part of a batch"))
+                # An envelope names its own revision, and a batch has that of its session.
                 if Envelope.present(message.params):
                     return ErrorResponse.of(
                         None, InvalidRequest("a request with its own envelope must not be part of a batch")
@@ -155,6 +159,7 @@ class Connection:
 
     def _request(self, message: Request) -> Event:
         try:
+            # Two requests with one id could not be told apart by responses and cancellations.
             if message.id in self.in_flight:
                 raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
             params = message.params
@@ -186,6 +191,7 @@ class Connection:
             # Raises an error that names the missing member of the envelope.
             Envelope.read(message.params)
         if self.phase is not Phase.READY and not may_receive(self.phase, message.method):
+            # Both ways to begin are named, because the sender may be of either kind of revision.
             raise InvalidRequest(
                 f"expected initialize first, or a request with its own envelope in params._meta, got {message.method}"
                 if self.peer is None
@@ -201,6 +207,7 @@ class Connection:
 
     def _method(self, name: str, revision: Revision) -> Method:
         method = revision.method(name, Side.SERVER) or self._custom.get(name)
+        # A method whose capability is not advertised does not exist for the client (-32601), whatever is registered.
         if (
             method is None
             or method.result is None
@@ -210,6 +217,7 @@ class Connection:
         return method
 
     def _initialize(self, message: Request) -> RequestReceived:
+        # A second handshake could change the revision under running requests.
         if self.peer is not None:
             raise InvalidRequest(f"expected initialize once, this session has negotiated {self.peer.revision.version}")
         raw = message.params or {}
@@ -235,11 +243,13 @@ class Connection:
             params = message.params or {}
             id = params.get("requestId")
             reason = params.get("reason")
+            # bool is a subclass of int.
             if not isinstance(id, str | int) or isinstance(id, bool):
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
         if modern:
             version = (message.params or {})["_meta"].get(PROTOCOL_VERSION)
+            # A notification with an unknown version has no meaning, and no response that could say so.
             peer = Peer(revision=REVISIONS[version]) if version in MODERN_VERSIONS else None
         else:
             peer = self.peer
@@ -258,6 +268,7 @@ class Connection:
         return NotificationReceived(method, params, peer)
 
     def _response(self, message: Response) -> Event:
+        # A response to an unknown id is ignored: its request may have timed out a moment ago.
         if self.pending.pop(message.id, None) is None:
             return Unexpected(f"a response to {message.id!r}, which is no request of the server")
         return ResponseReceived(message.id, result=message.result)
@@ -284,6 +295,7 @@ class Connection:
         revision = request.peer.revision
         try:
             value = dict(result) if type(result) is dict else revision.unstructure(result)
+        # Such a result is the handler's mistake; the client must get a response all the same.
         except (MCPError, LocalProtocolError) as error:
             failed = InternalError(str(error))
             return self._settle(request, self._error_response(request.id, failed, revision))
@@ -305,6 +317,7 @@ class Connection:
 
     def silence(self, request: RequestReceived) -> None:
         """Forget a cancelled request, for which nothing more is sent."""
+        # The id may be used again once the request has ended.
         self.in_flight.pop(request.id, None)
         if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
             self.phase = Phase.NEW
@@ -319,6 +332,7 @@ class Connection:
         row = peer.revision.method(method, Side.CLIENT)
         if row is None or row.result is None:
             raise MethodNotFound(f"{peer.revision.version} has no request {method} from a server to a client")
+        # While a request is in flight, requests that belong to it are allowed in every phase.
         if self.phase is not Phase.READY and not may_send(self.phase, method) and not self.in_flight:
             raise LocalProtocolError(f"{method} must not be sent before the client has sent notifications/initialized")
         return self.own_request(method, peer.revision.unstructure(params) if params is not None else None, peer=peer)
@@ -369,6 +383,8 @@ class Connection:
         if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
             if isinstance(response, Response):
                 self.phase = Phase.NEGOTIATED
+                # A copy, since the request's peer may be shared through the cache and this one lives as long as the
+                # session.
                 self.peer = evolve(request.peer)
             else:
                 self.phase = Phase.NEW

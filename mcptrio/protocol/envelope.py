@@ -44,6 +44,7 @@ class Envelope:
     @staticmethod
     def present(params: dict[str, Any] | None) -> bool:
         """Return whether a message has an envelope, complete or not."""
+        # By exact types: `_meta` is whatever the peer has sent.
         meta = params.get("_meta") if params else None
         # One of the two is enough, so that an incomplete envelope gets an error that names the other one.
         return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)

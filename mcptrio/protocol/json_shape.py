@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 HEAD_BYTES = 512
+# Long enough for an id of the largest size behind the other members that may come first.
 """Bytes at the beginning of a message that are searched for its id."""
 TAIL_BYTES = 256
 """Bytes at the end of a message that are searched for its id."""
@@ -68,12 +69,14 @@ def read_tail(end: bytes) -> bytes | None:
     return found[1] if found is not None else None
 
 
+# Compiled by `re` itself, which keeps the pattern.
 def read_id(written: bytes | None) -> RequestId | None:
     """Return the decoded id; ``None`` if it is not valid."""
     try:
         id = orjson.loads(written) if written is not None else None
     except orjson.JSONDecodeError:
         return None
+    # bool is no id, and neither is a float or null.
     return id if type(id) is int or type(id) is str else None
 
 
@@ -107,6 +110,7 @@ class Shape:
     def is_deeper(self, limit: int) -> bool:
         """Return whether more than ``limit`` arrays and objects are nested."""
         steps = memoryview(self.brackets.translate(_STEPS)).cast("b")
+        # More containers than the limit are necessary for more levels, and counting them is cheaper.
         return self.containers > limit and max(accumulate(steps)) > limit
 
 
@@ -118,6 +122,7 @@ def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:
     if b"\\" in text:
         # Pairs of backslashes first, so that the rest of the quotation marks after a backslash are escaped ones.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # What is left are brackets, commas and quotation marks.
     text = text.translate(None, _OTHERS)
     quotes = text.count(b'"')
     if quotes > 4 * values:  # a value has at most two strings: its key and itself

@@ -73,6 +73,7 @@ def decode(
     if size > limits.bytes:
         return _malformed(f"message of {size} bytes: the limit is {limits.bytes} bytes")
     # Counted before parsing: see mcptrio.protocol.json_shape.
+    # A short message cannot be expensive, so only its brackets are counted.
     shape = None if size <= LIGHT and _is_shallow(data, limits.depth) else measure(data, limits.values)
     if shape is not None and (problem := _too_many(shape, limits)) is not None:
         return _unparsed(data, problem)
@@ -87,6 +88,7 @@ def decode(
     if shape is not None and shape.is_deeper(limits.depth):
         return _too_deep(limits, value)
     # A request keeps its _meta as long as it runs, unlike its other parameters.
+    # Measured only if the whole message is larger than the bound.
     if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
         return refusal
     if type(value) is list:
@@ -131,16 +133,19 @@ def encode(message: Message | Sequence[Message]) -> bytes:
     Raises:
         LocalProtocolError: the sequence is empty; an empty batch is not a message.
     """
+    # By type: a message is not a sequence, and isinstance on a tuple of four classes is fast.
     if isinstance(message, _MESSAGES):
         return _encode_one(message)
     if not message:
         raise LocalProtocolError("a batch needs at least one message, got none")
+    # A list and not a generator, which is slower for join.
     return b"[" + b",".join([_encode_one(each) for each in message]) + b"]"
 
 
 def preencoded(value: Any) -> Any:
     """Return a value that is encoded once for several messages; the value itself if it cannot be encoded."""
     try:
+        # orjson inserts a fragment without looking at it again.
         return orjson.Fragment(orjson.dumps(value))
     except TypeError:  # orjson.JSONEncodeError is one
         return value
@@ -215,6 +220,7 @@ def _decode_object(value: Any) -> Message | Malformed:
     if type(value) is not dict:
         return _malformed(f"expected an object, got {_kind(value)}")
     # JSON-RPC 2.0 section 4: exactly "2.0".
+    # Version 1.0 of JSON-RPC has no such member, and its messages mean something else.
     if value.get("jsonrpc") != "2.0":
         return _malformed('expected "jsonrpc": "2.0"', _readable_id(value))
     if "method" in value:
@@ -232,6 +238,7 @@ def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
     if params is not None and type(params) is not dict:
         # JSON-RPC allows positional params, MCP does not.
         return _malformed(f"params: expected an object, got {_kind(params)}", _readable_id(value))
+    # A reader that looks for `result` first would take such a call for a response.
     if "result" in value or "error" in value:
         return _malformed("expected one of method, result, error; got more than one of them", _readable_id(value))
     id = value.get("id")
@@ -274,6 +281,7 @@ def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malfor
 def _decode_batch(values: list[Any], limits: MessageLimits) -> Batch | Malformed:
     if not values:
         return _malformed("empty batch: expected at least one message")
+    # Before the messages are decoded.
     if len(values) > limits.batch:
         return _malformed(f"batch of {len(values)} messages: the limit is {limits.batch}")
     return Batch(tuple([_decode_object(value) for value in values]))
@@ -302,6 +310,7 @@ def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
 
 
 def _unparsed(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
+    # The body is refused for its size, so its id is looked for without parsing.
     """Return the refusal of a message that is not parsed, with its id if the first or last members contain it."""
     found = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
     is_call, id = found if found is not None else (True, None)
@@ -313,6 +322,7 @@ def _large_meta(value: Any, limit: int) -> Malformed | None:
         params = each.get("params") if type(each) is dict else None
         meta = params.get("_meta") if type(params) is dict else None
         if meta is not None and (size := len(orjson.dumps(meta))) > limit:
+            # A message of a batch is refused with the batch, which has no id.
             id = _readable_id(each) if each is value else None
             return _malformed(f"params._meta of {size} bytes: the limit is {limit} bytes", id)
     return None

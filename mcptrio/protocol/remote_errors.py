@@ -44,6 +44,7 @@ def server_error(answer: ErrorResponse, revision: Revision, params: Mapping[str,
         params: the parameters of the request, for the URI if ``data`` does not contain it.
     """
     data = answer.data
+    # The revisions before 2026-07-28 send no URI in `data`.
     if answer.code == ResourceNotFound.code and params is not None:
         data = {"uri": params.get("uri"), **(data if isinstance(data, dict) else {})}
     return _error(answer, data, revision, _FROM_SERVER)
@@ -61,6 +62,7 @@ def _error(answer: ErrorResponse, data: Any, revision: Revision, readers: Mappin
         if answer.code in (cls.code, revision.codes.get(cls.code)):
             error = read(answer.message, members)
             if error is not None:
+                # The class builds its own message from the data; what the peer said is what people should read.
                 error.message, error.args, error.data = answer.message, (answer.message,), answer.data
                 return error
     return MCPError(answer.message, code=answer.code, data=answer.data)
@@ -77,6 +79,7 @@ def _insufficient_scope(message: str, data: Mapping[str, Any]) -> MCPError | Non
 
 def _overloaded(message: str, data: Mapping[str, Any]) -> MCPError | None:
     seconds = data.get("retryAfter")
+    # bool is a subclass of int, and an infinite or negative time cannot be waited for.
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < inf:
         return None
     cls = RateLimited if data.get("reason") == RateLimited.REASON else Overloaded

@@ -54,6 +54,7 @@ def encode(data: bytes, *, event: str | None = None, id: str | None = None, retr
 
 def comment(text: str = "") -> bytes:
     """Return a comment, which the client ignores and which keeps an idle connection open."""
+    # splitlines: a comment with a line end inside would become a field.
     lines = text.encode("utf-8", "replace").splitlines() or [b""]
     return b"".join([b": %b\n" % line for line in lines]) + b"\n"
 
@@ -98,6 +99,7 @@ class SSEDecoder:
         """
         if not chunk:
             return []
+        # A chunk may end between the two characters of one line end.
         if self._after_cr and chunk[0] == 0x0A:
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
@@ -123,11 +125,13 @@ class SSEDecoder:
 
     def _take_field(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
+        # WHATWG HTML 9.2.6: one space after the colon is not part of the value.
         if value.startswith(b" "):
             value = value[1:]
         if name == b"data":
             self._data.append(value)
             self._size += len(value) + 1
+            # Checked here too: many short data lines can exceed the limit without any long line.
             self._check(0)
         elif name == b"event":
             self._event = value.decode(errors="replace")
@@ -144,6 +148,7 @@ class SSEDecoder:
         self._last_event_id = self._id
         if self._data:
             events.append(Event(data=b"\n".join(self._data), event=self._event or "message", id=self._id))
+            # The id stays: it holds until the server sends another one.
             self._data.clear()
             self._size = 0
         self._event = ""

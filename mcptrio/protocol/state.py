@@ -26,6 +26,7 @@ class Phase(Enum):
 
 _RECEIVABLE: dict[Phase, frozenset[str] | None] = {
     Phase.NEW: frozenset({"initialize", "ping"}),
+    # A cancellation is allowed: the client may give up waiting for the result of initialize.
     Phase.INITIALIZING: frozenset({"ping", "notifications/cancelled"}),
     # Over HTTP each message is a request, so a client's first call may overtake its `initialized`. Requests after the
     # response are served.

@@ -24,6 +24,7 @@ __all__ = ["anchored", "as_written"]
 
 _NO_LINE_END = r"(?!\n)"
 
+# msgspec.Meta has no copy method, so each of its fields is passed on by name.
 _FIELDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "tz", "title", "description", "examples")
 _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\$|[^\\\[$]+|.", re.DOTALL)
 """An escape, a class, the anchor, or other text."""
@@ -37,6 +38,7 @@ def as_written(text: str) -> str:
 def anchored(annotation: Any) -> Any:
     """Return the annotation with its patterns anchored; the same object if it has none."""
     origin, arguments = get_origin(annotation), get_args(annotation)
+    # The values of a Literal are data and may contain a dollar sign.
     if origin is None or origin is typing.Literal or not arguments:
         return annotation
     if origin is Annotated:
@@ -45,6 +47,7 @@ def anchored(annotation: Any) -> Any:
         if inner is base and all(new is old for new, old in zip(metas, metadata, strict=True)):
             return annotation
         for meta in metas:
+            # One layer per annotation: Annotated cannot be called with a list of metadata before Python 3.11.
             inner = Annotated[inner, meta]
         return inner
     made = tuple(anchored(argument) for argument in arguments)
@@ -59,6 +62,7 @@ def anchored(annotation: Any) -> Any:
 
 
 def _meta(item: Any) -> Any:
+    # Most patterns have no anchor; their objects stay the same, so that nothing has to be rebuilt.
     if not isinstance(item, msgspec.Meta) or item.pattern is None or "$" not in item.pattern:
         return item
     kept: dict[str, Any] = {name: getattr(item, name) for name in _FIELDS}

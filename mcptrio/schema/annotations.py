@@ -1,7 +1,7 @@
 """Python annotations as JSON Schema 2020-12, and JSON values as values of an annotation, both through msgspec.
 
-Used by schemas and elicitation_forms. Both read the annotation as shapes rewrote it, so a value is taken exactly if the
-schema takes it. An annotation that has no JSON form is a ``TypeError`` when it is described, never in a call.
+Used by schemas and elicitation_forms. Both read the annotation as shapes rewrote it, so a value is accepted exactly if
+the schema accepts it. An annotation without a JSON form is a ``TypeError`` when it is described, never in a call.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage"; msgspec, "JSON Schema".
 """
@@ -29,11 +29,11 @@ from mcptrio.schema.validation_messages import describe_mismatch
 __all__ = ["Description", "convert", "describe", "restore", "show_default"]
 
 _MAX_DEPTH = 200
-"""Levels at which looking for 1.0 in the place of 1 gives up: far more than any signature has."""
+"""Levels that are searched for 1.0 instead of 1; no signature is as deep."""
 _EXACT = 2**53
-"""The largest size at which a float is one integer only."""
+"""The largest magnitude at which a float stands for exactly one integer."""
 _MAX_FLAGS = 6
-"""Members of a Flag of which all combinations are shown."""
+"""Members of a Flag up to which all combinations are listed."""
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _EMPTY = (list, dict, set, frozenset)
 
@@ -51,13 +51,16 @@ class Description:
 
     @property
     def has_models(self) -> bool:
-        """Whether a pydantic model is reached, whose JSON form only pydantic knows."""
+        """Whether a pydantic model is involved, whose JSON form only pydantic knows."""
         return bool(self.shapes.models)
 
     def to_document(self, index: int = 0) -> dict[str, Any]:
-        """One schema as a document of its own: a ``$ref`` at the root replaced by what it points to, ``$defs`` kept."""
+        """Return one schema as a document: a ``$ref`` at its root is replaced by the definition, and ``$defs`` is
+        added.
+        """
         schema = dict(self.schemas[index])
         followed = 0
+        # Each round follows another definition, so more rounds than definitions would be a cycle.
         while (reference := schema.pop("$ref", None)) is not None and followed < len(self.definitions):
             schema = {**self.definitions[_definition_name(reference)], **schema}
             followed += 1
@@ -68,6 +71,7 @@ class Description:
             if name not in needed:
                 needed[name] = self.definitions[name]
                 queue.extend(_references(needed[name]))
+        # Only the definitions that this schema reaches, in the order in which msgspec made them.
         if needed:
             schema["$defs"] = {name: self.definitions[name] for name in self.definitions if name in needed}
         return schema
@@ -77,8 +81,8 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     """Describe annotations as JSON Schema.
 
     Args:
-        output: describe what is sent rather than what is taken; they differ for fields that a class sets itself, and
-            for pydantic's computed fields and aliases.
+        output: describe the values that are sent, not those that are accepted. They differ for fields that a class
+            sets, and for pydantic's computed fields and aliases.
 
     Raises:
         TypeError: an annotation has no JSON form; the message names the type.
@@ -86,6 +90,7 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     shapes = Shapes(output=output)
     try:
         wires = tuple(shapes.wire(annotation) for annotation in annotations)
+    # `type Alias = list[Alias]` has no end when it is written out.
     except RecursionError:
         raise TypeError("a type alias refers to itself; use a class with fields instead") from None
     names = name_models(tuple(shapes.models))
@@ -95,6 +100,7 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
             return {"$ref": f"#/$defs/{names[cls]}"}
         raise no_json_form(cls)
 
+    # Mirrors and enums are described too, because only their own schemas tell the names that msgspec gave them.
     classes = [*shapes.mirrors, *shapes.enums]
     shown, made = msgspec.json.schema_components([*wires, *classes], schema_hook=describe_foreign)
     # A copy: msgspec may hand out one dict in several places.
@@ -105,11 +111,13 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
         raise TypeError(f"the annotation leads to {min(unknown)} in a way that is not understood")
     for cls, name in zip(classes, names_of, strict=True):
         definition = definitions[name]
+        # msgspec titles each definition with the class's name, which the key of `$defs` says already.
         if definition.get("title") == cls.__name__:
             del definition["title"]
         if isinstance(mirror := shapes.mirrors.get(cls), Mirror):
             _complete(mirror, definition)
         else:
+            # msgspec sorts the values of an enum; the order of the author's definition is the one that people expect.
             definition.pop("enum", None)
             definition.update(_choices_of(cls))
     for model in shapes.models:
@@ -130,6 +138,7 @@ def convert(value: Any, wire: Any, schema: Mapping[str, Any]) -> Any:
     try:
         return msgspec.convert(value, wire, str_keys=True, dec_hook=make_model)
     except msgspec.ValidationError as problem:
+        # Kept instead of raised: the value may still fit with 1 for 1.0.
         first = problem
     except RecursionError:
         raise InvalidParams("expected a value that is not nested this deeply @ $") from None
@@ -154,6 +163,7 @@ def restore(shapes: Shapes, converted: Any, value: Any, schema: Mapping[str, Any
     Raises:
         InvalidParams: A class refused its fields; the message has the place.
     """
+    # Most signatures have no classes with fields.
     if not shapes.mirrors:
         return converted
     try:
@@ -165,7 +175,8 @@ def restore(shapes: Shapes, converted: Any, value: Any, schema: Mapping[str, Any
 
 
 def show_default(schema: dict[str, Any], default: Any) -> None:
-    """Show a default that has a JSON form; one that has none is the author's own affair."""
+    """Add a default to a schema, if it has a JSON form."""
+    # orjson and msgspec would write null for NaN, which is another default.
     if default is msgspec.UNSET or (isinstance(default, float) and not math.isfinite(default)):
         return
     try:
@@ -178,6 +189,7 @@ def show_default(schema: dict[str, Any], default: Any) -> None:
 
 
 def _definition_name(reference: str) -> str:
+    # RFC 6901: "~1" first, so that "~01" becomes "~1".
     return reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
 
 
@@ -190,6 +202,7 @@ def _references(schema: Any) -> list[str]:
             for key, value in item.items():
                 if key == "$ref" and isinstance(value, str):
                     found.append(_definition_name(value))
+                # Data, in which "$ref" is only a key.
                 elif key not in ("default", "const", "enum", "examples"):
                     queue.append(value)
         elif isinstance(item, list):
@@ -198,7 +211,7 @@ def _references(schema: Any) -> list[str]:
 
 
 def _ordered(schema: Any) -> Any:
-    """A copy in which the choices of a ``Literal`` have their order and their type."""
+    """Return a copy in which the choices of a ``Literal`` have their original order and a type."""
     if isinstance(schema, list):
         return [_ordered(item) for item in schema]
     if not isinstance(schema, dict):
@@ -214,7 +227,7 @@ def _ordered(schema: Any) -> Any:
 
 
 def _enumeration(values: list[Any]) -> dict[str, Any]:
-    """A list of choices with its type, which some models need."""
+    """Return a list of choices with its type, which some model providers require."""
     kinds = list(dict.fromkeys(_TYPES[type(value)] for value in values if type(value) in _TYPES))
     kind = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
     return {**kind, "enum": values}
@@ -223,6 +236,7 @@ def _enumeration(values: list[Any]) -> dict[str, Any]:
 def _choices_of(cls: type[Enum]) -> dict[str, Any]:
     values: list[Any] = [member.value for member in cls]
     if issubclass(cls, Flag):
+        # Six members have 64 combinations; a longer list would fill the model's context.
         if len(values) > _MAX_FLAGS:
             return {"type": "integer", "minimum": 0}
         sets = itertools.chain.from_iterable(itertools.combinations(values, count) for count in range(len(values) + 1))
@@ -236,6 +250,7 @@ def _complete(mirror: Mirror, definition: dict[str, Any]) -> None:
         del definition["required"]
     shown: Any = definition.get("prefixItems") or definition.get("properties", {})
     for number, field in enumerate(mirror.fields):
+        # Fields with defaults come last in an array, so both sequences are aligned at their ends.
         place = shown[field.key if isinstance(shown, dict) else number - len(mirror.fields)]
         # A factory may make another value each time; only the empty ones are sure to stay.
         if field.default is not None and (not field.is_factory or field.default in _EMPTY):
@@ -244,7 +259,7 @@ def _complete(mirror: Mirror, definition: dict[str, Any]) -> None:
 
 
 def _describe_fields(definition: dict[str, Any]) -> None:
-    """Take descriptions of fields from the class's docstring, where it has them and the field has none."""
+    """Add the descriptions of fields from the class's docstring to fields that have none."""
     documented = parse_docstring(definition.get("description"))
     if not documented.parameters:
         return
@@ -258,7 +273,7 @@ def _describe_fields(definition: dict[str, Any]) -> None:
 
 
 def _with_integers(value: Any, depth: int) -> Any:
-    """The value with 1.0 replaced by 1 everywhere; the very same object where there was none."""
+    """Return the value with 1.0 replaced by 1 everywhere; the same object if there was none."""
     if isinstance(value, float):
         # Beyond this size the sender meant one of many integers, and which one is lost.
         return int(value) if value.is_integer() and abs(value) <= _EXACT else value

@@ -60,6 +60,7 @@ def parse_docstring(text: str | None) -> Docstring:
             if title in _PARAMETER_SECTIONS:
                 _read_indented(lines[index + 1 : end], parameters)
             index = end
+        # At the first column only: inside a text, `:param` may be part of a sentence.
         elif (field := _FIELD.match(lines[index])) and field["role"] in _PARAMETER_ROLES | _OTHER_ROLES:
             end = _end_of_block(lines, index + 1, blank_ends=True)
             if field["role"] in _PARAMETER_ROLES and field["argument"]:
@@ -70,6 +71,7 @@ def parse_docstring(text: str | None) -> Docstring:
         else:
             kept.append(lines[index])
             index += 1
+    # Removed sections leave their blank lines behind.
     description = re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in kept)).strip()
     return Docstring(description, {name: sentence for name, sentence in parameters.items() if sentence})
 
@@ -108,6 +110,7 @@ def _indented_title(lines: list[str], index: int) -> str | None:
     title = line.strip()[:-1].lower()
     if title not in _PARAMETER_SECTIONS | _OTHER_SECTIONS:
         return None
+    # A line "Returns:" without deeper lines is an ordinary sentence.
     following = next((other for other in lines[index + 1 :] if other.strip()), "")
     return title if _indent(following) > 0 else None
 
@@ -124,6 +127,7 @@ def _end_of_block(lines: list[str], start: int, *, blank_ends: bool = False) -> 
 
 
 def _read_indented(lines: list[str], parameters: dict[str, str]) -> None:
+    # The least indented line sets the depth of entries; deeper lines continue an entry.
     depth = min((_indent(line) for line in lines if line.strip()), default=0)
     name, collected = "", list[str]()
     for line in lines:
@@ -152,4 +156,5 @@ def _read_underlined(lines: list[str], parameters: dict[str, str]) -> None:
 
 def _store(parameters: dict[str, str], name: str, collected: list[str]) -> None:
     if name:
+        # The first description counts, since a later section repeats names for other reasons.
         parameters.setdefault(name, _one_line(collected))

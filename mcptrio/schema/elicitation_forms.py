@@ -35,6 +35,7 @@ _KEYWORDS = {
 # Enforced when the answer comes, not shown: the page knows `pattern`, schema.ts does not; the rest is part of a type.
 _QUIET = frozenset({"pattern", "uniqueItems", "$defs", "additionalProperties"})
 _NOTES = ("title", "description", "default")
+# More choices than a person reads; a client may show them in one menu.
 _MAX_CHOICES = 1_000
 
 
@@ -59,6 +60,7 @@ class ElicitationForm:
         Raises:
             TypeError: A form cannot show a field; the message names it.
         """
+        # With `properties` it is a JSON Schema; a mapping without is a table of choices.
         if isinstance(schema, Mapping) and isinstance(schema.get("properties"), Mapping):
             return _ready(dict(schema))
         if isinstance(schema, Mapping) or (isinstance(schema, Sequence) and not isinstance(schema, str)):
@@ -87,6 +89,7 @@ def _form(properties: dict[str, Any], required: list[str], restore: Callable[[di
 
 def _checked(schema: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -> ElicitationForm:
     try:
+        # With formats: the page shows `format`, so an answer that ignores it is refused.
         validator = Validator(schema, formats=True)
     except ValueError as error:
         raise TypeError(f"this cannot be asked in a form: {error}") from error
@@ -108,6 +111,7 @@ def _check_kind(name: str, field: Mapping[str, Any]) -> None:
     kind = field.get("type")
     if kind == "array":
         items = field.get("items")
+        # The specification's multi-select is an array whose items are an enum or titled constants.
         if not isinstance(items, Mapping) or not ("enum" in items or "anyOf" in items):
             raise TypeError(f"field `{name}`: a form's array is a choice of several; its items need `enum` or `anyOf`")
     elif kind not in ("string", "number", "integer", "boolean"):
@@ -121,6 +125,7 @@ def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> ElicitationForm:
     for value in [*values, *(titles or ())]:
         if not isinstance(value, str):
             raise TypeError(f"field `value`: expected choices that are strings, got {show_value(value)}")
+    # Two equal choices could not be distinguished in the answer.
     if not 0 < len(values) <= _MAX_CHOICES or len(set(values)) != len(values):
         raise TypeError(f"field `value`: expected 1 to {_MAX_CHOICES} different choices, got {len(values)}")
     field: dict[str, Any] = {"type": "string"}
@@ -142,10 +147,12 @@ def _of_scalar(annotation: Any) -> ElicitationForm:
     exact = ExactValues.of(document)
 
     def made(content: dict[str, Any]) -> Any:
+        # An optional field that is left out: forms have no null.
         if "value" not in content:
             return None
         schema = {"properties": {"value": document}}
         given = {"value": content["value"]}
+        # As the member of an object, because a form's content is always an object.
         converted = convert(given, whole, schema)
         if exact is not None:
             exact.check(given["value"])
@@ -193,7 +200,7 @@ def _of_class(cls: Any) -> ElicitationForm:
 
 
 def _with_default(schema: Mapping[str, Any], field: Field) -> dict[str, Any]:
-    """The schema with the default of the field, also one that a factory makes: a form is shown once."""
+    """Return the schema with the field's default, also that of a factory, because a form is shown only once."""
     filled = dict(schema)
     if field.default is not None and "default" not in filled:
         show_default(filled, field.default())
@@ -201,7 +208,7 @@ def _with_default(schema: Mapping[str, Any], field: Field) -> dict[str, Any]:
 
 
 def _field(name: str, hint: Any, schema: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """One field of the form, and whether its annotation admits None, which a form can only say by leaving it out."""
+    """Return one field of the form, and whether its annotation accepts None, which the form expresses by omission."""
     schema, is_optional = _flatten(name, schema, document)
     choices = _enum_in(hint)
     if schema.get("type") == "array":
@@ -222,8 +229,9 @@ def _field(name: str, hint: Any, schema: Mapping[str, Any], document: Mapping[st
 
 
 def _flatten(name: str, schema: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Follow references and take "or null" off; a default of null goes with it."""
+    """Follow references and remove "or null", together with a default of null."""
     flat, is_optional = dict(schema), False
+    # Bounded, because aliases of aliases can refer to each other.
     for _ in range(8):
         if isinstance(reference := flat.pop("$ref", None), str):
             flat = {**document.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {}), **flat}
@@ -248,9 +256,11 @@ def _kept(name: str, schema: Mapping[str, Any], kind: str, *, also: frozenset[st
     field: dict[str, Any] = {"type": kind}
     for keyword, value in schema.items():
         if keyword in _NOTES or keyword in _KEYWORDS[kind]:
+            # Other formats are for validators; a client might refuse a form with an unknown one.
             if keyword != "format" or value in _FORMATS:
                 field[keyword] = value
         elif keyword == "exclusiveMinimum" and kind == "integer":
+            # Forms have no exclusive bounds; for integers the inclusive bound is one further in.
             field["minimum"] = value + 1
         elif keyword == "exclusiveMaximum" and kind == "integer":
             field["maximum"] = value - 1
@@ -268,6 +278,7 @@ def _shown_choices(
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"field `{name}`: expected choices that are strings, got {show_value(value)}")
+    # If names equal values, titles would only repeat them.
     if choices is None or all(member.name == member.value for member in choices):
         return {"type": "string", "enum": list(values)}
     titled = [{"const": member.value, "title": _words(member.name)} for member in choices]
@@ -283,6 +294,7 @@ def _enum_in(hint: Any) -> type[Enum] | None:
         return None
     if origin is Annotated:
         return _enum_in(arguments[0])
+    # Containers and unions; the Enum in them gives the titles.
     if origin in (typing.Union, types.UnionType, list, tuple, set, frozenset) or hasattr(origin, "__iter__"):
         return next((found for argument in arguments if (found := _enum_in(argument))), None)
     return None

@@ -34,8 +34,9 @@ def encode_value(value: Any) -> Any:
     NaN and the infinities become null, as in JSON. A tuple may stay one; to every encoder and validator it is an array.
 
     Raises:
-        TypeError: something in it has no JSON form; the message names its type and where it is.
+        TypeError: a value in it has no JSON form; the message names its type and place.
     """
+    # Nothing to look into: the usual case for a tool that returns text or a number.
     if type(value) in _SAFE:
         return value
     try:
@@ -43,6 +44,7 @@ def encode_value(value: Any) -> Any:
         try:
             return _to_builtins(plain)
         except TypeError as error:
+            # msgspec's own error does not say where in the value the problem is.
             raise _refused(plain) or error from None
     except RecursionError:
         raise TypeError("expected a value that is not nested this deeply") from None
@@ -53,9 +55,10 @@ def _to_builtins(value: Any) -> Any:
 
 
 def _refused(value: Any, path: str = "$") -> TypeError | None:
-    """The error for the first part of a plain value that cannot be sent; ``None`` if all of it can."""
+    """Return the error for the first part that has no JSON form; ``None`` if all parts have one."""
     if isinstance(value, dict):
         for key, item in value.items():
+            # Tried as a key of its own, since msgspec writes some types as keys, such as UUIDs, and others not.
             if not _is_sent({key: None}):
                 return TypeError(f"{path}: expected keys that are strings, got {_named(key)}")
             step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
@@ -91,20 +94,22 @@ def _named(value: Any) -> str:
 
 def _remedy(value: Any) -> str:
     if iscoroutine(value):
-        # Python would warn of it once more, at a line of ours.
+        # Without this, Python would warn "never awaited" at a line of ours.
         value.close()
         return f"write `await {value.__name__}(…)`"
     return "return a string, a number, a list, a dict, a dataclass, or another class with declared fields"
 
 
 def _plain(value: Any) -> Any:
-    """The value with everything replaced that msgspec does not send as it should."""
+    """Return the value with all parts replaced that msgspec would send wrongly."""
     kind: Any = type(value)
     if kind in _SAFE:
         return value
     if kind is float:
+        # JSON has no NaN and no infinities.
         return value if math.isfinite(value) else None
     if kind is dict:
+        # The dict needs no change; copying large results would double their cost.
         if _SAFE.issuperset(map(type, value.values())) and _TEXT.issuperset(map(type, value)):
             return value
         return {_key(key): _plain(item) for key, item in value.items()}
@@ -112,12 +117,14 @@ def _plain(value: Any) -> Any:
         return value if _SAFE.issuperset(map(type, value)) else [_plain(item) for item in value]
     names = _public(kind)
     if names is not None:
+        # Attributes can be missing: a slot that was never set, or a field with init=False.
         found = ((name, getattr(value, name, msgspec.UNSET)) for name in names)
         return {name: _plain(item) for name, item in found if item is not msgspec.UNSET}
     return _other(value, kind)
 
 
 def _other(value: Any, kind: type) -> Any:
+    # msgspec and pydantic know these themselves.
     if isinstance(value, (Enum, *_BYTES)) or is_model(kind):
         return value
     if isinstance(value, msgspec.Struct):
@@ -156,6 +163,7 @@ def _struct(value: msgspec.Struct) -> msgspec.Struct:
     return copied
 
 
+# One entry per class of the program; classes are few, and made once.
 @lru_cache(maxsize=1024)
 def _public(kind: Any) -> tuple[str, ...] | None:
     """The fields of an attrs class or dataclass that are sent; ``None`` for other types."""

@@ -52,7 +52,8 @@ class ExactValues:
     def check(self, value: Any) -> None:
         """
         Raises:
-            InvalidParams: an array for a set has an item twice, or a decimal number is not the text of a finite one.
+            InvalidParams: an array for a set has duplicate items, or a decimal number is not the text of a finite
+                number.
         """
         try:
             self._check(value, self._root, ())
@@ -60,6 +61,7 @@ class ExactValues:
             raise InvalidParams("expected a value that is not nested this deeply @ $") from None
 
     def _check(self, value: Any, schema: Any, path: _Path) -> None:
+        # A chain of references ends, because msgspec has read the same schema.
         while isinstance(schema, Mapping) and "$ref" in schema:
             schema = self._root.get("$defs", {}).get(schema["$ref"].removeprefix("#/$defs/"))
         if not isinstance(schema, Mapping):
@@ -89,6 +91,7 @@ class ExactValues:
             try:
                 return self._check(value, each, path)
             except InvalidParams as problem:
+                # The first alternative's problem is reported: unions begin with the type that authors expect most.
                 first = first or problem
         if first is None:
             if not any(each.get("format") == "decimal" for each in alternatives):
@@ -107,6 +110,7 @@ class ExactValues:
             return True
         if "type" in schema:
             kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+            # JSON Schema counts 1.0 as an integer.
             is_integer = isinstance(value, float) and value.is_integer() and "integer" in kinds
             if not is_integer and not any(kind in kinds for kind in _KINDS.get(type(value), kinds)):
                 return False
@@ -126,6 +130,7 @@ def _mentions(schema: Any) -> bool:
 def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str | int, Any, Mapping[str, Any]]]:
     """The parts of a value, each with its step in the path and its schema."""
     if isinstance(value, Mapping):
+        # `additionalProperties` is the schema of a dict's values.
         known, other = schema.get("properties", {}), schema.get("additionalProperties")
         found = [(key, item, known.get(key, other)) for key, item in value.items()]
     elif isinstance(value, list | tuple):
@@ -140,6 +145,7 @@ def _parts(value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[str | int, A
 
 def _identity(item: Any) -> Any:
     """A value to compare by, as JSON Schema does: 1 is 1.0 and is not true."""
+    # In Python True == 1; in JSON Schema true and 1 differ.
     if isinstance(item, bool):
         return bool, item
     if isinstance(item, list | tuple):

@@ -29,7 +29,8 @@ FieldKind: TypeAlias = Literal["string", "number", "integer", "boolean", "choice
 """``choice`` is one of several strings, ``choices`` some of them."""
 
 _INTEGERS: Final = (-(2**63), 2**64 - 1)
-"""What JSON carries here without loss; a larger integer would not arrive."""
+"""The integers that our JSON library can read and write; larger ones are refused."""
+# Python parses a number of a million digits for seconds.
 _MAX_NUMBER_CHARS = 400
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
@@ -46,7 +47,7 @@ _MAX_TITLE_CHARS = 60
 
 @frozen(kw_only=True)
 class Choice:
-    """Something to choose."""
+    """One choice of a field."""
 
     value: str
     """The value to send."""
@@ -64,7 +65,7 @@ class FormField:
     kind: FieldKind
     required: bool = False
     default: Any = ABSENT
-    """The value where nothing is given; of ``choices`` a tuple. ``ABSENT``: there is none."""
+    """The value if nothing is entered; a tuple for ``choices``. ``ABSENT`` if there is none."""
     format: str | None = None
     """Checked if it is ``email``, ``uri``, ``date`` or ``date-time``; any other is only a note."""
     minimum: float | None = None
@@ -96,7 +97,7 @@ class FormField:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether a choice may also be typed as its number; not where some choice could be taken for a number."""
+        """Whether a choice may also be typed as its number: not if a choice itself looks like a number."""
         return not any(_INTEGER.match(text.strip()) for choice in self.choices for text in (choice.value, choice.title))
 
     def parse(self, text: str) -> Any:
@@ -111,6 +112,7 @@ class FormField:
         """
         match self.kind:
             case "string":
+                # Blanks are part of a free text, but not of an address or a date.
                 return self.check(_tidy(text.strip(), self.format) if self.format in FORMATS else text)
             case "number" | "integer":
                 return self.check(self._parse_number(text.strip()))
@@ -152,6 +154,7 @@ class FormField:
     def _check_text(self, value: Any) -> str:
         if not isinstance(value, str):
             raise self._refusal(_show(value))
+        # Code points, as JSON Schema counts lengths.
         length = len(value)
         if (self.min_length is not None and length < self.min_length) or (
             self.max_length is not None and length > self.max_length
@@ -161,6 +164,7 @@ class FormField:
             raise self._refusal(f"half a character in {quote(value)}")
         if (known := FORMATS.get(self.format or "")) and not known.fits(value):
             raise self._refusal(quote(value))
+        # A pattern that needs back-references or look-around is left to the server.
         if self.pattern is not None and (matcher := _matcher(self.pattern)) is not None:
             try:
                 matcher.validate(value)
@@ -169,6 +173,7 @@ class FormField:
         return value
 
     def _check_number(self, value: Any) -> int | float:
+        # In Python a bool is an int.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._refusal(_show(value))
         number: int | float = value
@@ -200,6 +205,7 @@ class FormField:
     def _parse_number(self, text: str) -> int | float:
         if len(text) > _MAX_NUMBER_CHARS or not _NUMBER.match(text):
             raise self._refusal(quote(text))
+        # Through int, because a float would lose the last digits of a large integer.
         if _INTEGER.match(text):
             number = int(text)
             if self.kind == "integer" or _INTEGERS[0] <= number <= _INTEGERS[1]:
@@ -215,12 +221,13 @@ class FormField:
             if text.strip().casefold() == _NONE:
                 return []
         parts = text.split(",")
+        # "1 3" is two numbers, but "New York" is one choice.
         if len(parts) == 1 and self.is_numbered and all(_INTEGER.match(part) for part in text.split()):
             parts = text.split()
         return [self._find_choice(part) for part in parts if part.strip()]
 
     def _find_choice(self, text: str) -> str:
-        """By value, then by title, then either of them in any case, then by number; each only where it is one."""
+        """Find a choice by value, by title, by either in any case, or by number; ambiguous text is refused."""
         wanted = text.strip()
         for same in _SAME:
             found = {choice.value for choice in self.choices if same(choice.value, wanted)}
@@ -275,7 +282,7 @@ def _show(value: Any) -> str:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether no half of a surrogate pair stands alone, which UTF-8 cannot say."""
+    """Return whether UTF-8 can encode the text, which excludes lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -283,9 +290,10 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+# Compiling takes about 0.1 ms, and every keystroke may check the field.
 @lru_cache(maxsize=64)
 def _matcher(pattern: str) -> Validator | None:
-    """The pattern, ready to run in linear time; None where that cannot be done."""
+    """Return the pattern compiled for linear time; ``None`` if that is impossible."""
     try:
         return Validator({"type": "string", "pattern": pattern})
     except ValueError:
@@ -293,7 +301,7 @@ def _matcher(pattern: str) -> Validator | None:
 
 
 def _tidy(text: str, format: str | None) -> str:
-    """A space between date and time is easier to type than a T."""
+    """Replace the space between date and time, which is easier to type than a T."""
     return text.replace(" ", "T", 1) if format == "date-time" else text
 
 

@@ -28,7 +28,7 @@ __all__ = ["ElicitationLimits", "check_text", "read_fields"]
 
 @frozen(kw_only=True)
 class ElicitationLimits:
-    """Limits of a question. A larger one is refused, since a cut question would be another question."""
+    """Limits of a question. A larger question is refused, because cutting it would change its meaning."""
 
     fields: int = 100
     choices: int = 1_000
@@ -56,6 +56,7 @@ def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterato
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise ValueError("requestedSchema: expected `required` to be an array of strings, got something else")
     names = frozenset(required)
+    # A required name without a field could never be filled in.
     for name in required:
         if name not in properties:
             raise ValueError(f"requestedSchema: {quote_name(name)} is required, but is no field")
@@ -70,7 +71,7 @@ def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterato
 def check_text(what: str, text: str, limits: ElicitationLimits) -> None:
     """
     Raises:
-        ValueError: a text is too long; ``what`` it is.
+        ValueError: the text is too long; the message begins with ``what``.
     """
     if len(text) > limits.text:
         raise ValueError(f"{what}: expected at most {limits.text} characters, got {len(text)}")
@@ -81,6 +82,7 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
         raise ValueError(f"expected a schema, got {show_value(definition)}")
     read = _Definition(_without_null(definition), limits)
     kind, choices = read.kind()
+    # `items` without choices is a list of free strings, which forms do not have.
     if kind == "choices" and not choices:
         raise ValueError("expected choices in `items`, as `enum` or `anyOf`, got none")
     unfilled = FormField(
@@ -102,6 +104,7 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
     _check_order("minLength", unfilled.min_length, "maxLength", unfilled.max_length)
     _check_order("minimum", unfilled.minimum, "maximum", unfilled.maximum)
     _check_order("minItems", unfilled.min_items, "maxItems", unfilled.max_items)
+    # More items than choices could never be chosen.
     _check_order("minItems", unfilled.min_items, "the choices", len(choices) if kind == "choices" else None)
     default = read.get("default")
     if default is None:
@@ -110,6 +113,7 @@ def _read_field(name: str, definition: Any, *, is_required: bool, limits: Elicit
         check_text("default", default, limits)
     try:
         checked = unfilled.check(default)
+    # A default that does not fit is only a hint and is dropped; the field itself is good.
     except ValueError:
         return unfilled
     return attrs.evolve(unfilled, default=tuple(checked) if kind == "choices" else checked)
@@ -136,6 +140,7 @@ class _Definition:
             if self.get("enum") is not None:
                 raise ValueError(f"expected choices that are strings, got `enum` of the type {quote(kind)}")
             return kind, ()
+        # An enum without a type is common in hand-written schemas.
         choices = self.choices()
         if kind not in ("string", None) or (kind is None and not choices):
             got = "none" if kind is None else show_value(kind)
@@ -143,6 +148,7 @@ class _Definition:
         return ("choice", choices) if choices else ("string", ())
 
     def choices(self) -> tuple[Choice, ...]:
+        # 2025-11-25 has titled choices as oneOf, and in items as anyOf.
         for keyword in ("oneOf", "anyOf"):
             if self.get(keyword) is not None:
                 return tuple(self._titled(option) for option in self._list(keyword))
@@ -151,6 +157,7 @@ class _Definition:
         if self.get("enum") is None:
             return ()
         values = self._list("enum")
+        # The form of titles in 2025-06-18; missing titles fall back to the values.
         titles = self.get("enumNames")
         titles = titles if isinstance(titles, Sequence) and not isinstance(titles, str) else ()
         choices = [Choice(value=self._choice(value)) for value in values]
@@ -179,6 +186,7 @@ class _Definition:
         value = self.number(keyword)
         if value is None:
             return None
+        # Libraries write 3.0 for 3.
         if value < 0 or value != int(value):
             raise ValueError(f"expected `{keyword}` to be a whole number that is not negative, got {show_value(value)}")
         return int(value)
@@ -204,7 +212,7 @@ class _Definition:
 
 
 def _without_null(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What libraries make of an optional field: "null" is taken off, since leaving the field out says the same."""
+    """Remove "null", which libraries add to optional fields: leaving the field out means the same."""
     kind, options = definition.get("type"), definition.get("anyOf")
     if isinstance(kind, list):
         kinds = [each for each in kind if each != "null"]

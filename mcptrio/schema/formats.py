@@ -51,14 +51,16 @@ class Format:
 
 def _is_email(text: str) -> bool:
     local, at, domain = text.partition("@")
+    # RFC 5321 sections 4.5.3.1.1 and 4.5.3.1.3: 64 octets for the local part, 256 for the path with its brackets.
     if not at or len(text) > 254 or len(local) > 64 or not _LOCAL.match(local):
         return False
     return all(_LABEL.match(label) and (label[2:4] != "--" or _is_encoded(label)) for label in domain.split("."))
 
 
 def _is_encoded(label: str) -> bool:
-    """Whether a label with hyphens in third and fourth place is Punycode, the only thing they stand for."""
+    """Return whether a label with hyphens in third and fourth place is valid Punycode, their only permitted use."""
     try:
+        # Decoding to plain ASCII would mean that the label did not need Punycode, which RFC 5891 forbids.
         return label.startswith("xn--") and not label.encode("ascii").decode("idna").isascii()
     except UnicodeError:
         return False
@@ -79,6 +81,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
+    # RFC 3339 section 5.6 allows "t" and "z" in lower case.
     text = text.upper()
     return _DATE_TIME.match(text) is not None and _reads(datetime.fromisoformat, text)
 

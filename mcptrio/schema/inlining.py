@@ -14,20 +14,20 @@ from typing import Any, Final
 __all__ = ["MAX_INLINED_ITEMS", "inlined"]
 
 MAX_INLINED_ITEMS: Final = 5_000
-"""Members and items of all schemas together; one that is used in many places is copied into each."""
+"""Members and items of all schemas together. A definition is copied to each place that uses it."""
 
 _POINTER: Final = "#/$defs/"
 _REMARKS: Final = frozenset({"title", "description", "default", "examples", "deprecated"})
-"""Keywords that allow and forbid nothing, so those of the place win over those of the definition."""
+"""Keywords that only annotate, so those next to the reference override those of the definition."""
 
 
 def inlined(
     schemas: Sequence[dict[str, Any]], definitions: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The schemas without references, and the definitions that are left since they refer to themselves.
+    """Return the schemas without references, and the definitions that remain because they are recursive.
 
     Args:
-        schemas: whose references are ``#/$defs/NAME``.
+        schemas: schemas with references of the form ``#/$defs/NAME``.
         definitions: by name.
     """
     kept = {name for name in definitions if _reaches(name, name, definitions)}
@@ -36,12 +36,13 @@ def inlined(
         found = [_filled(schema, definitions, kept, room) for schema in schemas]
         rest = {name: _filled(definitions[name], definitions, kept, room) for name in definitions if name in kept}
     except _Full:
+        # All references stay: a schema that is inlined in part is harder to read than either form.
         return list(schemas), dict(definitions)
     return found, rest
 
 
 class _Full(Exception):
-    """It grows beyond :data:`MAX_INLINED_ITEMS`."""
+    """The schemas would exceed :data:`MAX_INLINED_ITEMS`."""
 
 
 class _SizeBudget:
@@ -69,13 +70,14 @@ def _filled(schema: Any, definitions: Mapping[str, Any], kept: set[str], room: _
     if not isinstance(there, dict):  # true or false
         return {"allOf": [there], **beside} if beside else there
     there.pop("title", None)  # the name of a class, which said what the reference meant
+    # Merging would replace a bound of the definition; `allOf` keeps both.
     if (beside.keys() - _REMARKS) & there.keys():
         return {"allOf": [there], **beside}
     return {**there, **beside}
 
 
 def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
-    """Whether a definition refers to another, directly or not."""
+    """Return whether a definition refers to another, directly or indirectly."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:
@@ -102,7 +104,9 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _referred(schema: Mapping[str, Any]) -> str | None:
-    """The definition that a schema refers to. A property that is called ``$ref`` has a schema, and no text."""
+    """Return the definition that a schema refers to. A property named ``$ref`` has a schema as its value, not a
+    string.
+    """
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_POINTER):
         return reference.removeprefix(_POINTER)

@@ -3,7 +3,7 @@
 Validation uses this before it compiles a schema. The numbers are found by walking the schema, without evaluating or
 fetching anything.
 
-To count subschemas is not enough: twenty definitions that each refer twice to the next cause a million evaluations
+Counting subschemas is not enough: twenty definitions that each refer twice to the next cause a million evaluations
 (2 ** 20), and a recursive ``anyOf`` multiplies with every level of the instance. ``SchemaCost.at_depth`` counts both.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage" (bound depth, subschemas and time; never fetch a ``$ref``);
@@ -32,12 +32,12 @@ _ITEM_MANY = frozenset({"prefixItems", "items"})
 _STORES = frozenset({"$defs", "definitions"})
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAX_CHAIN_LENGTH = 256
-"""References and combinators that may lead from one to the next at one place of the instance."""
+"""The longest chain of references and combinators at one place of the instance."""
 
 
 @frozen(kw_only=True)
 class SchemaLimits:
-    """How much of a foreign schema, and of an instance, is put up with."""
+    """The limits on foreign schemas and their instances."""
 
     depth: int = 64
     """Levels of nesting in the schema as JSON."""
@@ -45,14 +45,14 @@ class SchemaLimits:
     bytes: int = 256 * 1024
     """Of the schema as JSON."""
     instance_depth: int = 128
-    """Levels of nesting in an instance; the validator itself gives up at 255."""
+    """Levels of nesting in an instance; the validator itself stops at 255."""
     evaluations: int = 20_000_000
     """Estimated evaluations for one instance; about a quarter of a second at most."""
 
 
 @define(eq=False)
 class _Node:
-    """One subschema and where it sends the validator."""
+    """One subschema, and the subschemas that the validator visits from it."""
 
     here: list[_Node] = field(factory=list)
     members: list[_Node] = field(factory=list)
@@ -61,9 +61,9 @@ class _Node:
 
 
 class _Weighing:
-    """How often each node is evaluated for one value at one depth: itself, or its children one level less deep.
+    """Counts the evaluations of each node for one value at one depth, from the counts of the depth below.
 
-    Two sums are kept apart, for the members of an object and the items of an array, since a value is one of the two.
+    Members of an object and items of an array are counted separately, because a value is one of the two.
     """
 
     def __init__(self, most: int, previous: dict[int, int] | None) -> None:
@@ -77,7 +77,7 @@ class _Weighing:
         if key in self._pairs:
             return self._pairs[key]
         if key in self._chain:
-            return 0, 0  # a loop of references; the validator breaks it off as well
+            return 0, 0  # a loop of references, which the validator ends too
         if len(self._chain) >= _MAX_CHAIN_LENGTH:
             raise ValueError(
                 f"schema: more than {_MAX_CHAIN_LENGTH} references and combinators lead from one to the next"
@@ -92,6 +92,7 @@ class _Weighing:
             more_members, more_items = self.weigh(other)
             members, items = members + more_members, items + more_items
         self._chain.discard(key)
+        # Capped: the numbers grow exponentially with the depth.
         self._pairs[key] = min(members, self._most), min(items, self._most)
         return self._pairs[key]
 
@@ -124,7 +125,8 @@ class SchemaCost:
         self.at_depth(0)  # a chain that is too long shows now and not in a call
 
     def at_depth(self, depth: int) -> int:
-        """The most evaluations one value at ``depth`` levels below the root can cause; capped at the limit plus one."""
+        """Return the maximum evaluations for one value ``depth`` levels below the root, at most the limit plus one."""
+        # Levels are computed when an instance needs them: most instances are flat.
         while len(self._levels) <= depth:
             weighing = _Weighing(self._most, self._costs)
             self._costs = {id(node): max(weighing.weigh(node)) for node in self._nodes.values()}
@@ -168,6 +170,7 @@ class SchemaCost:
                 continue
             edges = [(place, child) for place, child in _children(subschema)]
             if self._old_references and "$ref" in subschema:
+                # Up to draft-07, keywords next to $ref are ignored; definitions there can still be referred to.
                 edges = [(place, child) for place, child in edges if place == "store"]
             edges.extend(("here", target) for target in self._targets(subschema))
             for place, child in edges:
@@ -178,7 +181,7 @@ class SchemaCost:
                     other = self._nodes[key]
                 else:
                     other = _Node()
-                    # True and False are shared by everybody; each use is a subschema of its own.
+                    # True and False are single objects in Python; each use is a subschema of its own.
                     self._nodes[key if isinstance(child, Mapping) else id(other)] = other
                     queue.append((child, other))
                 if place == "here":
@@ -202,7 +205,7 @@ class SchemaCost:
                 )
             yield target
             if keyword == "$dynamicRef":
-                # Which of them is meant is only known on the way; all are counted.
+                # The target depends on the evaluation path, so all candidates are counted.
                 yield from self._anchors.get(f"dynamic#{urldefrag(reference).fragment}", ())
 
     def _resolve(self, base: str, reference: str) -> Any:
@@ -230,7 +233,7 @@ _MISSING: Any = object()
 
 
 def _children(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The subschemas of a schema with what they apply to: here, member, item, or store (nothing, until referred to)."""
+    """Yield the subschemas of a schema and what they apply to: here, member, item, or store (only if referred to)."""
     for keyword, value in schema.items():
         if keyword in _HERE_ONE:
             yield "here", value
@@ -262,6 +265,7 @@ def _check_size(schema: Any, limits: SchemaLimits) -> None:
                 following.extend(value for value in item.values() if isinstance(value, (Mapping, list)))
             elif isinstance(item, list):
                 following.extend(value for value in item if isinstance(value, (Mapping, list)))
+        # More items than bytes allowed cannot fit, and this is known before the text is made.
         if len(following) > limits.bytes:
             raise ValueError(f"schema: expected at most {limits.bytes} bytes, got more")
         if not following:

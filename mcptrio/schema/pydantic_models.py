@@ -17,13 +17,14 @@ __all__ = ["dump_model", "is_model", "make_model", "model_definitions", "name_mo
 
 
 def is_model(cls: Any) -> bool:
-    """Whether this is a pydantic model."""
+    """Return whether a class is a pydantic model."""
+    # Not imported here: a class can only be a model if the author has imported pydantic.
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(cls, type) and issubclass(cls, pydantic.BaseModel)
 
 
 def name_models(models: Sequence[type]) -> dict[type, str]:
-    """Names for ``$defs``, no two alike."""
+    """Return unique names for ``$defs``."""
     names: dict[type, str] = {}
     for cls in models:
         taken = set(names.values())
@@ -33,7 +34,7 @@ def name_models(models: Sequence[type]) -> dict[type, str]:
 
 
 def model_definitions(cls: Any, name: str, *, output: bool) -> dict[str, Any]:
-    """A model's schema and those it refers to, all named below ``name``, so that two models never mix theirs."""
+    """Return a model's schema and those it refers to, with names that begin with ``name`` and so never collide."""
     template = f"#/$defs/{name}.{{model}}"
     mode = "serialization" if output else "validation"
     schema = _without_titles(cls.model_json_schema(mode=mode, ref_template=template))
@@ -42,20 +43,22 @@ def model_definitions(cls: Any, name: str, *, output: bool) -> dict[str, Any]:
 
 
 def no_json_form(cls: Any) -> TypeError:
-    """The error about a class of the author that an annotation names and that cannot be converted."""
+    """Return the error for a class in an annotation that cannot be converted."""
     name = getattr(cls, "__qualname__", cls)
     return TypeError(f"{name} has no JSON form; use a dataclass, or another class with declared fields")
 
 
 def make_model(cls: type, value: Any) -> Any:
-    """msgspec's hook for a class it does not know: a pydantic model, validated strictly as from JSON."""
+    """Convert a value to a class that msgspec does not know: a pydantic model, validated strictly as from JSON."""
     if not is_model(cls):
         raise no_json_form(cls)
     pydantic = sys.modules["pydantic"]
     validate: Callable[..., Any] = cls.model_validate_json  # type: ignore[attr-defined]
     try:
+        # From JSON text, since strict validation of Python values would refuse strings for dates and enums.
         return validate(orjson.dumps(value), strict=True)
     except pydantic.ValidationError as error:
+        # Without the input: the message goes to the peer, and the value may be secret.
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
         raise ValueError(f"{first['msg']}{f' (in {place})' if place else ''}") from None
@@ -64,20 +67,21 @@ def make_model(cls: type, value: Any) -> Any:
 
 
 def dump_model(value: Any) -> Any:
-    """msgspec's hook for a value it does not know."""
+    """Convert a value that msgspec does not know to plain types."""
     if is_model(type(value)):
         return value.model_dump(mode="json", by_alias=True)
     raise TypeError(f"{type(value).__qualname__} has no JSON form")
 
 
 def _without_titles(schema: Any) -> Any:
-    """Drop the ``title`` pydantic makes of every name; a property that is called title stays."""
+    """Drop the titles that pydantic makes of every name; a property called ``title`` stays."""
     if isinstance(schema, list):
         return [_without_titles(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
     for key, value in schema.items():
+        # The keys here are names of properties and definitions, never keywords.
         if key in ("properties", "$defs", "patternProperties"):
             kept[key] = {name: _without_titles(inner) for name, inner in value.items()}
         elif key in ("default", "const", "enum", "examples"):

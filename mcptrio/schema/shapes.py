@@ -66,7 +66,7 @@ class Field:
     is_factory: bool = False
     """``default`` makes a new value each time."""
     is_init: bool = True
-    """Whether the class takes it."""
+    """Whether the class accepts it as an argument."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -81,10 +81,10 @@ class Mirror:
 
 
 class Shapes:
-    """Annotations in msgspec's words, and the way from msgspec's values to those of the annotations.
+    """Translates annotations for msgspec, and msgspec's values back to values of the annotations.
 
     Args:
-        output: show the fields that are sent rather than those that are taken.
+        output: show the fields that are sent, not those that are accepted.
     """
 
     def __init__(self, *, output: bool = False) -> None:
@@ -96,7 +96,7 @@ class Shapes:
         self.models: dict[type, None] = {}
 
     def wire(self, annotation: Any) -> Any:
-        """The annotation that msgspec is given; the same object if nothing had to change."""
+        """Return the annotation for msgspec; the same object if nothing had to change."""
         if annotation is datetime:
             return _DATE_TIME
         if annotation is Decimal:
@@ -133,6 +133,7 @@ class Shapes:
             Misfit: a class refused its fields.
         """
         kind = type(value)
+        # The usual leaf: it saves two lookups.
         if kind in ATOMS:
             return value
         mirror = self.mirrors.get(kind)
@@ -176,7 +177,7 @@ class Shapes:
     def _check_union(self, members: Sequence[Any]) -> None:
         """
         Raises:
-            TypeError: a JSON object would not tell which of several classes is meant.
+            TypeError: several classes cannot be distinguished by a JSON object.
         """
         untagged = [
             self.mirrors[member].cls.__qualname__
@@ -198,6 +199,7 @@ class Shapes:
         arguments = "".join(f", {getattr(each, '__name__', each)}" for each in get_args(annotation))
         struct = msgspec.defstruct(
             f"{cls.__name__}[{arguments[2:]}]" if arguments else cls.__name__,
+            # Numbered names: a field may be called like a method of msgspec.Struct.
             [
                 (f"f{number}", Any) if field.is_required else (f"f{number}", Any, _LEFT_OUT)
                 for number, field in enumerate(fields)
@@ -208,6 +210,7 @@ class Shapes:
             frozen=True,
             kw_only=True,
             array_like=config.array_like if config is not None else issubclass(cls, tuple),
+            # Tuples refuse surplus items, as their own constructor would.
             forbid_unknown_fields=config.forbid_unknown_fields if config is not None else issubclass(cls, tuple),
             tag=config.tag if config is not None else None,
             tag_field=config.tag_field if config is not None else None,
@@ -228,6 +231,7 @@ class Shapes:
         given: dict[str, Any] = {}
         for attribute, argument, key in mirror.steps:
             item = getattr(value, attribute)
+            # A field that was left out is not passed, so that the class applies its own default.
             if item is not msgspec.UNSET:
                 given[argument] = item if type(item) in ATOMS else self._at(key, item)
         try:
@@ -244,24 +248,24 @@ class Shapes:
 
 
 def _is_distinct(struct: Any) -> bool:
-    """Whether the JSON value itself tells a struct from others: by a tag, or as an array."""
+    """Return whether the JSON value itself identifies a struct: by a tag, or as an array."""
     return struct.__struct_config__.tag is not None or struct.__struct_config__.array_like
 
 
 def sent_names(cls: type) -> tuple[str, ...]:
-    """The fields of an attrs class or dataclass that are sent. Its annotations need not be found for that."""
+    """Return the fields of an attrs class or dataclass that are sent, without resolving its annotations."""
     return tuple(field.name for field in _fields(cls) if _is_shown(cls, field, output=True))
 
 
 def _is_shown(cls: type, field: Field, *, output: bool) -> bool:
-    """Whether a peer sees a field; private fields of attrs classes and dataclasses stay with their author."""
+    """Return whether a peer sees a field; private fields of attrs classes and dataclasses are hidden."""
     if attrs.has(cls) or dataclasses.is_dataclass(cls):
         return not field.name.startswith("_") and (output or field.is_init)
     return True
 
 
 def fields_of(annotation: Any) -> list[Field] | None:
-    """The fields of a class that has some, or of a generic class with its arguments; ``None`` for any other type.
+    """Return the fields of a class, or of a generic class with its arguments; ``None`` for a type without fields.
 
     Raises:
         TypeError: a field's annotation names something that cannot be found.
@@ -278,7 +282,7 @@ def fields_of(annotation: Any) -> list[Field] | None:
 
 
 def _looked_up(field: Field, hint: Any, bound: Mapping[Any, Any]) -> Field:
-    """The field with the type inside ``Required[...]`` and its like, which describe the field and not its value."""
+    """Return the field with the type inside ``Required[...]`` and similar, which describe the field, not its value."""
     is_required = field.is_required
     while (qualifier := get_origin(hint)) in _QUALIFIERS:
         # Annotations that are strings hide it from TypedDict itself.
@@ -327,7 +331,7 @@ def _attrs_field(field: Any) -> Field:
     default: Any = field.default
     factory: Any = attrs.NOTHING
     if hasattr(default, "takes_self"):
-        # With the instance at hand it is the class that makes it; nothing can be shown.
+        # The factory needs an instance, so there is no default to show.
         factory = default.factory if not default.takes_self else _no_default
         default = attrs.NOTHING
     made = _field(field.name, field.name, default, factory, attrs.NOTHING, field.init)
@@ -373,6 +377,7 @@ def _check_init(cls: type, shown: Sequence[Field]) -> None:
                 f"{cls.__qualname__}: the field `{field.name}` is private and has no default, so it cannot be sent"
             )
     parameters = inspect.signature(cls).parameters
+    # A class with **kwargs takes every field.
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     names = {field.argument for field in shown}
@@ -386,7 +391,7 @@ def _check_init(cls: type, shown: Sequence[Field]) -> None:
 
 def _doc(cls: type) -> str | None:
     doc = cls.__doc__
-    # dataclasses and namedtuples make one of the signature.
+    # dataclasses and namedtuples generate a docstring from the signature.
     return None if doc is None or (doc.startswith(f"{cls.__name__}(") and doc.endswith(")")) else doc
 
 
@@ -421,6 +426,6 @@ def _as_meta(item: Any) -> Any:
     if isinstance(item, str):
         return msgspec.Meta(description=item)
     if type(item).__module__.partition(".")[0] == "pydantic":
-        # Silence here would drop a limit the author relies on.
+        # Ignoring it would drop a limit that the author relies on.
         raise TypeError(f"{type(item).__name__} of pydantic in Annotated is not understood; use msgspec.Meta(...)")
     return item

@@ -20,7 +20,7 @@ __all__ = ["convert_text"]
 def convert_text(arguments: Arguments, texts: Mapping[str, Any]) -> dict[str, Any]:
     """
     Raises:
-        InvalidParams: an argument is missing, unknown, or its text is not of the kind it takes.
+        InvalidParams: an argument is missing or unknown, or its text does not fit its type.
     """
     return arguments.convert({name: _read(text, name, arguments) for name, text in texts.items()})
 
@@ -29,6 +29,7 @@ def _read(text: Any, name: str, arguments: Arguments) -> Any:
     if not isinstance(text, str) or name not in arguments.hints or arguments.hints[name] is str:
         return text
     try:
+        # As text first: for `str | int`, "3" stays a text.
         convert(text, arguments.hints[name], arguments.schema)
         return text
     except InvalidParams:
@@ -36,4 +37,5 @@ def _read(text: Any, name: str, arguments: Arguments) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
+        # Not JSON either: the conversion of all arguments reports it with its name.
         return text

@@ -15,7 +15,7 @@ __all__ = ["NEVER", "TRIPLET", "decode", "encode"]
 
 TRIPLET = re.compile(r"%[0-9A-Fa-f]{2}")
 NEVER = frozenset(map(chr, [*range(0x21), 0x7F])) | frozenset('"<>\\^`{|}')
-"""Never in a URI, encoded or not (RFC 3986 leaves them out, RFC 3987 too): controls, space, and what quotes a URI."""
+"""Characters that RFC 3986 and RFC 3987 exclude from URIs: controls, the space, and delimiters of URIs in text."""
 
 _UNRESERVED = "-._~"
 _RESERVED = ":/?#[]@!$&'()*+,;="
@@ -34,9 +34,10 @@ def encode(text: str, *, keep_reserved: bool) -> str:
 
 
 def decode(text: str) -> str | None:
-    """Take percent-encoding off, once; ``None`` where it is malformed or not UTF-8."""
+    """Decode percent-encoding once; ``None`` if it is malformed or not UTF-8."""
     if "%" not in text:
         return text
+    # A "%" that is no triplet: urllib would leave it in place silently.
     if text.count("%") != len(TRIPLET.findall(text)):
         return None
     try:

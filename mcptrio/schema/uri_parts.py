@@ -57,14 +57,14 @@ _OPERATORS = {
 class Variable:
     name: str
     longest: int | None
-    """Characters of a prefix (``{var:3}``)."""
+    """The length of a prefix (``{var:3}``)."""
     explodes: bool
 
 
 @frozen
 class Literal:
     text: str
-    """Percent-encoded where it was not ASCII."""
+    """Percent-encoded if it was not ASCII."""
 
 
 @frozen
@@ -72,7 +72,7 @@ class Expression:
     sign: str
     variables: tuple[Variable, ...]
     stops: frozenset[str]
-    """Characters that cannot be part of a match here."""
+    """Characters that end a match here."""
     follows_slash: bool
 
     @property
@@ -126,6 +126,7 @@ def _parse_expression(template: str, start: int, close: int, *, follows_slash: b
     body, position = template[start + 1 : close], start + 1
     where = f"URI template {template!r}: "
     sign = body[:1] if body[:1] in _OPERATORS else ""
+    # RFC 6570 section 2.2: reserved for extensions.
     if body[:1] and body[0] in "=,!@|":
         raise ValueError(f"{where}the operator {body[0]!r} at position {position} is reserved")
     variables: list[Variable] = []
@@ -139,6 +140,7 @@ def _parse_expression(template: str, start: int, close: int, *, follows_slash: b
         if modifier and modifier != "*" and prefix is None:
             at = position + match.end("name")
             raise ValueError(f"{where}expected '*' or ':' and 1 to 9999 at position {at}, got {modifier[:20]!r}")
+        # The same variable in two expressions is allowed, and must then have one value.
         if any(match["name"] == other.name for other in variables):
             raise ValueError(f"{where}the variable {match['name']!r} at position {position} is repeated")
         variables.append(Variable(match["name"], int(prefix[1]) if prefix else None, modifier == "*"))
@@ -147,7 +149,7 @@ def _parse_expression(template: str, start: int, close: int, *, follows_slash: b
 
 
 def _bound(part: Part, later: Sequence[Part]) -> Part:
-    """Fix the characters an expression cannot match, which depend on what follows it."""
+    """Determine the characters that end an expression's match, which depend on the parts after it."""
     if isinstance(part, Literal):
         return part
     stops = set(part.operator.stops)
@@ -158,6 +160,7 @@ def _bound(part: Part, later: Sequence[Part]) -> Part:
             for mark in "?#"
             if any(mark in other.text if isinstance(other, Literal) else mark == other.sign for other in later)
         }
+    # The next expression begins with its own sign, so this one must stop there.
     if later and isinstance(later[0], Expression) and later[0].sign in (";", "&"):
         stops.add(later[0].sign)
     stops -= {part.operator.separator, part.operator.first}

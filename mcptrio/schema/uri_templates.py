@@ -27,12 +27,13 @@ _MAX_URI_CHARS = 8_192
 class URITemplate:
     """A parsed template.
 
-    In a match, ``{var}``, ``{/var}`` and ``{.var}`` hold no slash and no ``..``; ``{+path}`` may hold slashes, but no
-    segment ``..``, and no leading slash where the template has one before it. Queries and fragments are free text.
+    In a match, ``{var}``, ``{/var}`` and ``{.var}`` contain no slash and no ``..``; ``{+path}`` may contain slashes,
+    but no segment ``..``, and no leading slash where the template has one before it. Queries and fragments are free
+    text.
 
     Args:
         template: at most 2 048 characters, 32 expressions and 64 variables.
-        unsafe: let variables hold ``..``, encoded slashes, backslashes and absolute paths too (NUL never).
+        unsafe: allow ``..``, encoded slashes, backslashes and absolute paths in variables (never NUL).
 
     Raises:
         ValueError: the template is malformed; the message names the position.
@@ -65,7 +66,7 @@ class URITemplate:
 
         Returns:
             Name -> decoded value; a list for an exploded variable, ``None`` for an optional one that is absent.
-            ``None`` where the URI does not match, is longer than 8 192 characters, or holds a value that is refused.
+            ``None`` if the URI does not match, is longer than 8 192 characters, or contains a refused value.
         """
         if len(uri) > _MAX_URI_CHARS or not NEVER.isdisjoint(uri):
             return None
@@ -96,7 +97,8 @@ class URITemplate:
         return (part for part in self._parts if isinstance(part, Expression))
 
     def _split(self, uri: str) -> list[tuple[int, int]] | None:
-        """Give each part its span of the URI: forward, which ends can be reached; backward, which starts led there."""
+        """Return the span of each part: a forward pass finds the reachable ends, a backward pass the starts."""
+        # One byte per position instead of a regular expression: the time is linear whatever the template is.
         reached: list[bytearray] = [bytearray(len(uri) + 1)]
         reached[0][0] = 1
         for part in self._parts:
@@ -115,6 +117,7 @@ class URITemplate:
 
     def _admits(self, part: Expression, value: str | list[str]) -> bool:
         items = [value] if isinstance(value, str) else value
+        # NUL ends a path in C, so it is refused even with `unsafe`.
         if any("\0" in item for item in items):
             return False
         if self.unsafe or part.sign in ("?", "&", "#", ";"):  # free text, not places in a path
@@ -132,7 +135,7 @@ class URITemplate:
 
 
 def _advance(part: Part, uri: str, starts: bytearray) -> bytearray:
-    """From the positions a part can start at, those it can end at."""
+    """Return the positions where a part can end, given those where it can start."""
     ends = bytearray(len(uri) + 1)
     if isinstance(part, Literal):
         position = uri.find(part.text)
@@ -160,7 +163,9 @@ def _advance(part: Part, uri: str, starts: bytearray) -> bytearray:
 
 
 def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
-    """The start that leads to ``end``: the latest one, but an expression with a mark is there rather than absent."""
+    """Return the start that leads to ``end``: the latest one, but an expression with a mark is preferred to an absent
+    one.
+    """
     if isinstance(part, Literal):
         return end - len(part.text)
     mark, chosen = part.operator.first, end
@@ -170,7 +175,7 @@ def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
         if not mark and starts[position]:
             return position
         if mark and uri[position] == mark and starts[position]:
-            # One piece for each variable that has room, or while the names are this expression's.
+            # One piece for each variable, or as long as the names belong to this expression.
             piece = uri[position + 1 : end].partition(part.operator.separator)[0]
             if part.operator.named and piece.partition("=")[0] not in names:
                 return chosen if starts[chosen] else position
@@ -183,7 +188,7 @@ def _start_of(part: Part, uri: str, starts: bytearray, end: int) -> int:
 
 
 def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | None:
-    """The values within an expression's span, decoded; ``None`` where it is not what the expression can make."""
+    """Return the decoded values in an expression's span; ``None`` if the expression cannot produce the text."""
     operator, variables = part.operator, part.variables
     if operator.first:
         if not text:
@@ -212,6 +217,7 @@ def _read(part: Expression, text: str) -> dict[str, str | list[str] | None] | No
             found[variable.name] = items
         else:
             value = decode(pieces.pop(0))
+            # An empty value would be another URI after expansion, except in a fragment.
             if value is None or (not value and part.sign != "#"):
                 return None
             if variable.longest is not None and len(value) > variable.longest:
@@ -237,5 +243,6 @@ def _read_named(part: Expression, text: str) -> dict[str, str | list[str] | None
         elif earlier is None:
             found[name] = value
         else:
+            # `?a=1&a=2` for a variable that is not a list.
             return None
     return found

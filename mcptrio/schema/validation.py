@@ -63,7 +63,8 @@ class Validator:
         formats: whether ``format`` is checked; by the standard it is only a note.
 
     Raises:
-        ValueError: the schema is no object, over a limit, in another dialect, invalid in its own, or refers outside.
+        ValueError: the schema is not an object, exceeds a limit, has an unsupported dialect, is invalid, or refers
+            outside.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, formats: bool = False) -> None:
@@ -82,6 +83,7 @@ class Validator:
         """
         evaluations = self._measure(instance)
         try:
+            # is_valid stops at the first failure and keeps nothing, so it is always affordable.
             if self._validator.is_valid(instance):
                 return
             if evaluations <= _EXPLAINABLE:
@@ -89,7 +91,7 @@ class Validator:
                 if error is not None:
                     raise _explain(error)
         except (ValueError, RecursionError) as error:
-            # Not a JSON value at all: half a surrogate pair, a key that is no string, an object of Python's.
+            # Not a JSON value: a lone surrogate, a key that is not a string, or a Python object.
             raise InvalidParams(f"expected a JSON value @ $, got something else: {str(error)[:200]}") from error
         raise InvalidParams("expected a value that fits the schema @ $, got one that does not")
 
@@ -100,6 +102,7 @@ class Validator:
         while level:
             if depth > _LIMITS.instance_depth:
                 raise InvalidParams(f"expected at most {_LIMITS.instance_depth} levels of nesting @ $, got more")
+            # Every value of one level may be evaluated as often as the schema allows at that depth.
             evaluations += len(level) * self._cost.at_depth(depth)
             if evaluations > _LIMITS.evaluations:
                 raise InvalidParams("expected a smaller or less nested value @ $; this one takes too long to check")
@@ -115,7 +118,7 @@ class Validator:
 
 
 def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Find the arguments a client repeats in HTTP headers (``x-mcp-header``).
+    """Return the arguments that a client repeats in HTTP headers (``x-mcp-header``).
 
     Returns:
         The name after ``Mcp-Param-``, lower-cased -> the property's path from the root.
@@ -139,6 +142,7 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
                 raise ValueError(f"{_HEADER} {name!r} @ {show_path(where)}: already used at {show_path(found[name])}")
             found[name] = path or ()
         for keyword, value in item.items():
+            # Keywords whose values are data may contain the word by chance.
             if keyword in _DATA or keyword == _HEADER:
                 continue
             if keyword in _MAPS and isinstance(value, Mapping):
@@ -158,6 +162,7 @@ def _check_header(item: Mapping[str, Any], where: str, path: tuple[str, ...] | N
         raise ValueError(f"{_HEADER} @ {where}: the name is empty")
     if not _TOKEN.match(name):
         raise ValueError(f"{_HEADER} {show_value(name)} @ {where}: not a token (RFC 9110, 5.6.2)")
+    # A header can only be found again if its value has one fixed place in the arguments.
     if not path:
         raise ValueError(
             f"{_HEADER} {show_value(name)} @ {where}: only a property that is reached by properties alone can have one"
@@ -168,6 +173,7 @@ def _check_header(item: Mapping[str, Any], where: str, path: tuple[str, ...] | N
         raise ValueError(
             f'{_HEADER} {show_value(name)} @ {where}: expected the type "integer", "string" or "boolean", got {got}'
         )
+    # Header names are case-insensitive (RFC 9110 section 5.1).
     return name.lower()
 
 
@@ -191,7 +197,9 @@ def _compile(schema: dict[str, Any], *, is_draft_07: bool, formats: bool) -> jso
             schema,
             validate_formats=formats,
             pattern_options=jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES),
+            # Values are left out of the library's messages, which may quote a whole document.
             mask="the value",
+            # Without this the library would fetch a remote `$ref`.
             offline=True,
         )
     except jsonschema_rs.ValidationError as error:
@@ -231,7 +239,7 @@ def _expectation(error: jsonschema_rs.ValidationError) -> str | None:
     if name in _COMPARISONS:
         return _COMPARISONS[name].format(**details)[:300]
     if name in ("anyOf", "oneOf"):
-        # Alternatives that differ in type, or are constants, can be named; others are too many words.
+        # Alternatives that differ in type, or are constants, can be named; others would make the message too long.
         firsts = [alternative[0] for alternative in details["context"] if alternative]
         if firsts and all(first.kind.name == "type" and first.instance_path == error.instance_path for first in firsts):
             return name_type(" | ".join(kind for first in firsts for kind in first.kind.as_dict()["types"]))

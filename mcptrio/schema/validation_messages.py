@@ -52,10 +52,10 @@ _SEGMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 
 def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mapping[str, Any]) -> InvalidParams:
-    """Translate msgspec's complaint about ``value``.
+    """Translate msgspec's error about ``value``.
 
     Args:
-        schema: of ``value``; consulted for the choices of an enumeration and the known names of an object.
+        schema: the schema of ``value``, for the choices of an enumeration and the known names of an object.
     """
     located = _LOCATED.match(str(error))
     assert located is not None  # every part of the pattern is optional
@@ -88,12 +88,12 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
 
 
 def name_type(names: str) -> str:
-    """``int | null`` as prose: "an integer or null"."""
+    """Return ``int | null`` in words: "an integer or null"."""
     return _join([_NOUNS.get(name.strip(), name.strip()) for name in names.split("|")])
 
 
 def show_value(value: Any) -> str:
-    """A JSON value for a message: scalars as JSON and cut, containers by name."""
+    """Return a JSON value for a message: scalars as JSON, cut if long; containers by name."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, str):
@@ -104,6 +104,7 @@ def show_value(value: Any) -> str:
         )
     if isinstance(value, Sequence):
         return "an array"
+    # Python refuses to print integers of more than 4,300 digits.
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
         return "a very large integer"
     if value is None or isinstance(value, (bool, int, float)):
@@ -112,7 +113,7 @@ def show_value(value: Any) -> str:
 
 
 def show_path(path: Iterable[str | int]) -> str:
-    """A JSON path: ``$.rows[3]["odd name"]``."""
+    """Return a JSON path: ``$.rows[3]["odd name"]``."""
     text = "$"
     for step in path:
         if isinstance(step, int):
@@ -127,7 +128,8 @@ def show_path(path: Iterable[str | int]) -> str:
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """What to append to an error about an unknown ``name``: the nearest of ``known``, or all of a few."""
+    """Return a suffix for an error about an unknown ``name``: the nearest of ``known``, or the first 20."""
+    # Cut, because the comparison takes quadratic time in the length.
     near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.5)
     if near:
         return f"; did you mean `{near[0]}`?"
@@ -146,7 +148,7 @@ def _clip(text: str, limit: int = 200) -> str:
 
 
 def _follow(path: str, value: Any, schema: Mapping[str, Any]) -> tuple[bool, Any, Mapping[str, Any]]:
-    """Walk msgspec's path through the value and its schema at once: (found, value there, schema there).
+    """Follow msgspec's path through the value and its schema: (found, value there, schema there).
 
     msgspec does not quote names, so a name with a dot in it is found by trying the longest key that fits.
     """
@@ -172,7 +174,8 @@ def _follow(path: str, value: Any, schema: Mapping[str, Any]) -> tuple[bool, Any
 
 
 def _dereference(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow a local ``$ref``, and an "or null" to its other half; ``{}`` if the schema says nothing."""
+    """Follow a local ``$ref``, and an "or null" to its other alternative; ``{}`` if the schema says nothing."""
+    # Bounded, as a definition may refer to itself.
     for _ in range(8):
         if not isinstance(schema, Mapping):
             return {}

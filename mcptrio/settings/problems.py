@@ -34,7 +34,7 @@ _OWN = re.compile(r"\w+: expected ")
 
 
 def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
-    """Where in the value, and the problem in our words."""
+    """Return the place in the value, and the problem in the words of TOML."""
     text, _, path = str(error).partition(" - at `$")
     place = tuple(re.findall(r"\.(\w+)", path))
     if _OWN.match(text):
@@ -46,6 +46,7 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
             place,
             f"expected {' or '.join([*others, f'one of {choices}' if choices else 'one of the known values'])}",
         )
+    # msgspec repeats the value's type; the caller shows the value itself.
     text = re.sub(r", got .*", "", text)
     text = re.sub(
         r"`([^`]+)`", lambda found: " or ".join(_WORDS.get(word, word) for word in found[1].split(" | ")), text
@@ -54,7 +55,7 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
 
 
 def says_all(problem: str) -> bool:
-    """Whether the class of a setting names the member that is wrong, so that showing the whole value would not help."""
+    """Return whether the class of a setting names the invalid member, so that the whole value need not be shown."""
     return _OWN.match(problem) is not None
 
 
@@ -67,12 +68,12 @@ def _choices(hint: Any) -> Iterator[Any]:
 
 
 def sentence(error: BaseException) -> str:
-    """The first argument of an error. A validator of attrs adds the attribute and more in further arguments."""
+    """Return the first argument of an error. Validators of attrs append the attribute and more."""
     return str(error.args[0]) if error.args else type(error).__name__
 
 
 def shown(value: Any, place: Key) -> str:
-    """A value in a message, or nothing."""
+    """Return a value for a message, or nothing."""
     for part in place:
         if not isinstance(value, dict) or part not in value:
             return ""  # inside a list or a table of tables, where msgspec does not say which
@@ -82,6 +83,7 @@ def shown(value: Any, place: Key) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, str):
+        # Cut: a value may be a whole document.
         return repr(value if len(value) <= 40 else value[:39] + "…")
     if isinstance(value, date | time):
         return "a date or time"

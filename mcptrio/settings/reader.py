@@ -1,4 +1,4 @@
-"""Reads a table of the configuration, and the environment before it, into an instance of an attrs class.
+"""Reads a table of the configuration, overridden by the environment, into an instance of an attrs class.
 
 Used for the tables of the server (:mod:`mcptrio.serve.config`), for ``[auth]`` and for the tables of plugins. A key
 that the class does not have, a value of another type, and a variable or a file that is missing are errors that name the
@@ -6,8 +6,8 @@ key and its line in the file.
 
 The type of a field may be bool, int, float, str, :class:`pathlib.Path` (``~`` is the home folder; in a file a relative
 one begins at the file's folder), :class:`mcptrio.Secret`, a Literal, a class with ``from_setting``, one of these or
-``None``, a ``tuple[T, ...]`` or ``Mapping[str, T]`` of them, or another attrs class. What its validators raise is an
-error about the field that they name.
+``None``, a ``tuple[T, ...]`` or ``Mapping[str, T]`` of them, or another attrs class. An exception of its validators is
+an error about the field that they name.
 
 Anywhere in a table, ``{ "$env" = "NAME" }`` stands for the value of a variable of the environment, and
 ``{ "$file" = "PATH" }`` for the text of a file, so that the configuration need not hold secrets; a ``default`` in the
@@ -52,7 +52,7 @@ def _error(key: Key, problem: str) -> ConfigError:
 class SettingsReader:
     """
     Args:
-        folder: where relative paths in tables begin.
+        folder: the folder of relative paths.
         error: makes the error about a key.
         environ: the environment; by default that of the process, at the time a table is read.
     """
@@ -62,7 +62,7 @@ class SettingsReader:
     environ: Mapping[str, str] | None = None
 
     def read(self, cls: type[_T], table: Mapping[str, Any], where: Key, *, variables: Key) -> _T:
-        """An instance of a class, of which a field without a value has its default.
+        """Return an instance of a class; fields without a value get their defaults.
 
         Args:
             where: the key of the table, for errors.
@@ -83,6 +83,7 @@ class SettingsReader:
         for name, hint in hints.items():
             place, variable = (*where, name), variable_of((*variables, name))
             inner = _table_class(hint)
+            # A reference stands for the whole table, so its members are not read one by one.
             if inner is not None and not refers(table.get(name)):
                 if name in table or any(each.startswith(f"{variable}_") for each in environ):
                     part = table.get(name, {})
@@ -95,6 +96,7 @@ class SettingsReader:
             elif name in table:
                 value = table[name]
                 if refers(value):
+                    # A value that came from a variable or a file may be a secret, so errors do not show it.
                     hidden.add(name)
                 value = self.resolved(value, place)
                 settings[name] = self._converted(value, hint, place, expected[name], hidden=name in hidden)
@@ -114,7 +116,7 @@ class SettingsReader:
             raise self.error((*where, named), problem) from error
 
     def resolved(self, value: Any, where: Key) -> Any:
-        """A value with its references to variables and files replaced.
+        """Return a value with its references to variables and files replaced.
 
         Raises:
             ConfigError: a variable is not set, or a file cannot be read; names file, line and key.
@@ -147,10 +149,11 @@ class SettingsReader:
         if not required and not path.exists():
             return None
         text = read_text(path, _MAX_FILE_BYTES, lambda problem: self.error(where, f"{path}: {problem}"))
+        # Editors end a file with a line break, which is not part of a password.
         return text.rstrip("\r\n")
 
     def _check_keys(self, hint: Any, value: Any, where: Key) -> None:
-        """What msgspec would ignore: unknown keys of tables inside a value."""
+        """Refuse unknown keys of tables inside a value, which msgspec ignores."""
         for cls, table, path in _tables_in(hint, value, where):
             hints = _hints(cls)
             for key, part in table.items():
@@ -163,12 +166,12 @@ class SettingsReader:
     ) -> Any:
         """
         Args:
-            expected: the values in words, where a validator knows more than the type.
+            expected: the values in words, if a validator knows more than the type.
             hidden: whether errors may not show the value: it may be a secret.
         """
         self._check_keys(hint, value, where)
         if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
-            # One by one, for msgspec does not say which.
+            # One by one, because msgspec does not name the key.
             inner = get_args(hint)[1]
             return {key: self._converted(item, inner, (*where, key), hidden=hidden) for key, item in value.items()}
         try:
@@ -198,19 +201,19 @@ class SettingsReader:
 
 
 def variable_of(key: Key) -> str:
-    """The environment variable of a setting: ``MCPTRIO_HTTP_PORT`` for ``port`` of ``[http]``."""
+    """Return the environment variable of a setting: ``MCPTRIO_HTTP_PORT`` for ``port`` of ``[http]``."""
     return re.sub(r"[^A-Z0-9]", "_", "_".join(("MCPTRIO", *key)).upper())
 
 
 def refers(value: Any) -> bool:
-    """Whether a value, or anything in it, stands for a variable or a file."""
+    """Return whether a value, or a part of it, refers to a variable or a file."""
     if isinstance(value, dict):
         return bool({_ENV, _FILE} & value.keys()) or any(map(refers, value.values()))
     return isinstance(value, list) and any(map(refers, value))
 
 
 def keys_of_class(cls: type[Any]) -> Iterator[Key]:
-    """The keys that a table may have, those of tables inside included: ``("timeouts", "idle")``."""
+    """Yield the keys that a table may have, including those of inner tables: ``("timeouts", "idle")``."""
     for name, hint in _hints(cls).items():
         inner = _table_class(hint)
         if inner is None:
@@ -227,7 +230,7 @@ def _unknown(key: str, known: Mapping[str, Any]) -> str:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The types of the settings, by the names that one sets them by."""
+    """Return the types of the settings by key."""
     hints = typing.get_type_hints(cls)
     return {
         each.alias or each.name: hints.get(each.name, Any)
@@ -237,24 +240,24 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 
 def _expected(cls: type[Any]) -> dict[str, str | None]:
-    """The values in words, of the fields whose validator says them."""
+    """Return the expected values in words, from validators that have them."""
     return {each.alias or each.name: getattr(each.validator, "expected", None) for each in attrs.fields(cls)}
 
 
 def _alternatives(hint: Any) -> list[Any]:
-    """The types that a hint allows, without ``None``."""
+    """Return the types that a hint allows, without ``None``."""
     parts = get_args(hint) if get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     return [each for each in parts if each is not type(None)]
 
 
 def _table_class(hint: Any) -> type[Any] | None:
-    """The attrs class of a field that is a table."""
+    """Return the attrs class of a field that is a table."""
     parts = _alternatives(hint)
     return parts[0] if len(parts) == 1 and isinstance(parts[0], type) and attrs.has(parts[0]) else None
 
 
 def _tables_in(hint: Any, value: Any, where: Key) -> Iterator[tuple[type[Any], Mapping[str, Any], Key]]:
-    """The tables of attrs classes in a list or a mapping."""
+    """Yield the tables of attrs classes in a list or a mapping."""
     if isinstance(hint, type) and attrs.has(hint):
         if isinstance(value, dict):
             yield hint, value, where
@@ -276,7 +279,7 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
     parts = _alternatives(hint)
     words = [word for each in parts if get_origin(each) is typing.Literal for word in get_args(each)]
     others = [each for each in parts if get_origin(each) is not typing.Literal]
-    # One of the words, or else a value of the other types, whose error is the more helpful one.
+    # A text that is none of the words is read as one of the other types, whose error is more helpful.
     kind = hint
     if others and text not in words:
         kind = next((each for each in others if get_origin(each) is tuple), others[0])
@@ -292,6 +295,7 @@ def _from_environment(text: str, hint: Any, variable: str, expected: str | None)
     elif kind in (bool, int, float):
         value = text.strip().lower()
         try:
+            # As in TOML, where modes of files are written in octal.
             if kind is int and value.startswith(("0o", "0x", "0b")):
                 return int(value, 0)
             return msgspec.convert(value, kind, strict=False)

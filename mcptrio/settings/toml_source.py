@@ -17,6 +17,7 @@ from mcptrio.settings.problems import Key
 
 __all__ = ["TOMLSource", "read_toml"]
 
+# A configuration is a few kilobytes; the bound keeps a wrong path, such as a log file, out of memory.
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 _LONG_STRING = re.compile(r'"""(?:\\.|[^\\])*?"""|\'\'\'.*?\'\'\'', re.DOTALL)
 _PART = r"""(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)"""
@@ -31,7 +32,7 @@ class TOMLSource:
     def __init__(self, path: Path, text: str) -> None:
         self.path = path
         self.overlay: tuple[Key, Mapping[str, Any]] = ((), {})
-        """The key of the profile that is used, and its table."""
+        """The key of the selected profile, and its table."""
         # Text inside a long string may look like a key. Without it, the lines keep their numbers.
         self._lines = _LONG_STRING.sub(lambda found: '""' + "\n" * found[0].count("\n"), text).splitlines()
 
@@ -40,12 +41,12 @@ class TOMLSource:
         return ConfigError(f"{self.where(key)}: {'.'.join(key)}: {problem}")
 
     def where(self, key: Key) -> str:
-        """The file and the line of a key: ``mcptrio.toml:3``."""
+        """Return the file and the line of a key: ``mcptrio.toml:3``."""
         line = self._line_of(self._written(key))
         return f"{self.path}:{line}" if line else str(self.path)
 
     def _written(self, key: Key) -> Key:
-        """The key with that of its profile before it, if the profile sets it."""
+        """Return the key, preceded by that of the profile if the profile sets it."""
         prefix, value = self.overlay
         for part in key:
             if not isinstance(value, dict) or part not in value:
@@ -54,7 +55,7 @@ class TOMLSource:
         return (*prefix, *key)
 
     def _line_of(self, key: Key) -> int | None:
-        """The line of a key, or, in a table on one line, of the nearest table around it."""
+        """Return the line of a key, or of the nearest enclosing table if the table is on one line."""
         nearest: tuple[int, int | None] = (0, None)
         table: Key = ()
         for number, line in enumerate(self._lines, 1):
@@ -72,10 +73,10 @@ class TOMLSource:
 
 
 def read_toml(path: Path) -> tuple[TOMLSource, dict[str, Any]]:
-    """A file's text and its tables.
+    """Return a file's text and its tables.
 
     Raises:
-        ConfigError: it cannot be read, or is not TOML.
+        ConfigError: the file cannot be read, or is not TOML.
     """
     text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:
@@ -93,7 +94,9 @@ def _parts(dotted: str) -> Key:
 
 
 def _syntax_error(message: str, text: str) -> tuple[str, int]:
-    """What tomllib says, and the line: it says that only in words, and ``at end of document`` for the last one."""
+    """Return tomllib's message and the line, which tomllib gives only in words (``at end of document`` for the
+    last).
+    """
     problem, _, place = message.partition(" (at ")
     found = re.match(r"line (\d+), column (\d+)", place)
     lines = text.splitlines()

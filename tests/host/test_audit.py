@@ -161,7 +161,7 @@ async def test_record_that_cannot_be_kept_stops_nothing(caplog: pytest.LogCaptur
     async with Host({"one": plain()}, approve=None, audit=fail) as host:
         await host.call_tool("one_echo")
 
-    assert "a record was not kept: tool echo of one" in caplog.text
+    assert "audit record lost: tool echo of one" in caplog.text
 
 
 # The file

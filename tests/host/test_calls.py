@@ -61,7 +61,7 @@ async def test_unknown_server_is_refused() -> None:
     async with Host({"one": plain()}, approve=None) as host:
         with pytest.raises(ConfigError, match="no such server: 'oen'; did you mean `one`"):
             await host.read_resource("oen", "text://readme")
-        with pytest.raises(ConfigError, match="expected the server"):
+        with pytest.raises(ConfigError, match="expected the name of the template"):
             await host.complete("resource", "page:///{name}", "name", "a")
 
 

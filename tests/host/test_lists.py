@@ -177,7 +177,7 @@ async def test_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixtur
         found = await host.tools().all()
 
     assert [each.name for each in found.items] == ["one_a", "one_b"]
-    assert "names that come twice" in caplog.text
+    assert "duplicate names" in caplog.text
 
 
 async def test_iterating_may_be_left_early() -> None:

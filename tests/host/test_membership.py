@@ -89,7 +89,7 @@ async def test_names_that_are_none(name: str, told: str) -> None:
 
 async def test_name_is_there_once() -> None:
     host = Host({"one": plain()}, approve=None)
-    with pytest.raises(ConfigError, match="expected a name unlike those of other servers"):
+    with pytest.raises(ConfigError, match="expected a name with a prefix of its own"):
         host.add("one", plain())
     with pytest.raises(ConfigError, match="no such server: 'two'"):
         await host.remove("two")
@@ -105,7 +105,7 @@ async def test_closed_host_takes_no_more_servers() -> None:
 async def test_names_whose_tools_would_have_the_same_names() -> None:
     """A name that is changed because of its tools may already belong to another server."""
     host = Host({"my_notes": plain()}, approve=None)
-    with pytest.raises(ConfigError, match="got 'my-notes-c23dc8' beside 'my_notes'"):
+    with pytest.raises(ConfigError, match="got 'my-notes-c23dc8', which has the prefix of 'my_notes'"):
         host.add("my-notes-c23dc8", plain())
 
 

@@ -54,7 +54,7 @@ async def test_call_that_cannot_wait_is_not_made_twice(tmp_path: Path) -> None:
     """A handshake server waits in the middle of its call; where nothing is kept, that call is lost."""
     log = tmp_path / "log"
     async with mounted(upstream=OLD, revision=NEW, parked=0) as (client, _, _):
-        with pytest.raises(MCPError, match="not made a second time"):
+        with pytest.raises(MCPError, match="is not repeated"):
             await client.call_tool("up_order", {"log": str(log)})
 
     assert log.read_text() == "called\n"
@@ -141,7 +141,7 @@ async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
-        with pytest.raises(MCPError, match="cannot be told which call"):
+        with pytest.raises(MCPError, match="is ambiguous"):
             await second.call_tool("up_order")
         assert one.asked == other.asked == []
 
@@ -158,7 +158,7 @@ async def test_doubt_ends_with_the_other_call(tmp_path: Path) -> None:
     async with two_clients(mount, OLD) as (first, one, second, _):
         async with trio.open_nursery() as nursery:
             await begun(first, nursery, tmp_path / "a")
-            with pytest.raises(MCPError, match="2 of several clients are in flight"):
+            with pytest.raises(MCPError, match="2 calls of several clients are in flight"):
                 await second.call_tool("up_order")
             (tmp_path / "a").touch()
         assert (await text(second, "up_order"), one.asked) == ("red 3", [])
@@ -184,7 +184,7 @@ async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path) -> None:
             mount = Mount(inner, name="middle", options=evolve(WAITING, prefix=""))
             async with two_clients(mount, NEW) as (first, one, second, other), trio.open_nursery() as nursery:
                 await begun(first, nursery, tmp_path / "a")
-                with pytest.raises(MCPError, match="cannot be told which call"):
+                with pytest.raises(MCPError, match="is ambiguous"):
                     await second.call_tool("up_order")
                 assert one.asked == other.asked == []
                 nursery.cancel_scope.cancel()

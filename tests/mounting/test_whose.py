@@ -114,7 +114,7 @@ async def test_question_of_a_cancelled_call_is_asked_of_no_other_client(tmp_path
         (await begun(nursery, second, "wait_and_ask", b)).cancel()
         await trio.testing.wait_all_tasks_blocked()
         b.touch()
-        assert "cannot be told which call" in await answer(b)
+        assert "is ambiguous" in await answer(b)
         # From now on every question may be that of the cancelled call.
         await begun(nursery, first, "wait_and_ask", c)
         c.touch()
@@ -147,6 +147,6 @@ async def test_question_that_its_server_gives_up_is_asked_of_no_other_client(tmp
     async with two_clients() as (first, one, second, other, _), trio.open_nursery() as nursery:
         await begun(nursery, first, "wait", a)
         await second.call_tool("up_give_up", {"mark": str(b)})
-        assert "cannot be told which call" in await answer(b)
+        assert "is ambiguous" in await answer(b)
         assert (one.asked, other.asked) == ([], [])
         nursery.cancel_scope.cancel()

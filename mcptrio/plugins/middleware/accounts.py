@@ -65,6 +65,7 @@ class Account:
                 continue
             over, spent = self._used.get(window, (0.0, 0))
             if over <= now:
+                # The window begins with its first request. At a full hour, all callers would return at once.
                 over, spent = now + seconds, 0
             used[window] = over, spent + cost
             if spent + cost > quotas[window]:
@@ -82,6 +83,7 @@ class Account:
                 f" {at:%Y-%m-%dT%H:%M:%SZ}",
                 retry_after=over - now,
             )
+        # A request that costs more than the burst could otherwise never be made.
         tokens = min(cost, self._allowance.burst)
         if not self._bucket.take(tokens):
             raise RateLimited(

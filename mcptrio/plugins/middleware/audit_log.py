@@ -84,6 +84,7 @@ def _check_patterns(patterns: tuple[str, ...]) -> None:
         ValueError: one that is no regular expression.
     """
     try:
+        # Compiled here, so that a wrong expression is an error of the configuration with its line.
         Redactor((), patterns)
     except ValueError as error:
         raise ValueError(f"secret_values: {error}") from error
@@ -117,6 +118,7 @@ class AuditLog:
         if not any(fnmatchcase(request.method, glob) for glob in self._config.methods):
             return await proceed()
         at, started = datetime.now(UTC), trio.current_time()
+        # The outcome of an exception that is none of the three below.
         outcome, detail = "failed", None
         try:
             result = await proceed()
@@ -128,6 +130,7 @@ class AuditLog:
         except trio.Cancelled:
             outcome = "cancelled"
             raise
+        # Also after a cancellation: the tool may have had its effect.
         finally:
             self._write(request, at, trio.current_time() - started, outcome, detail)
 
@@ -163,6 +166,7 @@ class AuditLog:
         arguments, keep = request.arguments, self._config.arguments
         if arguments is None:
             return None, self._redactor.text
+        # Searching costs time in proportion to the size, so very large arguments are left out.
         if (size := len(orjson.dumps(arguments, default=str))) > _MAX_REDACTED_BYTES:
             return None if keep == "none" else _left_out(size), None
         without, rid = self._redactor.arguments(arguments)

@@ -108,6 +108,7 @@ class RateLimit:
         Raises:
             RateLimited: too many requests; has the time of the next attempt.
         """
+        # Notifications and lists are cheap, and refusing them would break clients.
         if request.method in self._config.methods:
             self._account(request).spend(self._cost(request))
         return await proceed()
@@ -126,6 +127,7 @@ class RateLimit:
         costs = self._config.costs
         if not costs or request.name is None:
             return 1
+        # The highest cost, so that a broad glob cannot make an expensive tool cheap.
         return max((cost for glob, cost in costs.items() if fnmatchcase(request.name, glob)), default=1)
 
     def _account(self, request: RequestView) -> Account:
@@ -140,6 +142,7 @@ class RateLimit:
             who = (which, principal.issuer or "", principal.client_id)
         else:
             who = (which, request.caller)
+        # Popped and set again, so that the least recently seen caller comes first.
         accounts = kept.pop(who, None) or {}
         kept[who] = accounts
         if len(kept) > _CALLERS:

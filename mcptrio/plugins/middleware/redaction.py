@@ -66,6 +66,7 @@ class Redactor:
         def rid(text: str) -> str:
             if len(found) > _MAX_VALUES:
                 return REDACTED
+            # The longest first: a secret may contain a shorter one.
             for secret in sorted(found, key=len, reverse=True):
                 text = _without_beginning(text, secret)
             return self.text(text)
@@ -91,6 +92,7 @@ class Redactor:
         return self.text(value) if isinstance(value, str) else value
 
     def _is_secret(self, name: str, path: str) -> bool:
+        # Lower case on both sides: API keys are spelt in many ways.
         name, path = name.lower(), path.lower()
         return any(fnmatchcase(name, glob) for glob in self._names) or any(
             fnmatchcase(path, glob) for glob in self._paths
@@ -116,5 +118,6 @@ def _collect(value: Any, found: set[str]) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _collect(item, found)
+    # true and false are in every text.
     elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
         found.add(text)

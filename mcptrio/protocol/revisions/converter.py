@@ -85,6 +85,7 @@ class Converter:
 
     def _fields(self, cls: type) -> Iterator[tuple[attrs.Attribute[Any], str, bool]]:
         """Yield the fields of a class with their wire names, and whether the revision has them."""
+        # Annotations are strings until they are resolved.
         for attribute in attrs.fields(attrs.resolve_types(cls)):
             history = field_history(attribute)
             has = exists_in(self._version, since=history.since, until=history.until)
@@ -131,11 +132,13 @@ class Converter:
             attribute.name: override(rename=name) if has else override(omit=True)
             for attribute, name, has in self._fields(cls)
         }
+        # cattrs generates a function for the class: about as fast as code written by hand.
         read_members: Callable[[Any, Any], Any] = make_dict_structure_fn(
             cls, self._hooks, _cattrs_detailed_validation=False, _cattrs_use_linecache=False, **overrides
         )
 
         def read_class(value: Any, cls: Any) -> Any:
+            # Exact classes throughout: values come from a JSON parser, which makes no subclasses.
             if value.__class__ is not dict:
                 raise Mismatch("an object", value)
             return read_members(value, cls)
@@ -144,6 +147,7 @@ class Converter:
 
     def _class_writer(self, cls: type) -> Writer:
         lower = self._lowerings.get(cls)
+        # A class of a newer revision has no form here, and must not be sent in part.
         write_as_is = self._writer_as_is(cls) if self._speaks(cls) else self._refuse_to_write
         if lower is None:
             return write_as_is
@@ -157,6 +161,7 @@ class Converter:
 
     def _writer_as_is(self, cls: type) -> Writer:
         overrides: dict[str, Any] = {
+            # Members with their default are omitted, since some older clients refuse members that they do not know.
             attribute.name: override(rename=name, omit_if_default=not field_history(attribute).always)
             if has
             else override(omit=True)
@@ -181,6 +186,7 @@ class Converter:
     def _optional_reader(self, cls: Any) -> Reader:
         inner = inner_type(cls)
         read = self.reader(inner)
+        # One closure instead of cattrs's own function, which also catches exceptions to collect them.
         return lambda value, _: None if value is None else read(value, inner)
 
     def _optional_writer(self, cls: Any) -> Writer:
@@ -203,6 +209,7 @@ class Converter:
     def _array_writer(self, cls: Any) -> Writer:
         write = self._hooks.get_unstructure_hook(get_args(cls)[0])
         if write is identity:
+            # A tuple of plain values becomes a list without a call per item.
             return list
         return lambda items: [write(item) for item in items]
 
@@ -212,6 +219,7 @@ class Converter:
         read_many = self._array_reader(cls)
 
         def read_content(value: Any, _: Any) -> Any:
+            # 2025-11-25 and later allow one block or an array; the model always has a tuple.
             return read_many(value, cls) if value.__class__ is list else (read_one(value, inner),)
 
         return read_content
@@ -233,6 +241,7 @@ class Converter:
         def read_object(value: Any, _: Any) -> Any:
             if value.__class__ is not dict:
                 raise Mismatch("an object", value)
+            # An open object is not copied: it is the peer's data, which only the author's code reads.
             return value if read is None else {name: read(member, inner) for name, member in value.items()}
 
         return read_object
@@ -244,6 +253,7 @@ class Converter:
         return lambda members: {name: write(member) for name, member in members.items()}
 
     def _literal_reader(self, cls: Any) -> Reader:
+        # Only strings occur as literals in the schema.
         values = frozenset(get_args(cls))
         expected = " or ".join(f'"{value}"' for value in get_args(cls))
 
@@ -276,6 +286,7 @@ class Converter:
         def chosen(member: type) -> tuple[type, Reader]:
             try:
                 return member, readers[member]
+            # The table is filled while messages are read; two tasks cannot do so at once, as nothing here waits.
             except KeyError:
                 return member, readers.setdefault(member, self.reader(member))
 
@@ -308,6 +319,7 @@ class Converter:
         known: dict[str, type] = {}
         tag = ""
         for member in members:
+            # A class without a tag is the fallback for content of unknown types.
             history = class_history(member)
             if history.tag is None:
                 continue
@@ -332,6 +344,7 @@ class Converter:
         try:
             self.reader(cls)(value, cls)
         except Mismatch as error:
+            # The reader's own path is relative to the value, so it is appended.
             return path + error.at, error.expected, describe(error.got)
         except KeyError as error:
             return path, f'a member "{error.args[0]}"', "none"
@@ -360,6 +373,7 @@ class Converter:
 def _choose_contents(value: Any) -> type:
     if value.__class__ is not dict:
         raise Mismatch("an object", value)
+    # A member decides, since contents have no tag.
     if "text" in value:
         return TextResourceContents
     if "blob" in value:
@@ -370,6 +384,7 @@ def _choose_contents(value: Any) -> type:
 def _choose_mode(value: Any) -> type:
     if value.__class__ is not dict:
         raise Mismatch("an object", value)
+    # 2025-06-18 has no mode, and forms are its only kind.
     mode = value.get("mode", "form")
     if mode == "form":
         return ElicitFormParams

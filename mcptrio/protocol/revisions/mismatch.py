@@ -36,9 +36,11 @@ def describe(value: Any) -> str:
     if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, int | float):
+        # repr of an integer of a million digits takes seconds.
         return repr(value) if abs(value) < 10**_MAX_QUOTED_CHARS else "a huge number"
     if isinstance(value, str):
         short = value if len(value) <= _MAX_QUOTED_CHARS else value[:_MAX_QUOTED_CHARS] + "…"
+        # unicode_escape: control characters must not reach a terminal or a log.
         return '"' + short.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
     if isinstance(value, list | tuple):
         return "an array"

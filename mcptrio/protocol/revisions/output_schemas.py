@@ -34,9 +34,11 @@ def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     """Return the schema with an object at its root; ``None`` if there is no such schema."""
     types = _types(schema, schema, {}, _MAX_DEPTH)
     if types == {"object"}:
+        # A schema that admits only objects without saying so, for example through `$ref`.
         return schema if schema.get("type") == "object" else {**schema, "type": "object"}
     if "object" in types:
         return None
+    # The dialect belongs to the root of a document.
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     inner: Any = {name: member for name, member in schema.items() if name != "$schema"}
     try:
@@ -64,6 +66,7 @@ def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], 
     """
     if schema is False:
         return frozenset()
+    # Too deep to read: all types are assumed, so the schema is omitted rather than wrapped wrongly.
     if not isinstance(schema, dict) or depth == 0:
         return _TYPES
     types = _TYPES
@@ -100,6 +103,7 @@ def _type_of(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
+        # JSON has one kind of number; whether it is an integer does not matter here.
         return "number"
     if isinstance(value, str):
         return "string"
@@ -112,6 +116,7 @@ def _resolve(reference: str, root: dict[str, Any]) -> Any:
         return True
     place: Any = root
     for step in reference[2:].split("/") if len(reference) > 1 else ():
+        # RFC 6901: "~1" before "~0", so that "~01" becomes "~1".
         name = step.replace("~1", "/").replace("~0", "~")
         if not isinstance(place, dict) or name not in place:
             return True

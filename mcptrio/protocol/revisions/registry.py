@@ -30,6 +30,7 @@ HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle
 MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.PER_REQUEST)
 """The revisions that a request can have in its ``_meta``, from the oldest to the newest."""
 
+# Dates in this form sort as text.
 LATEST: Final = REVISIONS[max(REVISIONS)]
 LATEST_HANDSHAKE: Final = REVISIONS[max(HANDSHAKE_VERSIONS)]
 

@@ -129,6 +129,7 @@ class Revision:
         eq=False,
         default=Factory(lambda self: Converter(self.version, self.lowerings), takes_self=True),
     )
+    # Caches in front of the converter; see `structure`.
     _readers: dict[Any, Reader] = field(init=False, repr=False, eq=False, factory=dict)
     _writers: dict[type, Writer] = field(init=False, repr=False, eq=False, factory=dict)
 
@@ -160,6 +161,7 @@ class Revision:
             read = self._readers[cls] = self._converter.reader(cls)
         try:
             return read(value, cls)
+        # Refused values are rare, so the place of the fault is searched only now.
         except (Mismatch, KeyError):
             raise self._converter.refuse(value, cls) from None
 

@@ -23,6 +23,7 @@ def scalar_union_reader(cls: Any) -> Callable[[Any, Any], Any]:
     expected = " or ".join(_EXPECTED[member] for member in members)
 
     def read_scalar(value: Any, _: Any) -> Any:
+        # Exact classes: True would pass as an int otherwise.
         if value.__class__ not in members:
             raise Mismatch(expected, value)
         return value

@@ -30,6 +30,7 @@ __all__ = [
 def camel(name: str) -> str:
     """Return a field's name on the wire."""
     first, *rest = name.split("_")
+    # `mime_type` is `mimeType` on the wire; names that differ otherwise are in the history of their field.
     return first + "".join(word.capitalize() for word in rest)
 
 

@@ -28,6 +28,7 @@ __all__ = ["LOWERINGS", "REVISION"]
 
 
 def _lower_audio(audio: AudioContent) -> TextContent:
+    # Clients of this revision refuse content of an unknown type, so a description takes its place.
     size = len(audio.data) * 3 // 4  # base64
     return TextContent(
         text=f"[audio, {audio.mime_type}, about {size} bytes: omitted, this protocol revision has no audio]",

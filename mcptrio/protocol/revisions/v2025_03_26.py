@@ -36,6 +36,7 @@ def _lower_tool(tool: Tool) -> Tool:
 
 
 def _lower_resource_link(link: ResourceLink) -> TextContent:
+    # A text with the URI is the best that a client without links can show.
     return TextContent(text=f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
 
 

@@ -47,6 +47,7 @@ def _lower_structured_content(holder: Any) -> Any:
 
 
 def _check_elicitation_id(params: ElicitURLParams) -> ElicitURLParams:
+    # This revision reports the completion of a page by its id.
     if params.elicitation_id is None:
         raise LocalProtocolError("expected an elicitation_id for a URL elicitation, got none")
     return params
