@@ -1,4 +1,4 @@
-"""The command line: one module a command, named like the command, and imported when it is run."""
+"""The command line. Each command has one module, named like the command and imported when it runs."""
 
 from __future__ import annotations
 

@@ -38,15 +38,16 @@ from mcptrio.http.client.fetcher import Fetcher
 
 __all__ = ["command"]
 
+# Any method that needs no handshake: only the status and the challenge of the response matter.
 _PING: Final = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
 @click.group("auth", cls=CLIGroup)
 def command() -> None:
-    """Log in to servers that ask for it, see where you are logged in, and log out.
+    """Log in to servers, show your logins, and log out.
 
-    The other commands use what was granted. Credentials are kept in a file that only you can read, or in the system's
+    The other commands use these logins. Credentials are stored in a file that only you can read, or in the system's
     keyring.
     """
 
@@ -62,43 +63,44 @@ _Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
 
 @_Command("login")
 @click.argument("target")
-@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Ask for this too; repeat for more.")
-@click.option("--client-id", metavar="ID", help="Of a client that was registered by hand.")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="Also request this scope; repeat for more.")
+@click.option("--client-id", metavar="ID", help="The id of a client that was registered by hand.")
 @click.option(
     "--client-secret",
     metavar="@FILE|$NAME",
-    help="Its secret, in a file or a variable, so that no process list has it.",
+    help="Its secret, in a file or a variable, to hide it from process lists.",
 )
-@click.option(
-    "--issuer", metavar="URL", help="Of the authorization server that knows the client; no other sees the secret."
-)
+@click.option("--issuer", metavar="URL", help="The authorization server of the client; the secret is sent to no other.")
 @click.option(
     "--private-server",
     "private_servers",
     multiple=True,
     metavar="URL",
-    help="An authorization server in a private network that may be asked; others have to be public.",
+    help="Allow an authorization server in a private network; others must be public.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
     metavar="PORT",
-    help="The browser comes back to this port.  [default: any]",
+    help="The local port to which the browser returns.  [default: any]",
 )
-@click.option("--no-browser", is_flag=True, help="Only show the address, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Only show the URL, and open no browser.")
 def login(target: str, client_id: str | None, client_secret: str | None, issuer: str | None, **options: Any) -> None:
-    """Log in to a server, in the browser.
+    """Log in to a server with the browser.
 
-    TARGET is a URL, FILE.json#NAME, or the name of a server in a file here. Without a terminal the address to open is
-    printed to standard error, and waited for.
+    TARGET is a URL, FILE.json#NAME, or the name of a server in a file in this folder. Without a terminal, the URL to
+    open is printed to standard error, and the command waits for the login.
     """
+    # A secret or an issuer without a client would be ignored silently.
     if client_id is None and (client_secret is not None or issuer is not None):
         raise click.UsageError("expected --client-id with --client-secret and --issuer")
     client = None
     if client_id is not None:
         if client_secret is not None and issuer is None:
-            raise click.UsageError("expected --issuer with --client-secret: the server alone would say who is sent it")
+            raise click.UsageError(
+                "expected --issuer with --client-secret: otherwise the server would choose the receiver of the secret"
+            )
         secret = None if client_secret is None else Secret(read_value("--client-secret", client_secret))
         client = PreRegistered(client_id=client_id, client_secret=secret, issuer=issuer)
     _run(lambda: partial(_log_in, _endpoint(target), store_of(), client, **options))
@@ -108,7 +110,7 @@ def login(target: str, client_id: str | None, client_secret: str | None, issuer:
 @click.argument("target", required=False)
 @json_option
 def status(target: str | None, as_json: bool) -> None:
-    """Show where you are logged in, by whom, for what and until when; or of one server whether you are.
+    """Show your logins with issuer, scopes and expiry, or the login to one server.
 
     Exit code 1 if there is no login.
     """
@@ -119,9 +121,9 @@ def status(target: str | None, as_json: bool) -> None:
 @_Command("logout")
 @click.argument("target")
 def logout(target: str) -> None:
-    """Forget what was granted for a server, and have it revoked where the authorization server can do that.
+    """Delete the login to a server, and revoke it if the authorization server supports that.
 
-    Exit code 1 if there was nothing.
+    Exit code 1 if there was no login.
     """
 
     _run(lambda: partial(_log_out, _endpoint(target), store_of()))
@@ -134,7 +136,7 @@ def _run(start: Callable[[], Work]) -> None:
 def _endpoint(target: str) -> Endpoint:
     found = find_target(TargetOptions(target=target, settings=client_settings())).target
     if not isinstance(found, Endpoint):
-        raise ConfigError("TARGET: expected a server with a URL; nobody logs in to the others")
+        raise ConfigError("TARGET: expected a server with a URL; other servers have no login")
     return found
 
 
@@ -158,8 +160,9 @@ async def _log_in(
     credentials = Credentials(store)
     binding = await credentials.binding(url)
     granted = None if binding is None else await credentials.granted(binding)
+    # A store in memory, or a keyring without a backend, accepts a value and forgets it.
     if binding is None or granted is None:
-        raise ConfigError("the credentials were not kept: the store forgets what it is given")
+        raise ConfigError("the credentials were not stored: the store does not keep its values")
     if client is not None:
         # The other commands renew what was granted as the same client.
         await credentials.keep_client(binding.issuer, Registered(identity=client.identity))
@@ -180,10 +183,11 @@ async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
             return dict(response.headers)
         said = f"HTTP {response.status}" + ("; check the path of the URL" if response.status == 404 else "")
     except RequestFailed as failed:
+        # Nothing was sent, so there is no server here that could have metadata.
         if not failed.delivered:
             raise
         said = str(failed)
-    # It may let everybody in, and ask who they are later.
+    # The server may serve anonymous requests and still support a login.
     for where in resource_metadata_urls(url):
         if (await fetcher(FetchRequest(url=where))).status == 200:
             return {}
@@ -203,6 +207,7 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
     for each, binding, granted in () if as_json else rows:
         console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
     if not rows:
+        # On standard error, so that a script that reads the output gets nothing.
         console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
         return ExitCode.FAILED
     return ExitCode.DONE
@@ -211,6 +216,7 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
 async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: Terminal | None) -> int:
     url = http_url(endpoint)
     binding = await Credentials(store).binding(url)
+    # Only the issuer of the login: revoking must not reach any other server.
     named = () if binding is None else (binding.issuer,)
     reach = AddressPolicy.around(url, origins=named)
     oauth: OAuthClient = OAuth(store=store, private_servers=named).client_auth(url, Fetcher(reach, tls=endpoint.tls))
@@ -235,6 +241,7 @@ def _values(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
 
 def _words(binding: Binding, granted: Granted, now: float) -> str:
     values = _values("", binding, granted)
+    # `shown` puts quotation marks around the issuer.
     words = [f"by {shown(binding.issuer)[1:-1]}"]
     words.append(f"scopes {' '.join(granted.scopes)}" if granted.scopes else "no scopes named")
     expires = granted.tokens.expires_at

@@ -34,7 +34,9 @@ class _CallCommand(ClientCommand):
     """Leaves options that it does not know, and ``--help`` behind a tool, to the tool."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Options of the tool are unknown to click and end up among the words.
         ctx.ignore_unknown_options = True
+        # Behind `--` comes the command of a server, which may have a `--help` of its own.
         end = args.index("--") if "--" in args else len(args)
         rest = [word for number, word in enumerate(args) if number >= end or word not in _HELP]
         if len(rest) == len(args) or not self._has_tool(ctx, rest):
@@ -44,6 +46,7 @@ class _CallCommand(ClientCommand):
         return parsed
 
     def _has_tool(self, ctx: click.Context, args: list[str]) -> bool:
+        # Parsed on trial, because only the whole command line shows whether a tool is named.
         trial = click.Context(self, parent=ctx.parent, info_name=ctx.info_name, ignore_unknown_options=True)
         try:
             super().parse_args(trial, [*args])
@@ -55,8 +58,8 @@ class _CallCommand(ClientCommand):
 @click.command("call", cls=_CallCommand)
 @click.argument("tool")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE|--KEY VALUE]...")
-@click.option("--args", "base", metavar="JSON|@FILE|-", help="Arguments as a JSON object; KEY=VALUE adds to it.")
-@click.option("--no-check", is_flag=True, help="Send the arguments whatever the tool's schema says of them.")
+@click.option("--args", "base", metavar="JSON|@FILE|-", help="The arguments as a JSON object; KEY=VALUE adds to them.")
+@click.option("--no-check", is_flag=True, help="Send the arguments without checking them against the tool's schema.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
 )
@@ -65,18 +68,19 @@ async def command(
 ) -> int:
     """Call a tool.
 
-    Arguments are typed by its schema: KEY=VALUE is a text where the tool takes a text, else a number, true or false,
-    null, an array or an object in JSON. KEY:=JSON is JSON in any case. KEY=@FILE takes the contents of a file.
-    A.B=VALUE sets B within the object A. A KEY that takes an array may be repeated. --KEY VALUE is KEY=VALUE, and
-    TOOL --help lists them.
+    The tool's schema decides the types: KEY=VALUE is a string if the tool accepts one, otherwise JSON (a number, true,
+    false, null, an array or an object). KEY:=JSON is always JSON. KEY=@FILE reads a file. A.B=VALUE sets B in the
+    object A. A KEY that takes an array may be repeated. --KEY VALUE is the same as KEY=VALUE; TOOL --help lists them.
     """
     names = []
     found: Tool | None = None
+    # Stops at the tool: a server may have thousands, on many pages.
     async for each in cmd.client.tools():
         names.append(each.name)
         if each.name == tool:
             found = each
             break
+    # A hidden tool can still be called, and the server's answer then names the missing scope.
     unlisted = await cmd.unlisted("tool", tool, names) if found is None and not no_check else None
     if unlisted is not None and _HELP[0] in words:
         raise unlisted
@@ -88,6 +92,7 @@ async def command(
         return ExitCode.DONE
     given = await _base(cmd, base)
     schema = found.input_schema if found is not None else {}
+    # Their names are excluded from suggestions for misspelt options of the tool.
     own = [name for param in command.params if isinstance(param, click.Option) for name in param.opts]
     arguments = read_arguments([*as_words(words, schema, own)], schema, base=given, checked=not no_check)
     if not no_check:
@@ -123,6 +128,7 @@ async def _show(cmd: CommandContext, name: str, tool: Tool | None, result: CallT
         return code
     if result.is_error:
         answer = " ".join(each.text for each in result.content if isinstance(each, TextContent))
+        # A plugin in this process has logged its failure already, with the author's frames.
         if cmd.console.has_shown(answer):
             return code
         cmd.console.print_error(f"{name} reported an error:")
@@ -131,6 +137,7 @@ async def _show(cmd: CommandContext, name: str, tool: Tool | None, result: CallT
             cmd.console.note("--verbose shows the server's log")
         return code
     structured = result.structured_content
+    # At a terminal the structured content is easier to read than the same JSON in one line.
     if says_the_same(result.content, structured) and cmd.console.is_out_terminal:
         contents.show_structured(structured)
         return code

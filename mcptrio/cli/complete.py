@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.argument("name")
 @click.argument("argument")
 @click.argument("value", default="")
-@click.option("--context", multiple=True, metavar="KEY=VALUE", help="An argument that is settled already.")
+@click.option("--context", multiple=True, metavar="KEY=VALUE", help="An argument that is already chosen.")
 async def command(
     cmd: CommandContext,
     of: Literal["prompt", "resource"],
@@ -28,15 +28,16 @@ async def command(
     value: str,
     context: tuple[str, ...],
 ) -> None:
-    """Ask for suggestions for an argument of a prompt or a resource template.
+    """Show completions for an argument of a prompt or a resource template.
 
-    NAME is of the prompt, or the URI template; VALUE is what has been typed so far.
+    NAME is the prompt or the URI template; VALUE is the text typed so far.
     """
     found = await cmd.client.complete(of, name, argument, value, context=read_texts(context))
     if cmd.as_json:
         cmd.console.print_json(cmd.wire(found))
         return
     for each in found.values:
+        # A server chooses these texts, and they go to a terminal.
         cmd.console.print(printable(each))
     if found.has_more or (found.total or 0) > len(found.values):
         cmd.console.note(f"{len(found.values)} of {found.total or 'more'}", "dim")

@@ -14,14 +14,14 @@ __all__ = ["command"]
 
 _PROGRAM = "mcptrio"
 _VARIABLE = "_MCPTRIO_COMPLETE"
-"""As click derives it from the program's name."""
+"""The name that click derives from the program's name."""
 
 
 @click.command("completion", cls=CLICommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script with which a shell completes commands, options and names of plugins.
+    """Print a script that completes commands, options and plugin names in a shell.
 
     \b
     bash: mcptrio completion bash > ~/.local/share/bash-completion/completions/mcptrio

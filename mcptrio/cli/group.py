@@ -26,32 +26,29 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
 
+# Written down here, so that the list of commands needs no import of them; a test compares both.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "run": "Run plugins, files or installed ones, as a server over stdio or HTTP.",
-        "serve": "Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.",
-        "plugins": (
-            "List the plugins, show all of one, switch them on and off, install them, or look for what is wrong."
-        ),
-        "lock": (
-            "Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed."
-        ),
-        "dev": "Serve plugins while you write them: what changes is served anew, and clients stay connected.",
-        "token": "Keep the access tokens of a team that has no identity provider yet: make, list and revoke them.",
-        "new": "Write a plugin package of your own: one that works, with tests.",
-        "host": "Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.",
-        "package": "Describe plugins for the MCP registry, or put them into an MCPB bundle.",
-        "list": "List what a server has: tools, resources, templates, prompts.",
+        "run": "Run plugins (files or installed ones) as a server over stdio or HTTP.",
+        "serve": "Serve installed or named plugins over stdio, HTTP, sockets, or a transport of a plugin.",
+        "plugins": ("List, show, enable, disable, install and check plugins."),
+        "lock": ("Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates."),
+        "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
+        "token": "Create, list and revoke access tokens, for a team without an identity provider.",
+        "new": "Create a plugin package that works, with tests.",
+        "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",
+        "package": "Describe plugins for the MCP registry, or build an MCPB bundle.",
+        "list": "List a server's tools, resources, templates and prompts.",
         "call": "Call a tool.",
         "read": "Read a resource.",
-        "prompt": "Fill in a prompt.",
-        "complete": "Ask for suggestions for an argument of a prompt or a resource template.",
-        "watch": "Show what changes: lists, and the contents of the resources named.",
-        "ping": "Ask a server for a sign of life.",
-        "inspect": "Tell who a server is, what it offers, and what is odd about it.",
-        "auth": "Log in to servers that ask for it, see where you are logged in, and log out.",
-        "shell": "Talk to a server line by line, with completion.",
-        "completion": "Print the script with which a shell completes commands, options and names of plugins.",
+        "prompt": "Get a prompt.",
+        "complete": "Show completions for an argument of a prompt or a resource template.",
+        "watch": "Show changes of lists, and of the contents of the named resources.",
+        "ping": "Check whether a server answers.",
+        "inspect": "Describe a server: its name, its entries, their cost, and findings.",
+        "auth": "Log in to servers, show your logins, and log out.",
+        "shell": "Use a server interactively, with completion.",
+        "completion": "Print a script that completes commands, options and plugin names in a shell.",
     }
 )
 """The first line of the help of each command. The module of its name has it as ``command``."""
@@ -160,6 +157,7 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
         failure: BaseException = error
         while isinstance(failure, BaseExceptionGroup):
             failure = failure.exceptions[0]
+        # Other exceptions are bugs, and their traceback is wanted.
         if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise
         print_error("mcptrio: ", f"{failure}{_hint(failure)}")

@@ -23,20 +23,20 @@ import click
 __all__ = ["SECONDS", "CLICommand", "CLIGroup", "HelpPage", "Rows", "print_error", "split_passed_on"]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
-"""Terms, each with its text."""
+"""Terms with their texts."""
 
 _LEAST_WIDTH, _GREATEST_WIDTH = 20, 100
 _NARROW = 60
-"""Columns below which a text begins on the line after its term."""
+"""Width below which a text begins on the line after its term."""
 _TERM_WIDTH = 30
 """Columns of the longest term that shares a line with its text."""
 _MANY = 6
-"""The most options for which one section is enough."""
+"""The number of options up to which one section is enough."""
 _OPTIONS, _GENERAL = "Options", "General"
 _TERM = re.compile(r"(-[^\s,]+(?:, -[^\s,]+)*)(.*)")
 _ADDED = re.compile(r"\[(?:default:|env var:|required)[^\]]*\]")
 _RANGE = re.compile(r"(?:; )?(?:[\d.]+<=?)?x(?:[<>]=?[\d.]+)?(?=\])")
-"""The least and the greatest value, as click adds them."""
+"""The range that click appends to a number."""
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _STYLES: Mapping[str, Mapping[str, Any]] = {
     "title": {"fg": "green", "bold": True},
@@ -87,6 +87,7 @@ class HelpPage:
 
     def _row(self, term: str, text: str, column: int) -> Iterable[str]:
         painted = f"  {self._term(term)}"
+        # The default must not be split from its brackets by a line break.
         whole = _ADDED.sub(lambda found: found[0].replace(" ", _NO_BREAK), _RANGE.sub("", text).replace("[]", ""))
         texts = [
             _ADDED.sub(lambda found: self._paint(found[0], "added"), line.replace(_NO_BREAK, " "))
@@ -116,13 +117,14 @@ class HelpPage:
 
 class _Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        # A comparison with nan is always false, so click's range lets it pass.
         if isnan(found := super().convert(value, param, ctx)):
             self.fail("expected a number of seconds, got nan", param, ctx)
         return found
 
 
 SECONDS = _Seconds(min=0, min_open=True)
-"""A time of more than nothing."""
+"""A time above 0."""
 
 
 class _Base(click.Command):
@@ -192,6 +194,7 @@ def _laid_out() -> Iterator[None]:
     try:
         yield
     except click.ClickException as error:
+        # click calls `show` on the error; replacing it keeps click's own handling of exit codes.
         vars(error)["show"] = partial(_show, error)
         raise
 

@@ -27,9 +27,9 @@ _INDENT = "    "
 @click.command("list", cls=ClientCommand)
 @click.argument("kind", required=False, type=click.Choice(KINDS), metavar="[tools|resources|templates|prompts]")
 async def command(cmd: CommandContext, kind: str | None) -> None:
-    """List what a server has: tools, resources, templates, prompts; all of it, or one kind.
+    """List a server's tools, resources, templates and prompts, or one kind of them.
 
-    In a pipe, one line for each: name and description, behind a tab.
+    In a pipe, prints one line per entry: its name, a tab and its description.
     """
     found = {each: await fetch(cmd, each) for each in ((kind,) if kind else KINDS)}
     if cmd.as_json:

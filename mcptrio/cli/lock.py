@@ -42,14 +42,14 @@ _MODE = 0o644
 @click.command("lock", cls=CLICommand)
 @plugin_options
 @click.option(
-    "--check", is_flag=True, help="Write nothing: say what has changed since, and end with 1 if anything has."
+    "--check", is_flag=True, help="Write nothing; print what has changed since, and exit with 1 if anything has."
 )
 @json_option
 @click.pass_context
 def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: bool) -> None:
-    """Write mcptrio.lock: fingerprints of all tools, prompts and resource templates; or check what has changed.
+    """Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.
 
-    The file is written beside the configuration. With locked = true in [tools] a server offers no other tools.
+    The file is written next to the configuration. With locked = true in [tools], a server offers no other tools.
     """
     read = chosen.read()
     log_to_stderr("error", "text")
@@ -57,7 +57,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     path = read.beside(LOCK)
     lock = read_lock(path) if check else None
     with prints_on_stderr():
-        # What runs in a process of its own shows what it has only when it is opened.
+        # Isolated plugins show their entries only when their process runs, so open the server.
         server = make_server(read, wanted, {"no_isolation": True})
     if lock is None:
         _write(path, server, as_json=as_json)

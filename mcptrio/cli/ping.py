@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 @click.command("ping", cls=ClientCommand)
 @click.option(
-    "--count", type=click.IntRange(min=1), default=1, show_default=True, metavar="NUMBER", help="Ask so often."
+    "--count", type=click.IntRange(min=1), default=1, show_default=True, metavar="NUMBER", help="The number of pings."
 )
 @click.option(
     "--interval",
@@ -26,12 +26,12 @@ __all__ = ["command"]
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wait so long between two.",
+    help="Seconds between two pings.",
 )
 async def command(cmd: CommandContext, count: int, interval: float) -> int:
-    """Ask a server for a sign of life.
+    """Check whether a server answers.
 
-    More than one are summed up at the end, or at Ctrl-C: how many got no answer, and the times of the others.
+    Several pings end with a summary, also at Ctrl-C: the number of pings without an answer, and the times of others.
     """
     took: list[float] = []
     failures: list[MCPTrioError] = []

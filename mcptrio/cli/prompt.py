@@ -1,4 +1,4 @@
-"""``mcptrio prompt``: a prompt, filled in."""
+"""``mcptrio prompt``: gets a prompt with arguments."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["command", "read_texts"]
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
 )
 async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output: Path | None) -> None:
-    """Fill in a prompt, and show its messages.
+    """Get a prompt, and show its messages.
 
-    Arguments are texts: KEY=VALUE, or KEY=@FILE for the contents of a file.
+    Arguments are strings: KEY=VALUE, or KEY=@FILE for the contents of a file.
     """
     arguments = read_texts(words)
     names: list[str] = []
@@ -56,7 +56,7 @@ async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output
 
 
 def read_texts(words: tuple[str, ...]) -> dict[str, str]:
-    """Arguments that are texts."""
+    """Convert words to arguments that are strings."""
     arguments: dict[str, str] = {}
     for text in words:
         word = split_word(text)

@@ -29,13 +29,13 @@ _STDOUT = Path("-")
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Write it to this file, to files in this folder where it is one, or to standard output (-).",
+    help="Write to this file, to files in this folder, or to standard output (-).",
 )
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 async def command(cmd: CommandContext, uri: str, output: Path | None, force: bool) -> None:
     """Read a resource.
 
-    Text goes to standard output, with a line end, and bytes where that is no terminal; with -o - both as they are.
+    Text is printed with a line end. Bytes are printed only into a pipe. With -o - both are printed unchanged.
     """
     way = _way(output)
     if output is not None and way == "file" and await trio.Path(output).exists() and not force:
@@ -74,10 +74,10 @@ async def _may_overwrite(cmd: CommandContext, path: Path) -> bool:
     if cmd.terminal is not None and cmd.is_interactive:
         async with cmd.terminal.floor():
             try:
-                said = await cmd.terminal.read_line(f"{path} is there already; write over it? (yes/no) ")
+                said = await cmd.terminal.read_line(f"{path} exists; overwrite it? (yes/no) ")
             except (EOFError, Interrupted):
                 said = "no"
         if said.strip().lower() in ("yes", "y"):
             return True
-        raise ConfigError(f"--output: {path} is left as it is")
-    raise ConfigError(f"--output: {path} is there already; --force writes over it")
+        raise ConfigError(f"--output: {path} was not changed")
+    raise ConfigError(f"--output: {path} exists; --force overwrites it")

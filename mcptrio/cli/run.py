@@ -39,10 +39,10 @@ def command(
     profile: str | None,
     **options: Any,
 ) -> None:
-    """Run plugins, files or installed ones, as a server over stdio or HTTP.
+    """Run plugins (files or installed ones) as a server over stdio or HTTP.
 
-    Without a name it runs all that are installed.
-    A client starts this command and talks to it over standard input and output. With --http it serves HTTP.
+    Without a name, it runs all installed plugins.
+    A client starts this command and uses its standard input and output. With --http, it serves HTTP.
     """
     if not http and (options["host"] is not None or options["port"] is not None):
         raise click.UsageError("--host and --port go with --http")
@@ -59,8 +59,8 @@ def command(
 def run(*plugins: object) -> NoReturn:
     """Run plugins as a server, over stdio or HTTP. The program takes the options of ``mcptrio run``.
 
-    ``python clock.py`` serves standard input and output, as a client wants it; at a terminal it says how to connect a
-    client. ``python clock.py --http`` serves HTTP. Settings come from ``mcptrio.toml`` and the environment.
+    ``python clock.py`` serves standard input and output, for a client; at a terminal it explains how to connect one.
+    ``python clock.py --http`` serves HTTP. Settings come from ``mcptrio.toml`` and the environment.
 
     Args:
         plugins: modules, classes and objects; by default the file that is run.

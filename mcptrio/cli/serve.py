@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 __all__ = ["RELOADED", "ServeCommand", "command", "serve"]
 
 RELOADED = "MCPTRIO_RELOADED"
-"""In the environment of a worker of ``mcptrio dev``."""
+"""The environment variable of a worker of ``mcptrio dev``."""
 
 
 def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[str]:
-    """Addresses as ``stream.listen`` has them; a port alone is one of this machine."""
+    """Return addresses in the form of ``stream.listen``; a port alone is bound on this machine."""
     return [f"127.0.0.1:{value}" if value.isdecimal() else value for value in values]
 
 
@@ -75,7 +75,7 @@ class ServeCommand(CLICommand):
 @click.command("serve", cls=ServeCommand)
 @click.option("--stdio", "transport", flag_value="stdio", help="Serve standard input and output.")
 @click.option("--http", "transport", flag_value="http", help="Serve HTTP.")
-@click.option("--transport", "transport", metavar="NAME", help="Serve one of these, or the transport of a plugin.")
+@click.option("--transport", "transport", metavar="NAME", help="Serve stdio, http, stream or a plugin's transport.")
 @click.option(
     "--listen",
     multiple=True,
@@ -84,13 +84,13 @@ class ServeCommand(CLICommand):
     help="Serve connections at PORT, HOST:PORT, unix:PATH or fd:N; repeat for more.",
 )
 @plugin_options
-@click.option("--strict", is_flag=True, help="A plugin that fails is an error, and not left out.")
+@click.option("--strict", is_flag=True, help="Exit if a plugin fails, instead of leaving it out.")
 @host_option
 @port_option
 @log_level_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
-    """Serve the installed plugins, or those named, over stdio, HTTP, sockets, or a transport of a plugin.
+    """Serve installed or named plugins over stdio, HTTP, sockets, or a transport of a plugin.
 
     Everything else is set in mcptrio.toml and the environment: MCPTRIO_HTTP_PATH is path of [http].
     """
@@ -101,7 +101,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     """Serve until a signal or the end of the input ends it.
 
     Args:
-        addresses: where connections are accepted.
+        addresses: the addresses to bind.
         options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
     """
     transport = transport or ("stream" if addresses else None)
@@ -110,7 +110,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--listen does not go with {transport}")
     if options["isolated"] and transport != "stdio":
-        raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: the parent is there alone")
+        raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: only a parent process uses it")
     worker = None
     if transport == "http":
         from mcptrio.serve.worker import adopt
@@ -167,7 +167,7 @@ async def _imported() -> dict[str, list[str]]:
 
 
 def _limit_memory(read: ServeConfig, wanted: WantedPlugins) -> None:
-    """Keep to the memory limit of the one plugin of this process, before that is imported."""
+    """Apply the memory limit of this process's only plugin before it is imported."""
     from mcptrio.mounting.memory_limit import limit_memory
 
     [name] = [*(wanted.names or ()), *(file.stem for file in wanted.files)]

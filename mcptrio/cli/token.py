@@ -36,7 +36,7 @@ _NEVER: Final = "never"
 
 @click.group("token", cls=CLIGroup)
 def command() -> None:
-    """Keep the access tokens of a team that has no identity provider yet: make, list and revoke them."""
+    """Create, list and revoke access tokens, for a team without an identity provider."""
 
 
 _file_option = click.option(
@@ -55,10 +55,15 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
 
 @command.command("new")
 @click.argument("name")
-@click.option("--subject", metavar="WHO", help="Whose it is.  [default: NAME]")
-@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="What it is good for; repeat for more.")
+@click.option("--subject", metavar="WHO", help="The subject of the token.  [default: NAME]")
+@click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="A scope of the token; repeat for more.")
 @click.option(
-    "--expires", default="90d", show_default=True, callback=_duration, metavar="TIME", help="30m, 12h, 90d, 1y, never."
+    "--expires",
+    default="90d",
+    show_default=True,
+    callback=_duration,
+    metavar="TIME",
+    help="30m, 12h, 90d, 1y or never.",
 )
 @json_option
 @_file_option
@@ -70,7 +75,7 @@ def new(
     as_json: bool,
     path: Path | None,
 ) -> None:
-    """Make a token called NAME, and print it, this once.
+    """Create a token called NAME, and print it once.
 
     The file, made if there is none, gets its hash. A server that uses the file takes the token a second later.
     """
@@ -101,7 +106,7 @@ def new(
 @json_option
 @_file_option
 def list_all(as_json: bool, path: Path | None) -> None:
-    """List the tokens: their names, whose they are, what they are good for and until when."""
+    """List the tokens: name, subject, scopes and expiry."""
     tokens, now = read_tokens(_file(path)), time.time()
     if as_json:
         print_json({"tokens": [_values(each) for each in tokens]})
@@ -116,7 +121,7 @@ def list_all(as_json: bool, path: Path | None) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @_file_option
 def revoke(names: tuple[str, ...], path: Path | None) -> None:
-    """Take tokens out of the file. A server that uses it refuses them a second later."""
+    """Remove tokens from the file. A server that uses the file refuses them within a second."""
     where = _file(path)
     original, tokens = _open(where)
     there = {each.name for each in tokens}

@@ -60,11 +60,11 @@ class Watched:
 
 @click.command("watch", cls=ClientCommand)
 @click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
-@click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after so many changes.")
+@click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after this number of changes.")
 async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None) -> None:
-    """Show what changes: lists, and the contents of the resources named.
+    """Show changes of lists, and of the contents of the named resources.
 
-    Without any of them, every list that the server tells of. Ends with Ctrl-C.
+    Without options, every list whose changes the server reports. Ctrl-C ends it.
     """
     watched = Watched.read(words) if words else Watched(lists=tuple(told_of(cmd)))
     if watched == Watched():

@@ -158,7 +158,7 @@ def test_the_status_shows_no_secrets(folder: Path) -> None:
     ("args", "said"),
     [
         (("install",), "Missing argument 'HOST...'"),
-        (("install", "all"), "none of those that are known is found here"),
+        (("install", "all"), "none of the known hosts is found here"),
         (("install", "curser"), "did you mean cursor?"),
         (("install", "cursor", "--url", "ftp://x"), "--url: expected an http or https URL"),
         (("install", "cursor", "--url", "http://x", "--env", "A=b"), "--url reaches a server that runs"),

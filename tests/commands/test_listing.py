@@ -148,7 +148,7 @@ def test_into_a_file_that_is_never_written_over(tmp_path: Path) -> None:
     assert (first.returncode, first.stdout) == (0, b"")
     assert first.stderr.endswith(b" bytes saved as logo.png\n")
     assert second.returncode == 2
-    assert second.stderr == b"mcptrio: --output: logo.png is there already; --force writes over it\n"
+    assert second.stderr == b"mcptrio: --output: logo.png exists; --force overwrites it\n"
     assert (tmp_path / "logo.png").read_bytes() == b"mine"
     assert run(*args, "--force", cwd=tmp_path).returncode == 0
     assert (tmp_path / "logo.png").read_bytes() == PNG
@@ -168,7 +168,7 @@ def test_into_a_folder(tmp_path: Path) -> None:
 def test_a_person_is_asked_before_a_file_is_written_over(tmp_path: Path, answer: str, code: int, held: bytes) -> None:
     (tmp_path / "logo.png").write_bytes(b"mine")
     with at_terminal(*with_plugin("read", "logo://png", "-o", "logo.png"), cwd=tmp_path) as terminal:
-        terminal.until(r"logo.png is there already; write over it\? \(yes/no\) ")
+        terminal.until(r"logo.png exists; overwrite it\? \(yes/no\) ")
         terminal.type(f"{answer}\r")
 
         assert terminal.end() == code

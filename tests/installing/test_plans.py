@@ -347,7 +347,7 @@ def test_a_change_of_somebody_else_is_not_lost(machine: Machine) -> None:
     plan = plan_install(kind, path, "mcptrio", STARTED)
     path.write_text('{"new": 1}')
 
-    with pytest.raises(ConfigError, match="somebody else has changed it meanwhile"):
+    with pytest.raises(ConfigError, match="another program has changed it in the meantime"):
         plan.carry_out()
     assert everything_in(machine.home) == {str(path): b'{"new": 1}'}
 

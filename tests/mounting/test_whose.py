@@ -118,7 +118,7 @@ async def test_question_of_a_cancelled_call_is_asked_of_no_other_client(tmp_path
         # From now on every question may be that of the cancelled call.
         await begun(nursery, first, "wait_and_ask", c)
         c.touch()
-        assert "one of another client was cancelled" in await answer(c)
+        assert "a call of another client was cancelled" in await answer(c)
         assert (one.asked, other.asked) == ([], [])
 
         mount.restart()

@@ -164,7 +164,7 @@ def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
         (("--plugin=own.py",), "expected plugins from PyPI, got the file own.py"),
         (("--plugin=everything",), "--package: expected one of mcptrio-everything, mcptrio-garden, got none"),
         (("--setting=garden.dept",), "--setting: expected one of garden.beds, "),
-        (("-o", "own.py"), "--output: own.py is there already; --force writes over it"),
+        (("-o", "own.py"), "--output: own.py exists; --force overwrites it"),
     ],
 )
 def test_what_the_registry_would_refuse_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:

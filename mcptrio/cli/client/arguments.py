@@ -38,7 +38,7 @@ from mcptrio.schema.validation_messages import suggest
 __all__ = ["MAX_FILE_BYTES", "check_arguments", "read_arguments", "read_file", "read_json", "split_word"]
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""Of a file that is an argument."""
+"""Bytes of a file that is passed as an argument."""
 _YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no"})
 
 
@@ -64,11 +64,12 @@ def read_arguments(
     """Make arguments of words.
 
     Args:
-        words: see the module.
-        schema: of the tool's input.
-        base: arguments that the words are added to, or replace.
-        checked: whether each word has to fit the schema; otherwise one that does not is read as if there were none.
+        words: words in the forms of the module docstring.
+        schema: the tool's input schema.
+        base: arguments to which the words are added, or which they replace.
+        checked: whether each word must fit the schema; otherwise a word that does not is read without a schema.
     """
+    # A deep copy through JSON: the words change it.
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}
     seen: set[str] = set()
     for text in words:
@@ -83,10 +84,10 @@ def read_arguments(
 
 
 def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list[str], Any, Any]:
-    """The path of a word's key, the schema there, and the word's value.
+    """Return the path of a word's key, the schema there, and the word's value.
 
     Raises:
-        ValueError: the word does not fit the schema, and is checked.
+        ValueError: the word does not fit the schema, and ``checked`` is true.
     """
     try:
         path, there = _find(word.key, schema, schema, is_raw=word.is_raw)
@@ -99,7 +100,7 @@ def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list
 
 
 def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
-    """Compare arguments with the schema of the tool; a schema that cannot be used lets them pass."""
+    """Check arguments against the tool's schema. With an unusable schema, all arguments pass."""
     known = properties(schema, schema)
     missing = [name for name in required(schema, schema) if name not in arguments]
     if missing:
@@ -147,11 +148,14 @@ def read_file(name: str, what: str) -> bytes:
 
 
 def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
-    """The path of a key, and the schema there. A property with a dot in its name wins over a path."""
+    """Return the path of a key, and the schema there. A property with a dot in its name takes precedence over a
+    path.
+    """
     known = properties(schema, root)
     if key in known:
         return [key], known[key]
     parts = key.split(".")
+    # The longest name first, because a property may have a dot in its name.
     for count in range(len(parts) - 1, 0, -1):
         first, rest = ".".join(parts[:count]), ".".join(parts[count:])
         if first in known:
@@ -167,6 +171,7 @@ def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tu
     if open_to is not None:
         return _step(parts, open_to, root, is_raw=is_raw)
     is_open = True in more or any("patternProperties" in each for each in alternatives(schema, root))
+    # Without declared properties the object is open, as in JSON Schema.
     if is_raw or is_open or (not known and False not in more):
         return _step(parts, {}, root, is_raw=is_raw)
     raise ValueError(f"there is none of this name{suggest(parts[0], list(known))}")
@@ -191,6 +196,7 @@ def _put(
     container: Any = arguments
     for at, step in enumerate(path):
         is_last = at + 1 == len(path)
+        # The kind of container is decided by the next step: a number is a place in an array.
         following: Any = [] if not is_last and path[at + 1].isdecimal() else {}
         if isinstance(container, list):
             index = int(step) if step.isdecimal() else -1
@@ -228,6 +234,7 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
     if word.is_raw:
         text = read_file(text[1:], word.key).decode("utf-8", "replace") if text.startswith("@") else text
         return read_json(text, f"argument {quote_name(word.key)}")
+    # As in curl: a doubled sign stands for the sign itself.
     if text.startswith("@@"):
         text = text[1:]
     elif text.startswith("@"):
@@ -238,6 +245,7 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
             text = data.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"expected UTF-8 in {word.value[1:]}, got something else") from error
+        # A file usually ends with a line break, which is not part of a number or a word.
         text = text if "string" in kinds(schema, root) else text.strip()
     return _typed(text, schema, root)
 
@@ -247,6 +255,7 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     if values is not None:
         return _chosen(text, values, schema, root)
     types = kinds(schema, root)
+    # Before JSON is tried: for a string parameter, 3 is the text "3".
     if "string" in types:
         return text
     parsed = _parsed(text)
@@ -259,6 +268,7 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
         return int(parsed)
     if "boolean" in types and text.strip().lower() in _YES | _NO:
         return text.strip().lower() in _YES
+    # One value for an array of values, so that a single item needs no brackets.
     items = items_of(schema, root)
     if "array" in types and "array" not in kinds(items, root):
         return [_typed(text, items, root)]
@@ -288,7 +298,7 @@ def _parsed(text: str) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _is_base64(schema: Any, root: Mapping[str, Any]) -> bool:

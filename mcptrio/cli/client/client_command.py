@@ -45,7 +45,7 @@ class ClientCommand(CLICommand):
 
     def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
         self.own_params = list(params or ())
-        """Without TARGET and what goes with it."""
+        """The parameters without TARGET and the options for connecting."""
         options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
         super().__init__(name, params=[target, *self.own_params, *_common()], **options)
@@ -56,12 +56,14 @@ class ClientCommand(CLICommand):
         if passed_on is not None:
             if not passed_on:
                 raise click.UsageError("expected a command behind --, got nothing", ctx)
+            # In click's context, which the shell and the help can read without parsing again.
             ctx.meta[_COMMAND] = passed_on
         elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
             ctx.meta[_COMMAND] = ()
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            # click already suggests a similar option.
             if error.possibilities:
                 raise
             more = f"`{ctx.command_path} --help` lists the variables that set what has no option"
@@ -84,9 +86,10 @@ class ClientCommand(CLICommand):
         """Read a line of the shell: the own parameters, and ``as_json``.
 
         Raises:
-            click.ClickException: they are not right.
-            click.exceptions.Exit: help was asked for, and shown.
+            click.ClickException: the words are invalid.
+            click.exceptions.Exit: help was requested and has been shown.
         """
+        # Another command with the same parameters but without TARGET: the shell is connected already.
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
@@ -109,13 +112,13 @@ def _common() -> list[click.Parameter]:
             multiple=True,
             metavar="NAME|FILE.py",
             shell_complete=plugin_names,
-            help="Serve this plugin, installed or a file, in this process, and talk to it; repeat for more.",
+            help="Serve this installed plugin or file in this process, and use it; repeat for more.",
         ),
         click.Option(
             ["--header", "headers"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, which no process list shows.",
+            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, to hide it from process lists.",
         ),
         click.Option(
             ["--env"],
@@ -133,7 +136,7 @@ def _common() -> list[click.Parameter]:
             ["--timeout"],
             type=SECONDS,
             metavar="SECONDS",
-            help="Wait so long for a connection, and for an answer or its next progress.  [default: 30, 60]",
+            help="Seconds to wait for a connection, and for an answer or its next progress.  [default: 30, 60]",
         ),
         _json(),
         click.Option(

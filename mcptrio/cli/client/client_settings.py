@@ -50,9 +50,9 @@ class ClientVariables:
         default=None, metadata={"help": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file."}
     )
     inherit_env: bool = field(
-        default=False, metadata={"help": "true: give a command all of our environment, secrets included."}
+        default=False, metadata={"help": "true: pass all of our environment to a command, including secrets."}
     )
-    input: bool = field(default=True, metadata={"help": "false: do not let the server ask, even at a terminal."})
+    input: bool = field(default=True, metadata={"help": "false: refuse the server's questions, even at a terminal."})
     log_level: LoggingLevel | Literal["off"] = field(
         default="info",
         metadata={"help": "Show log messages of the server of this level and above, or off.  [default: info]"},
@@ -66,23 +66,24 @@ class ClientVariables:
         default=None, metadata={"help": "Trust the authorities in this file, instead of those of the system."}
     )
     tls_cert: Path | None = field(
-        default=None, metadata={"help": "Show the certificate in this file to a server that asks for one."}
+        default=None, metadata={"help": "Send the certificate in this file to a server that requests one."}
     )
     tls_key: Path | None = field(
         default=None, metadata={"help": "The key of that certificate, if it is not in the same file."}
     )
     transport: Literal["auto", "http", "sse"] = field(
-        default="auto", metadata={"help": "How to speak to a URL: http, sse or auto.  [default: auto]"}
+        default="auto", metadata={"help": "The transport for a URL: http, sse or auto.  [default: auto]"}
     )
 
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {variable_of((_TABLE, each.name)): each.metadata["help"] for each in fields(ClientVariables)}
 )
-"""All of them, with what each sets."""
+"""The variables, with their descriptions."""
 
 
 def client_settings(environ: Mapping[str, str] = os.environ) -> ClientVariables:
     """Read the settings."""
+    # A misspelt variable would otherwise be ignored silently.
     check_variables(environ, {*VARIABLES}, (_TABLE,), page="commands")
     return SettingsReader(environ=environ).read(ClientVariables, {}, (_TABLE,), variables=(_TABLE,))

@@ -50,6 +50,7 @@ class CommandContext:
         hint = await self.hint_at_login()
         verb = "lists" if hint else "has"
         error = ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}")
+        # Without sent credentials nothing can be hidden, so the name does not exist.
         if not hint:
             raise error
         return error
@@ -60,12 +61,13 @@ class CommandContext:
         try:
             yield
         except MCPError as error:
+            # The server's own error names the missing scope, which is more than we know.
             if unlisted is None or isinstance(error, InsufficientScope):
                 raise
             raise unlisted from error
 
     def wire(self, model: Any) -> Any:
-        """A model as the JSON value it came as."""
+        """Return a model as the JSON value that was received."""
         if isinstance(model, Absent):
             return None
         try:

@@ -33,8 +33,8 @@ __all__ = ["Contents", "bytes_of", "says_the_same"]
 class Contents:
     """
     Args:
-        folder: where bytes are saved; ``None``: they are only named.
-        name: of files whose content has none.
+        folder: the folder for bytes; ``None`` only names them.
+        name: the name of files whose content has none.
     """
 
     def __init__(self, console: Console, folder: Path | None, *, name: str) -> None:
@@ -60,7 +60,7 @@ class Contents:
             await self._save(block)
 
     async def save(self, blocks: Sequence[ContentBlock]) -> None:
-        """Save what is bytes, and show nothing of the rest."""
+        """Save bytes, and show nothing."""
         for block in blocks:
             await self._save(block)
 
@@ -68,7 +68,7 @@ class Contents:
         await self.show((EmbeddedResource(resource=contents),))
 
     async def save_resource(self, contents: ResourceContents) -> None:
-        """Save what a resource holds, text as well."""
+        """Save the contents of a resource, also text."""
         kind = contents.mime_type or ("text/plain" if isinstance(contents, TextResourceContents) else "unknown type")
         await self._write("resource", contents.uri, kind, bytes_of(contents, f"resource ({kind})"))
 
@@ -91,6 +91,7 @@ class Contents:
         if self._folder is None:
             self._console.note(f"[{description}; --output saves it]", "dim")
             return
+        # In a thread, because the folder may be on a slow network disk.
         path = await trio.to_thread.run_sync(self._folder.save, file_name(suggested, kind), data)
         self._console.note(f"[{description}, saved as {path}]", "dim")
 
@@ -102,6 +103,7 @@ def bytes_of(contents: ResourceContents, what: str) -> bytes:
         what: a name for it in the error.
     """
     if isinstance(contents, TextResourceContents):
+        # Surrogates cannot be encoded otherwise, and the user asked for exactly what the server sent.
         return contents.text.encode("utf-8", "surrogatepass")
     return decode(contents.blob, what)
 
@@ -114,6 +116,7 @@ def _text(block: ContentBlock) -> str | None:
             return contents.text
         case ResourceLink():
             kind = f", {block.mime_type}" if block.mime_type else ""
+            # The URI first: it is what a user copies for `mcptrio read`.
             return f"{_one_line(block.uri)}  ({_one_line(block.title or block.name)}{_one_line(kind)})"
         case UnknownContent():
             return json.dumps(block.raw, ensure_ascii=False)
@@ -122,7 +125,7 @@ def _text(block: ContentBlock) -> str | None:
 
 
 def says_the_same(blocks: Sequence[ContentBlock], structured: Any) -> bool:
-    """Whether the text repeats the structured content, as servers do for clients that do not read that.
+    """Return whether the text repeats the structured content, as servers do for clients without support for it.
 
     Source: MCP 2026-07-28, server/tools, "Structured Content".
     """
@@ -136,7 +139,7 @@ def says_the_same(blocks: Sequence[ContentBlock], structured: Any) -> bool:
         except ValueError:
             return False
     alone = parts[0] if len(parts) == 1 else parts
-    # A value that is no object travels as the only member of one where the revision takes objects alone.
+    # Before 2026-07-28, a value that is not an object is sent as the member `result` of one.
     return structured in (alone, parts, {"result": alone})
 
 

@@ -42,7 +42,7 @@ def store_path(machine: Machine) -> Path:
 
 
 def store_of() -> TokenStore:
-    """The store that is used: the one that the environment names, or a file."""
+    """Return the store for credentials: the one that the environment names, or a file."""
     text = client_settings().credentials
     if text == _KEYRING:
         return KeyringTokenStore()
@@ -57,7 +57,7 @@ def store_of() -> TokenStore:
 
 
 def http_url(endpoint: Endpoint) -> str:
-    """The URL that credentials of a server are kept under: canonical, and http also where it is a WebSocket's."""
+    """Return the canonical URL under which a server's credentials are stored; http(s) also for a WebSocket."""
     try:
         scheme = endpoint.url.partition(":")[0].lower()
         url = URL.parse(endpoint.url, ("ws", "wss")) if scheme in _SCHEMES else URL.parse(endpoint.url)
@@ -76,6 +76,7 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
         ConfigError, StoreFailed: The store cannot be used.
     """
     has_header = any(name.lower() == "authorization" for name in endpoint.headers)
+    # The user has chosen other credentials for this server.
     if endpoint.auth is not None or has_header or _has_user(endpoint):
         return endpoint
     url, store = http_url(endpoint), store_of()
@@ -88,9 +89,9 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
 
 
 async def hint_at_login(endpoint: Endpoint) -> str:
-    """What to add to an error about a name that a server does not list.
+    """Return the end of an error about a name that a server does not list.
 
-    A server may hide what needs another scope or another user. Returns an empty text if no credentials were sent.
+    A server may hide entries that need another scope or user. Returns an empty text if no credentials were sent.
     """
     hides = "; the server may hide what needs another scope or user, so pass a token that has more"
     if isinstance(endpoint.auth, OAuth):
@@ -103,12 +104,13 @@ async def hint_at_login(endpoint: Endpoint) -> str:
 
 
 def _has_user(endpoint: Endpoint) -> bool:
+    # Only the part before the first slash: a path may contain an @.
     return "@" in endpoint.url.partition("://")[2].partition("/")[0]
 
 
 @frozen
 class _Nowhere:
-    """For a server without stored credentials and without a terminal: the error says how to log in."""
+    """The authorization without stored credentials and without a terminal: its error says how to log in."""
 
     _url: str
 
@@ -122,7 +124,7 @@ class _Nowhere:
         asked = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
         if status == 401 and asked:
             if not any("resource_metadata" in challenge.parameters for challenge in asked):
-                # A server with tokens of its own; or one of 2025-03-26, which may have a login.
+                # The server has tokens of its own, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
                     f"the server wants a token, HTTP 401, and names no login: {PASS_A_TOKEN}; "
                     f"or try {_advice(self._url)}"

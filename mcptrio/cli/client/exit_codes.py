@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     PROTOCOL = 3
     CONNECTION = 4
     TIMEOUT = 5
+    # As shells report a process that SIGINT has ended: 128 + 2.
     INTERRUPTED = 130
 
 
@@ -51,7 +52,7 @@ EXIT_CODES = (
 
 
 def only(error: BaseException) -> BaseException:
-    """The one error in nested groups of one; otherwise the first that a server or a user may have caused."""
+    """Return the single error in nested groups; otherwise the first one that a server or a user may have caused."""
     while isinstance(error, BaseExceptionGroup):
         known = error.subgroup((MCPTrioError, OSError))
         error = (known or error).exceptions[0]
@@ -69,7 +70,7 @@ def code_of(error: MCPTrioError | OSError) -> int:
 
 
 def line_of(error: MCPTrioError | OSError) -> str:
-    """What to say about an error, on one line fit for a terminal."""
+    """Return one printable line about an error."""
     text = str(error) or type(error).__name__
     if isinstance(error, MCPError):
         text = f"the server refused: {text} ({error.code:d})"
@@ -80,10 +81,11 @@ def line_of(error: MCPTrioError | OSError) -> str:
 def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> int:
     """Show why a command ends, with the frames of a plugin that is broken. Returns the exit code.
 
-    A failure of a plugin in this process that was shown already, with its frames, is not repeated.
+    A failure of a plugin in this process is not repeated if its log record was shown already.
     """
     line = line_of(error)
     last_words: list[str] = []
+    # At a terminal the lines of standard error are shown one below the other; in a pipe one line is easier to read.
     if console.is_err_terminal:
         line, last_words = split_last_words(line)
     if hint:

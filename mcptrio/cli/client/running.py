@@ -41,22 +41,22 @@ from mcptrio.protocol.model.logging import LoggingLevel
 __all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]
 
 Action: TypeAlias = Callable[[CommandContext], Awaitable[int | None]]
-"""A command's own part; gives the exit code, where it is not 0."""
+"""A command's function. Returns the exit code if it is not 0."""
 Work: TypeAlias = Callable[[Console, Terminal | None], Awaitable[int]]
-"""What runs at a console; gives the exit code."""
+"""A function that runs at a console and returns the exit code."""
 
 _log = logging.getLogger("mcptrio.commands")
 
 _OTHER_PATH_TIMEOUT = 3.0
-"""Seconds that another path of a server has to answer, after the one that was given did not."""
+"""Seconds for a response at the usual path, after the given path had no endpoint."""
 _PROBE_TIMEOUT = 10.0
 _MAX_CALL_SECONDS = 3600.0
-"""Seconds, by default, for the first question of a connection, and for a call whatever progress it reports."""
+"""Seconds for a call, however much progress it reports."""
 
 
 @frozen(kw_only=True)
 class ClientOptions:
-    """What all these commands take. See the options of the same names."""
+    """The options of all client commands. See the options of the same names."""
 
     target: TargetOptions
     revision: str | None = None
@@ -97,6 +97,7 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
 
 
 def _run(start: Callable[[], Work], console: Console, url: str) -> int:
+    # Before Trio runs, so that a question can be asked with ordinary blocking input.
     try:
         return trio.run(_with_terminal, start(), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
@@ -107,15 +108,16 @@ def _run(start: Callable[[], Work], console: Console, url: str) -> int:
             raise
         _log.debug("the whole of it:", exc_info=error)
         hint = hint_of(failure, url)
+        # Only after the failure, so that a working connection costs no probe.
         if (usual := usual_endpoint(failure, url)) and trio.run(_answers, usual):
             hint = f"the server answers at {usual}"
         return report(console, failure, hint)
-    except (KeyboardInterrupt, click.Abort):  # before anybody listened for it
+    except (KeyboardInterrupt, click.Abort):  # raised before the handler was installed
         return ExitCode.INTERRUPTED
 
 
 async def _answers(url: str) -> bool:
-    """Whether an MCP server is at a URL; one that asks for a token is. No credentials are sent."""
+    """Return whether an MCP server is at a URL; a 401 or 403 counts. No credentials are sent."""
     try:
         with trio.move_on_after(_OTHER_PATH_TIMEOUT):
             async with connect(url):
@@ -126,7 +128,7 @@ async def _answers(url: str) -> bool:
 
 
 def _asker(options: ClientOptions) -> AskInput | None:
-    """Asks for what a file of servers leaves open, before anything is started."""
+    """Return a function that asks for the inputs of a server file, before anything is started."""
 
     def ask(input: Input) -> str | None:
         text = printable(input.description or input.id)
@@ -160,6 +162,7 @@ async def _connected(
         console.note(found.note, "dim")
     settings = options.target.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
+    # A person is at both ends, and may be asked by the server.
     person = Person(console, terminal) if terminal is not None and settings.input else None
     handlers = handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
     target = await _authorized(found, console, terminal if person is not None else None)
@@ -188,7 +191,7 @@ async def _connected(
 
 
 async def _authorized(found: FoundTarget, console: Console, terminal: Terminal | None) -> Target:
-    """The target; one with a URL with what was granted for it, or with an offer to log in."""
+    """Return the target; a URL gets its stored credentials, or an offer to log in."""
     if not isinstance(found.target, Endpoint):
         return found.target
     from mcptrio.cli.client.credentials import authorized
@@ -210,7 +213,11 @@ def _timeouts(seconds: float | None) -> ClientTimeouts:
     if seconds is None:
         return ClientTimeouts()
     return ClientTimeouts(
-        connect=seconds, probe=min(_PROBE_TIMEOUT, seconds / 2), idle=seconds, request=max(_MAX_CALL_SECONDS, seconds)
+        # Half of the connect timeout, so that a probe leaves time for the other transport.
+        connect=seconds,
+        probe=min(_PROBE_TIMEOUT, seconds / 2),
+        idle=seconds,
+        request=max(_MAX_CALL_SECONDS, seconds),
     )
 
 
@@ -234,9 +241,12 @@ def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
             out_fd = os.open(os.devnull, os.O_WRONLY)
         else:
             sys.stdout.flush()
+            # Duplicated: file descriptor 1 is redirected below, and the protocol's output must still reach the original
+            # one.
             out_fd = os.dup(sys.stdout.fileno())
         out = stack.enter_context(open(out_fd, "w", encoding=encoding, errors="backslashreplace"))
         err = sys.stderr if sys.stderr is not None else stack.enter_context(open(os.devnull, "w"))
         if moved and sys.stdout is not None and sys.stderr is not None:
+            # A plugin that prints would otherwise write into the command's own output.
             os.dup2(2, 1)
         yield out, err

@@ -22,23 +22,24 @@ _MAX_NAME_CHARS = 80
 _MAX_NAME_TRIES = 1_000
 """Numbers tried for a free name."""
 _EXTENSIONS = {"text/plain": ".txt", "image/jpeg": ".jpg", "audio/mpeg": ".mp3", "audio/wav": ".wav"}
-"""Where the system has several, or none."""
+"""Extensions of types for which the system has several or none."""
 
 
 class OutputFolder:
-    """A folder for whatever comes; made when the first file is."""
+    """The folder for saved files, which is created with the first one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def save(self, name: str, data: bytes) -> Path:
-        """Write a file of this name, or of one with a number in it where the name is taken."""
+        """Write a file of this name, or with a number in its name if the name is taken."""
         stem, dot, extension = name.rpartition(".")
         stem, extension = (stem, f"{dot}{extension}") if stem else (name, "")
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             for number in range(1, _MAX_NAME_TRIES):
                 path = self._path / (name if number == 1 else f"{stem}-{number}{extension}")
+                # "x": an existing file is never overwritten, also not by a race.
                 try:
                     with path.open("xb") as file:
                         file.write(data)
@@ -57,16 +58,16 @@ def write_file(path: Path, data: bytes, *, overwrite: bool) -> None:
         with path.open("wb" if overwrite else "xb") as file:
             file.write(data)
     except FileExistsError as error:
-        raise ConfigError(f"--output: {path} is there already; --force writes over it") from error
+        raise ConfigError(f"--output: {path} exists; --force overwrites it") from error
     except OSError as error:
         raise ConfigError(f"--output: {path}: {error.strerror or error}") from error
 
 
 def decode(text: str, what: str) -> bytes:
-    """Bytes of Base64.
+    """Decode Base64.
 
     Raises:
-        RemoteProtocolError: it is none.
+        RemoteProtocolError: the text is not Base64.
     """
     try:
         return base64.b64decode(text, validate=True)
@@ -75,15 +76,16 @@ def decode(text: str, what: str) -> bytes:
 
 
 def file_name(suggested: str, mime_type: str | None) -> str:
-    """A harmless name for a file, with the extension of its type.
+    """Return a harmless name for a file, with the extension of its type.
 
     Args:
-        suggested: a URI, of which the last part counts, or a word.
+        suggested: a URI, whose last part is used, or a word.
     """
     try:
         path = unquote(urlsplit(suggested).path) or suggested
     except ValueError:
         path = suggested
+    # The last part only, so that a server cannot choose a folder.
     name = _ODD.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_MAX_NAME_CHARS] or "file"
     kind = (mime_type or "").partition(";")[0].strip().lower()
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ""

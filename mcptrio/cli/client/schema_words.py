@@ -34,15 +34,15 @@ _WORDED = (("exclusiveMinimum", "above"), ("exclusiveMaximum", "below"), ("multi
 _MAX_REFERENCE_STEPS = 16
 _MAX_ALTERNATIVES = 32
 _MAX_LEVELS = 3
-"""How deep schemas that all have to hold (``allOf``) are looked into."""
+"""Levels of ``allOf`` that are followed."""
 _MAX_SUBSCHEMAS = 300
-"""Subschemas that are looked at for one value."""
+"""Subschemas that are examined for one value."""
 _MAX_ARGUMENTS = 40
 """Arguments of a tool that its signature shows."""
 _MAX_NAMED_CHOICES = 8
 """Choices that are named."""
 _MAX_CHOICE_CHARS = 40
-"""Characters of one."""
+"""Characters of one choice."""
 
 JSONSchema = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def alternatives(schema: Any, root: JSONSchema) -> list[JSONSchema]:
 
 
 def kinds(schema: Any, root: JSONSchema) -> set[str]:
-    """The JSON types a value may have; empty where any will do."""
+    """Return the JSON types that a value may have; empty if any type is allowed."""
     found: set[str] = set()
     for each in alternatives(schema, root):
         named = each.get("type")
@@ -82,12 +82,13 @@ def choices(schema: Any, root: JSONSchema) -> list[Any] | None:
                 values = [True, False]
             else:
                 return None
+        # True and 1 are equal in Python, so booleans are not compared.
         found.extend(value for value in values if value not in found or isinstance(value, bool))
     return found
 
 
 def properties(schema: Any, root: JSONSchema) -> dict[str, Any]:
-    """The members that are known, of all alternatives."""
+    """Return the known members of all alternatives."""
     found: dict[str, Any] = {}
     for each in alternatives(schema, root):
         members = each.get("properties")
@@ -97,7 +98,7 @@ def properties(schema: Any, root: JSONSchema) -> dict[str, Any]:
 
 
 def items_of(schema: Any, root: JSONSchema) -> Any:
-    """The schema of the items of an array; any, where none is stated."""
+    """Return the schema of the items of an array; an empty schema if there is none."""
     for each in alternatives(schema, root):
         if "items" in each:
             return each["items"]
@@ -106,13 +107,14 @@ def items_of(schema: Any, root: JSONSchema) -> Any:
 
 def required(schema: JSONSchema, root: JSONSchema) -> list[str]:
     """Return the required members, if there is only one alternative."""
+    # With several alternatives, a member that one of them requires need not be given.
     found = alternatives(schema, root)
     names = found[0].get("required") if len(found) == 1 else None
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def word(schema: Any, root: JSONSchema) -> str:
-    """The type as one word: ``integer``, ``a|b``, ``string…`` for an array of strings."""
+    """Return the type in one word: ``integer``, ``a|b``, ``string…`` for an array of strings."""
     values = choices(schema, root)
     if values is not None and not _is_plain(values):
         shown = [printable(each)[:_MAX_CHOICE_CHARS] for each in words_of(values[:_MAX_NAMED_CHOICES])]
@@ -146,7 +148,7 @@ def describe(schema: Any, root: JSONSchema) -> str:
 
 
 def signature(name: str, schema: JSONSchema) -> str:
-    """How a tool is called: its name and its arguments, optional ones in brackets."""
+    """Return a tool's name and arguments, optional ones in brackets."""
     needed = required(schema, schema)
     parts = [printable(name)]
     known = properties(schema, schema)
@@ -184,6 +186,7 @@ class _Search:
             options, together = each.get("anyOf") or each.get("oneOf"), each.get("allOf")
             if isinstance(each.get("$ref"), str):
                 target = _target(each["$ref"], self._root)
+                # Other keywords next to a reference apply too (JSON Schema 2020-12).
                 queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
             elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
                 # Members next to a choice apply to each alternative: a description, a default.
@@ -197,7 +200,7 @@ class _Search:
 
 
 def _is_plain(values: list[Any]) -> bool:
-    """Whether the type says as much: yes or no, null."""
+    """Return whether the type already says it: booleans and null."""
     return all(value is None or isinstance(value, bool) for value in values)
 
 
@@ -209,6 +212,7 @@ def _target(reference: str, root: JSONSchema) -> Any:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
+        # References to other documents are never followed.
         return None
     target: Any = root
     for step in reference[2:].split("/")[:_MAX_REFERENCE_STEPS]:
@@ -218,7 +222,7 @@ def _target(reference: str, root: JSONSchema) -> Any:
 
 
 def _merged(schemas: Sequence[JSONSchema]) -> JSONSchema:
-    """Schemas that all have to hold, as one, as far as words go: all their members, and of the rest the first."""
+    """Merge the schemas of an ``allOf`` for a description: all members, and the first value of other keywords."""
     merged: dict[str, Any] = {}
     members: dict[str, Any] = {}
     needed: list[Any] = []
@@ -239,7 +243,8 @@ def _constants(schema: JSONSchema) -> list[Any] | None:
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value."""
+    """Return the JSON type of a value."""
+    # Before int, because bool is a subclass of it.
     if isinstance(value, bool):
         return "boolean"
     for kind, name in ((str, "string"), (int, "integer"), (float, "number"), (list, "array"), (dict, "object")):

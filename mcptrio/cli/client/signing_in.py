@@ -48,6 +48,7 @@ def sign_in(
 
 def _show(console: Console, server: str, url: str) -> None:
     host = urlsplit(url).hostname or ""
+    # The host on its own: in a long URL it is easily overlooked, and it is what the user has to trust.
     console.note(f"{printable(server)} wants you to log in at {printable(host)}:", "bold")
     console.note(f"\n  {printable(url)}\n")
 
@@ -58,10 +59,10 @@ class _Asker:
     _terminal: Terminal
 
     async def consent(self, url: str) -> bool:
-        """Whether a browser may be opened. Not asked to the end where the person has opened it meanwhile.
+        """Ask whether a browser may be opened. Cancelled if the user has opened the URL in the meantime.
 
         Raises:
-            AuthorizationError: the end of the input.
+            AuthorizationError: the input has ended.
         """
         answer = None
         async with self._terminal.floor():
@@ -72,7 +73,7 @@ class _Asker:
             except EOFError:
                 pass
         if answer is None:
-            await trio.lowlevel.checkpoint()  # an interrupt has cancelled what this belongs to
+            await trio.lowlevel.checkpoint()  # an interrupt has cancelled the surrounding scope
             raise AuthorizationError("the login was given up")
         if answer.strip().lower() in _YES:
             return True

@@ -33,11 +33,11 @@ from mcptrio.http.client.tls import client_context
 __all__ = ["FILES", "FoundTarget", "TargetOptions", "find_target", "read_value"]
 
 FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
-"""Where names of servers are looked up, in this order, when no file is named."""
+"""Files in which names of servers are looked up, in this order."""
 _HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+):\d{1,5}(?:/\S*)?$")
-"""Begins a URL without its scheme."""
+"""The beginning of a URL without its scheme."""
 _MAX_SECRET_BYTES = 64 * 1024
-"""Of a file that holds the value of a header or a variable."""
+"""Bytes of a file with the value of a header or a variable."""
 
 
 @frozen(kw_only=True)
@@ -59,7 +59,7 @@ class FoundTarget:
 
     target: Target
     name: str
-    """For the user."""
+    """The name for the user."""
     note: str | None = None
     """A note for the user about the found server."""
 
@@ -91,10 +91,12 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
     if _is_reference(text):
         name, entry = read_reference(text, ask=ask)
         return _adapted(options, entry, name)
+    # A word that a shell would have to quote is a command and not a name.
     if text == shlex.quote(text) and (found := _beside(options, text, ask)) is not None:
         return found
     if text.endswith(".py") and Path(text).is_file():
         raise ConfigError(f"TARGET: {text} is a file: a plugin is served with --plugin, a program run with -- python")
+    # Without the scheme it would be started as a command, whose error would confuse.
     if _HOST_AND_PORT.match(text) and not Path(text).exists():
         raise ConfigError(
             f"TARGET: expected a URL, a command or the name of a server, got {quote(text)}; did you mean http://{text}?"
@@ -124,9 +126,10 @@ def _is_reference(text: str) -> bool:
 
 
 def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
-    """The server of this name in a file that lies here, if there is one."""
+    """Return the server of this name in a file in this folder, if there is one."""
     for path in map(Path, FILES):
         if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
+            # Either could be meant, and starting the wrong one runs a stranger's program.
             if shutil.which(name) is not None:
                 raise ConfigError(
                     f"TARGET: {name} is a server of {path} and a program; say {path}#{name}, or -- {name}"
@@ -180,10 +183,11 @@ def _env(options: TargetOptions) -> Mapping[str, str]:
 
 
 def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
-    """A name and its value, which may be in a file or a variable, so that no process list shows it.
+    """Return a name and its value, which may be in a file or a variable, so that no process list shows it.
 
-    The text is not repeated in an error: it may hold a secret.
+    Errors do not repeat the text, because it may contain a secret.
     """
+    # The sign that comes first: a value may contain the other one.
     places = [(text.find(sign), sign) for sign in signs if sign in text]
     if not places or min(places)[0] == 0:
         raise ConfigError(f"{option}: expected NAME=VALUE, got something else")

@@ -23,7 +23,7 @@ _MAX_DEFAULT_CHARS = 80
 
 
 def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[str]) -> Iterator[str]:
-    """The words with each ``--key value`` as ``key=value``.
+    """Yield the words, with each ``--key value`` as ``key=value``.
 
     Args:
         options: the names of the command's own options, for suggestions.
@@ -36,6 +36,7 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
             yield each
             continue
         option, sign, value = each.partition("=")
+        # As click does for its own flags: --no-NAME sets a boolean to false.
         negated = option.replace("--no-", "--", 1)
         if option not in names and negated not in names:
             near = get_close_matches(option, [*names, *options], 1)
@@ -54,7 +55,7 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
 
 
 def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
-    """The help of a tool: its description, and its arguments with types, defaults and descriptions."""
+    """Return the help of a tool: its description, and its arguments with types, defaults and descriptions."""
     root = tool.input_schema
     needed = required(root, root)
     page = HelpPage(is_coloured=is_coloured)

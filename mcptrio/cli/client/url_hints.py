@@ -18,16 +18,17 @@ _ENDPOINTS = {"http": "/mcp", "https": "/mcp", "ws": "/ws", "wss": "/ws"}
 """By scheme, the path that mcptrio and most other servers use."""
 _ENCRYPTED = {"http": "https", "ws": "wss"}
 _UNTRUSTED = re.compile(r"self.signed certificate|local issuer certificate")
-"""In OpenSSL's words, which have a hyphen since version 3."""
+"""In the words of OpenSSL, with a hyphen since version 3."""
 
 
 def hint_of(error: MCPTrioError | OSError, url: str) -> str:
-    """What to check or type; empty if the error suggests nothing."""
+    """Return what to check or type; empty if the error suggests nothing."""
     try:
         parts = urlsplit(url)
     except ValueError:
         return ""
     text = str(error)
+    # A URL with a password must not be repeated.
     if not isinstance(error, RequestFailed) or parts.scheme not in _ENDPOINTS or "@" in parts.netloc:
         return ""
     if usual := usual_endpoint(error, url):
@@ -46,7 +47,7 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
 
 
 def usual_endpoint(error: BaseException, url: str) -> str:
-    """The URL to try if a server has no endpoint at ``url``; empty if there is another problem."""
+    """Return the URL to try if a server has no endpoint at ``url``; empty for other problems."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -36,7 +36,7 @@ from mcptrio.transports.stdio import open_stdio
 __all__ = ["command"]
 
 _OF_TRANSPORT: Final = frozenset({"transport", "listen", "host", "port"})
-"""Options that say how the client is served, which is no business of the worker."""
+"""Options of the client's connection, which do not concern the worker."""
 
 
 def _dev(**params: Any) -> None:
@@ -77,7 +77,7 @@ class _Sources:
         try:
             self._last = self._of(self._chosen.read())
         except (ConfigError, click.UsageError):
-            pass  # the worker says so
+            pass  # the worker reports it
         return self._last
 
     def _of(self, read: ServeConfig) -> Sources:
@@ -86,9 +86,10 @@ class _Sources:
 
 
 def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments of the worker: those of our command line."""
+    """Yield the arguments of the worker: those of our own command line."""
     for option in serve.params:
         value = params.get(option.name or "")
+        # Values that are defaults need not be passed on.
         if not isinstance(option, click.Option) or option.name in _OF_TRANSPORT or value in (None, False, ()):
             continue
         if option.is_flag:
@@ -112,6 +113,6 @@ command = ServeCommand(
     "dev",
     params=serve.params,
     callback=_dev,
-    help="Serve plugins while you write them: what changes is served anew, and clients stay connected.\n\n"
-    "Takes the options of serve. A plugin that fails is an error, as with --strict; what was served before still is.",
+    help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
+    "Takes the options of serve. A failing plugin is an error, as with --strict; the previous version keeps running.",
 )

@@ -23,15 +23,16 @@ __all__ = ["over_http"]
 
 _NAME: Final = "dev"
 _START_TIMEOUT: Final = 60.0
-"""Seconds in which the first worker can get ready before we serve without what it has."""
+"""Seconds that the start waits for the first worker; then it serves without the worker's entries."""
 
 
 def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[str]) -> None:
     """Serve until a signal ends it.
 
     Args:
-        command: starts what is mounted.
+        command: the command that starts the mounted server.
     """
+    # Several workers would each mount a server of their own.
     if read.http.workers != 1:
         raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
     settings = ServeSettings(
@@ -54,5 +55,6 @@ def _make(read: ServeConfig, command: Sequence[str]) -> Server:
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_START_TIMEOUT))],
         settings=read.server,
     )
+    # Entries come and go with each reload, and clients must have seen the lists declared.
     server.announce_lists()
     return server

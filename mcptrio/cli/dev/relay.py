@@ -41,26 +41,26 @@ __all__ = ["DRAIN_TIMEOUT", "DevRelay"]
 _log = logging.getLogger("mcptrio.dev")
 
 DRAIN_TIMEOUT: Final = 2.0
-"""Seconds that requests in flight have to finish in when another worker has taken over."""
+"""Seconds for requests in flight to finish after another worker has taken over."""
 _READY_TIMEOUT: Final = 60.0
 """Seconds for a worker to get ready."""
 _MIN_WORKER_SECONDS: Final = 5.0
 """Seconds that a worker must have served to be restarted when it exits. One that has not would only exit again: it is
 restarted after the next change."""
 _CANCEL_TIMEOUT: Final = 1.0
-"""Seconds for telling a worker that is replaced what is not wanted any more."""
+"""Seconds for sending cancellations to a replaced worker."""
 _CLOSE_TIMEOUT: Final = 2.0
 """Seconds for the last messages to the client."""
 _CANCELLED: Final = "notifications/cancelled"
 _SUPERSEDED_NOTIFICATIONS: Final = ("/list_changed", "/updated")
-"""Ends of what an old worker still tells, and the new one tells better."""
+"""Suffixes of notifications that an old worker still sends, although the new one has newer lists."""
 
 
 class DevRelay:
-    """One client's. Run once.
+    """The relay of one client. :meth:`run` is called once.
 
     Args:
-        shutdown: seconds that requests in flight have when the client leaves, or a signal comes.
+        shutdown: seconds for requests in flight after the client disconnects or a signal arrives.
     """
 
     def __init__(self, channel: MessageChannel, watch: SourceWatch, launch: WorkerLaunch, *, shutdown: float) -> None:
@@ -71,24 +71,24 @@ class DevRelay:
         self._outbox = Outbox()
         self._talk: SessionState[DevWorker] = SessionState()
         self._asked: dict[RequestId, tuple[DevWorker, RequestId]] = {}
-        """Requests to the client: by the id it knows, whose they are and by which id."""
+        """Requests to the client: its id, to the worker and the worker's id."""
         self._numbers = count(1)
         self._current: DevWorker | None = None
         self._live: set[DevWorker] = set()
         self._fault = ""
-        """Why there is no worker."""
+        """The reason why there is no worker."""
         self._settled = trio.Event()
-        """There is a worker, or a fault. Until then nothing of the client is passed on."""
+        """Set once there is a worker or a fault. Until then no message of the client is forwarded."""
         self._routing = trio.Lock()
-        """Held while a message finds its worker, and while that is replaced."""
+        """Held while a message is delivered to a worker, and while the worker is replaced."""
         self._giving = trio.CancelScope()
-        """Of the one who holds it until a worker takes a message."""
+        """The scope of the task that waits for a worker to accept a message."""
         self._switching = False
         """Set while a task replaces the worker and waits for it; no other task waits for that worker then."""
         self._answered = trio.Event()
         self._died = trio.Event()
         self._gone = trio.Event()
-        """The client has left."""
+        """Set once the client has disconnected."""
         self._nursery: trio.Nursery
 
     async def run(self, shutdown: trio.Event) -> None:
@@ -124,7 +124,7 @@ class DevRelay:
                 changed = await self._replace(changed) or await self._changed_before(self._died)
 
     async def _replace(self, changed: Sequence[Path]) -> list[Path]:
-        """Have a new worker take over. Returns what has changed before it could, if anything has."""
+        """Start a new worker and switch to it. Returns the files that changed before it was ready, if any."""
         began = trio.current_time()
         self._watch.renew()
         self._died = trio.Event()
@@ -134,12 +134,13 @@ class DevRelay:
         self._live.add(worker)
         self._nursery.start_soon(self._own, worker)
         meanwhile = await self._changed_before(worker.settled, _READY_TIMEOUT)
+        # The new worker has read old files; another one is started with the newest.
         if meanwhile:
             worker.leave()
             return sorted({*changed, *meanwhile})
         if worker.ready_since is not None and not worker.ended.is_set():
             self._watch.add(worker.files)
-            await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "started anew")
+            await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "restarted")
             self._tell_switched(changed, (trio.current_time() - began) * 1000)
         else:
             fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
@@ -170,12 +171,13 @@ class DevRelay:
         return changed
 
     async def _switch(self, new: DevWorker, why: str) -> None:
-        # A worker that reads nothing must not keep its place by that.
+        # A worker that does not read must not prevent its own replacement.
         self._switching = True
         self._giving.cancel()
         async with self._routing:
             self._switching = False
             old, self._current = self._current, new
+            # Before any other message: the new worker has to know the client first.
             for message in self._talk.replay(new):
                 await _give(new, message)
         for news in self._talk.news():
@@ -193,14 +195,14 @@ class DevRelay:
         with trio.move_on_after(DRAIN_TIMEOUT):
             await self._until_answered(old)
         lost = await self._abandon(old, f"the server was {why}; send the request again")
-        # So that it can end at once, if it reads at all.
+        # With the cancellations the worker can end at once, if it still reads.
         with trio.move_on_after(_CANCEL_TIMEOUT):
             for id in lost:
                 await _give(old, Notification(_CANCELLED, {"requestId": id, "reason": "the server is reloaded"}))
         await old.finish()
 
     async def _own(self, worker: DevWorker) -> None:
-        """Run a worker to its end, however it comes."""
+        """Run a worker until it ends."""
         await worker.run()
         self._live.discard(worker)
         if self._current is worker:
@@ -214,7 +216,7 @@ class DevRelay:
         await self._abandon(worker, f"the server ended before it answered: {worker.fault}")
 
     async def _abandon(self, worker: DevWorker, why: str) -> list[RequestId]:
-        """Answer in the place of a worker, and take back what it has asked. Returns what was answered."""
+        """Answer a worker's requests with an error, and cancel its questions. Returns the answered ids."""
         lost = self._talk.abandon(worker)
         for id in lost:
             await self._say(ErrorResponse(id, int(Code.INTERNAL_ERROR), why))
@@ -249,15 +251,15 @@ class DevRelay:
         if isinstance(incoming, Malformed):
             await self._say(incoming.reply)
         elif isinstance(incoming, Batch) and not self._talk.batches:
-            # Refused, as a whole and under no id.
+            # Refused as a whole, without an id.
             text = "expected one JSON-RPC message, got an array: batches exist in another revision only"
             await self._say(ErrorResponse(None, int(Code.INVALID_REQUEST), text))
         elif isinstance(incoming, Batch):
             for each in incoming.messages:
-                # One by one, and so are the answers: JSON-RPC has a client take them in any order.
+                # Forwarded one by one, and answered one by one: JSON-RPC clients accept responses in any order.
                 await self._from_client(each)
         else:
-            # A request that the old worker has not taken is the new one's.
+            # A request that the old worker has not accepted goes to the new one.
             while not await self._routed(incoming):
                 pass
 
@@ -273,7 +275,7 @@ class DevRelay:
             return True
 
     async def _ask(self, request: Request) -> bool:
-        """Whether the worker has been asked, or the client answered; not where that worker is about to be replaced."""
+        """Forward or answer a request. Returns False if its worker is about to be replaced."""
         if request.id in self._talk.waiting:
             text = f"expected a new id, got {request.id!r}: a request with this id is in flight"
             await self._say(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
@@ -282,6 +284,7 @@ class DevRelay:
             if not await self._pass(self._current, request):
                 self._talk.not_asked(request)
                 return False
+        # So that a client that only checks the connection does not give up during a broken edit.
         elif request.method == "ping":
             await self._say(Response(request.id, {}))
         else:
@@ -298,7 +301,7 @@ class DevRelay:
                 self._tell_answered()
         else:
             for worker in tuple(self._live):
-                # A worker that is not ready knows no client yet, and gets this in the replay.
+                # A worker that is not ready does not know the client yet; it gets this in the replay.
                 if worker is self._current or worker in {owner for owner, _ in self._asked.values()}:
                     await self._pass(worker, notification)
 
@@ -308,7 +311,7 @@ class DevRelay:
             await self._pass(worker, answer)
 
     async def _pass(self, worker: DevWorker, message: Message) -> bool:
-        """Give it to a worker, unless that is replaced before it takes it. Whether it has it."""
+        """Deliver a message to a worker, unless the worker is replaced first. Returns whether it was delivered."""
         with trio.CancelScope() as giving:
             self._giving = giving
             if self._switching:
@@ -338,6 +341,7 @@ class DevRelay:
             self._tell_answered()
             return message
         if isinstance(message, Request):
+            # Two workers number their requests alike, so the client gets numbers of the relay.
             id = next(self._numbers)
             self._asked[id] = (worker, message.id)
             return Request(id, message.method, message.params)
@@ -359,7 +363,7 @@ class DevRelay:
         try:
             await self._outbox.send(item)
         except ConnectionClosed:
-            pass  # it has left
+            pass  # the client has disconnected
 
     async def _write(self, written: trio.Event) -> None:
         try:
@@ -378,7 +382,7 @@ async def _give(worker: DevWorker, message: Message) -> None:
     try:
         await worker.outbox.send(message)
     except ConnectionClosed:
-        pass  # it has ended, and whoever owns it answers for it
+        pass  # it has ended, and its owner answers its requests
 
 
 async def _set_after(first: trio.Event, second: trio.Event) -> None:

@@ -20,7 +20,7 @@ from mcptrio.protocol.revisions.registry import REVISIONS
 __all__ = ["OWN", "SessionState"]
 
 OWN: Final = "mcptrio-dev-"
-"""The beginning of ids of requests that are the relay's own."""
+"""The prefix of the ids of the relay's own requests."""
 
 _INITIALIZE: Final = "initialize"
 _INITIALIZED: Final = "notifications/initialized"
@@ -30,22 +30,22 @@ _SUBSCRIBE: Final = "resources/subscribe"
 _UNSUBSCRIBE: Final = "resources/unsubscribe"
 _LISTEN: Final = "subscriptions/listen"
 _LISTS: Final = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
-"""To what a listener asks for them with."""
+"""The lists, with their members in a ``subscriptions/listen`` request."""
 
 _W = TypeVar("_W")
 """A worker."""
 
 
 class SessionState(Generic[_W]):
-    """One client's. The workers come and go."""
+    """The state of one client, over all workers."""
 
     def __init__(self) -> None:
         self.waiting: dict[RequestId, tuple[Request, _W]] = {}
         """The client's requests without a response, with their worker."""
         self.batches = False
-        """Whether the revision agreed on has batches."""
+        """Whether the negotiated revision has batches."""
         self._introduction: Request | None = None
-        """The ``initialize`` that was answered."""
+        """The answered ``initialize`` request."""
         self._initialized = False
         self._level: Request | None = None
         self._subscribed: dict[object, Request] = {}
@@ -55,7 +55,7 @@ class SessionState(Generic[_W]):
     # Messages of the client
 
     def asked(self, request: Request, worker: _W) -> None:
-        """The client asks, and this worker is to answer."""
+        """Note the worker that has to answer a request."""
         self.waiting[request.id] = (request, worker)
 
     def cancelled(self, id: object) -> _W | None:
@@ -72,7 +72,7 @@ class SessionState(Generic[_W]):
     # Messages of the workers
 
     def answered(self, answer: Response | ErrorResponse, worker: _W) -> bool:
-        """Whether the client waits for this, from this worker. If so, it does no longer."""
+        """Note an answer. Returns whether the client was waiting for it from this worker."""
         if answer.id is None or answer.id not in self.waiting or self.waiting[answer.id][1] is not worker:
             return False
         request, _ = self.waiting.pop(answer.id)
@@ -82,7 +82,7 @@ class SessionState(Generic[_W]):
         return True
 
     def not_asked(self, request: Request) -> None:
-        """The worker has not taken it: :meth:`asked` has not happened."""
+        """Undo :meth:`asked` for a request that the worker has not accepted."""
         self.waiting.pop(request.id, None)
 
     def is_repeated(self, notification: Notification) -> bool:
@@ -111,7 +111,7 @@ class SessionState(Generic[_W]):
         return said
 
     def news(self) -> list[Notification]:
-        """What tells the client that every list may have changed, in the words of its revision."""
+        """Return notifications in the client's revision that every list may have changed."""
         notifications: list[Notification] = []
         if self._introduction is not None and self._initialized:
             notifications += [Notification(_changed(what)) for what in _LISTS]
@@ -156,6 +156,7 @@ class SessionState(Generic[_W]):
             self._subscribed.pop(params.get("uri"), None)
 
     def _again(self, request: Request) -> Request:
+        # Another id than the client's, which the client would take for its own request.
         return Request(f"{OWN}{next(self._numbers)}", request.method, request.params)
 
     def _moved(self, method: str, worker: _W) -> Iterator[Request]:

@@ -29,16 +29,16 @@ __all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "imported
 _log = logging.getLogger("mcptrio.dev")
 
 MAX_POLL_INTERVAL: Final = 0.5
-"""Seconds between two looks, at most: as long as 50 looks take, so that small plugins are reloaded at once."""
+"""Maximum seconds between two scans. The interval is 50 times as long as a scan, so small plugins reload at once."""
 _MIN_POLL_INTERVAL: Final = 0.1
 SETTLE_INTERVAL: Final = 0.1
-"""Seconds in which nothing may change before a change counts as over: editors and checkouts write in several steps."""
+"""Seconds without a change after which a change is complete: editors and checkouts write in several steps."""
 _SETTLE_TIMEOUT: Final = 5.0
-"""Seconds after which it counts as over all the same."""
+"""Seconds after which it counts as complete in any case."""
 MAX_FILES: Final = 2_000
-"""Files that are watched; a look at so many takes 10 ms. Those beyond are not, and the log says so."""
+"""Watched files; scanning them takes 10 ms. Further files are not watched, and a warning is logged."""
 _MAX_DEPTH: Final = 20
-"""Folders inside each other."""
+"""Levels of folders."""
 _SUFFIXES: Final = frozenset(
     (".py", ".json", ".toml", ".yaml", ".yml", ".txt", ".md", ".html", ".sql", ".csv", ".jinja", ".j2")
 )
@@ -53,8 +53,8 @@ _Stamp: TypeAlias = tuple[int, int, int]
 class Sources:
     """
     Args:
-        files: each of them, there or not.
-        folders: all source files below them.
+        files: files to watch, whether they exist or not.
+        folders: folders whose source files are watched.
     """
 
     files: tuple[Path, ...] = ()
@@ -62,11 +62,11 @@ class Sources:
 
     @classmethod
     def of(cls, plugins: Sequence[str] | None, without: Iterable[str], files: Iterable[Path]) -> Sources:
-        """Those of installed plugins, and these files.
+        """Return the sources of installed plugins, and these files.
 
         Args:
-            plugins: names; ``None`` for all that are installed.
-            without: names that are left out.
+            plugins: names; ``None`` for all installed plugins.
+            without: names to leave out.
         """
         invalidate_caches()
         found: list[Path] = []
@@ -90,7 +90,7 @@ class SourceWatch:
     """Looks at sources.
 
     Args:
-        find: says which; asked at each :meth:`renew`, since a change of the configuration may add some.
+        find: returns the sources; called at each :meth:`renew`, because a changed configuration may add some.
     """
 
     def __init__(self, find: Callable[[], Sources]) -> None:
@@ -104,19 +104,19 @@ class SourceWatch:
         return len(self._seen)
 
     def renew(self) -> None:
-        """Take what is there as known. Called before a worker starts, so that a change during the start is one."""
+        """Record the present state. Called before a worker starts, so that changes during the start are noticed."""
         self._sources = self._find()
         self._seen = self._look()
 
     def add(self, imported: Iterable[Path]) -> None:
-        """Watch the files that a worker has imported too, in the place of those of the worker before."""
+        """Also watch the files that a worker has imported, instead of those of the previous worker."""
         self._imported = ()
         known = {path.resolve() for path in self._look()}
         self._imported = tuple(path for path in imported if path.resolve() not in known)
         self._seen = {**self._look(), **self._seen}
 
     async def changed(self) -> list[Path]:
-        """Wait until something has changed since :meth:`renew`, and nothing changes any more. Returns what has."""
+        """Wait for changes since :meth:`renew` until they are complete. Returns the changed files."""
         while True:
             began = perf_counter()
             now = self._look()
@@ -143,12 +143,13 @@ class SourceWatch:
                 found = path.stat()
             except OSError:
                 continue
+            # With the inode: editors that replace a file may keep its time and size.
             stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
         return stamps
 
 
 def imported_files() -> list[str]:
-    """The files of the modules of this process, without those of Python, of installed distributions and of mcptrio."""
+    """Return the files of imported modules, without Python's, installed distributions' and mcptrio's."""
     installed = [Path(get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     ours = Path(__file__).resolve().parents[2]
     found: set[str] = set()
@@ -184,6 +185,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
+                # Hidden folders hold version control and caches.
                 if entry.name.startswith(".") or entry.name == "__pycache__":
                     continue
                 if entry.is_dir(follow_symlinks=False):

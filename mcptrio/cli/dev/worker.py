@@ -30,15 +30,15 @@ FILES: Final = "mcptrio/dev/files"
 """The method with which the relay asks a worker for its imported files."""
 
 _MAX_QUEUED_MESSAGES: Final = 1000
-"""Messages that wait for the worker to read; the client waits with the next one."""
+"""Queued messages for the worker; when full, the client waits."""
 _PROBE: Final = f"{OWN}0"
 _ASKED: Final = f"{OWN}files"
 _CLOSE_TIMEOUT: Final = 1.0
-"""Seconds for what is queued at its end."""
+"""Seconds for queued messages at its end."""
 _MAX_FAULT_LINES: Final = 5
 """Maximum lines of an error that are shown."""
 _MAX_FAULT_CHARS: Final = 600
-"""Characters of it."""
+"""Maximum characters of an error that are shown."""
 
 
 @frozen(kw_only=True)
@@ -47,8 +47,8 @@ class WorkerLaunch:
 
     Args:
         command: the program and its arguments.
-        env: its environment, the whole of it.
-        ended: seconds it has to end in when it is not needed any more; then it is killed.
+        env: its complete environment.
+        ended: seconds for the worker to end when it is no longer needed; then it is killed.
     """
 
     command: Sequence[str]
@@ -59,7 +59,7 @@ class WorkerLaunch:
 class DevWorker:
     """
     Args:
-        take: is given everything the worker says.
+        take: called with each message of the worker.
     """
 
     def __init__(self, launch: WorkerLaunch, take: Callable[[DevWorker, Incoming], Awaitable[None]]) -> None:
@@ -67,20 +67,20 @@ class DevWorker:
         self._take = take
         self.outbox = Outbox(_MAX_QUEUED_MESSAGES)
         self.settled = trio.Event()
-        """It is ready, or has ended."""
+        """Set once the worker is ready or has ended."""
         self.ended = trio.Event()
         self.ready_since: float | None = None
         self.files: tuple[Path, ...] = ()
-        """The files that it has imported, when it is ready."""
+        """Its imported files, once it is ready."""
         self._awaited = {_PROBE, _ASKED}
         self.fault = ""
-        """Why it has ended, in a few lines."""
+        """The reason why it ended, in a few lines."""
         self.has_said_why = False
-        """Whether it has written that to standard error, which is ours."""
+        """Whether the worker has written the reason to standard error, which it shares with us."""
         self._leaving = trio.Event()
 
     async def run(self) -> None:
-        """Run the process until it ends, or is to leave; nothing of it is left then."""
+        """Run the process until it ends or :meth:`leave` is called, and clean up."""
         launch = self._launch
         try:
             async with open_child(
@@ -89,6 +89,7 @@ class DevWorker:
                 stderr="forward",
                 timeouts=ChildTimeouts(exit=launch.ended),
             ) as channel:
+                # Its answer proves that the lifespans are open: a server answers nothing before.
                 await self.outbox.send(_own(_PROBE, "server/discover"))
                 await self.outbox.send(_own(_ASKED, FILES))
                 async with trio.open_nursery() as nursery:
@@ -148,6 +149,7 @@ class DevWorker:
 
 
 def _own(id: str, method: str) -> Request:
+    # A per-request revision, because the handshake belongs to the client.
     meta = {PROTOCOL_VERSION: MODERN_VERSIONS[-1], CLIENT_CAPABILITIES: {}}
     return Request(id, method, {"_meta": meta})
 

@@ -41,10 +41,10 @@ _ALL = "all"
 
 @click.group("host", cls=CLIGroup)
 def command() -> None:
-    """Write mcptrio into the configuration of Claude, Cursor, VS Code and other hosts, or take it out.
+    """Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.
 
-    HOST is a name that `mcptrio host status` shows in brackets, the path of a file like mcp.json, or all: those that
-    are found here.
+    HOST is a name that `mcptrio host status` shows in brackets, the path of a file like mcp.json, or all, for the
+    hosts that are found here.
     """
 
 
@@ -54,18 +54,18 @@ def command() -> None:
 @click.option("--no-plugin", "no_plugins", multiple=True, metavar="NAME", help="Leave this plugin out.")
 @click.option("--config", type=click.Path(path_type=Path), help="Serve with this file; by default ./mcptrio.toml.")
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="Set this variable for the server; repeat for more.")
-@click.option("--url", help="Reach a server at this URL, instead of starting one.")
+@click.option("--url", help="Connect to a server at this URL instead of starting one.")
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="With --url: send this header; repeat for more."
 )
-@click.option("--force", is_flag=True, help="Put it in the place of an entry of this name that is not mcptrio's.")
+@click.option("--force", is_flag=True, help="Replace an entry of this name that is not mcptrio's.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
 @click.option("--print", "prints", is_flag=True, help="Only print the entry.")
 @click.pass_context
 def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Scope, **options: Any) -> None:
-    """Write the entry that starts mcptrio, or reaches it, into the configuration of hosts.
+    """Add the entry that starts mcptrio, or connects to it, to the configuration of hosts.
 
-    What stands behind -- at the end is passed on to `mcptrio serve`.
+    Options after -- are passed to `mcptrio serve`.
     """
     machine = Machine.here()
     target = _target(options, ctx.obj, machine)
@@ -84,13 +84,13 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
 
 @command.command("uninstall")
 @hosts_and_scope
-@click.option("--force", is_flag=True, help="Remove an entry of this name that is not mcptrio's, too.")
+@click.option("--force", is_flag=True, help="Also remove an entry of this name that is not mcptrio's.")
 @click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
 @click.pass_context
 def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Scope, force: bool, dry_run: bool) -> None:
-    """Take the entry out of the configuration of hosts.
+    """Remove the entry from the configuration of hosts.
 
-    If nothing else has changed, the file is again what it was before, to the byte.
+    If nothing else has changed, the file is restored to the byte.
     """
     machine = Machine.here()
 
@@ -102,19 +102,20 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
 
 @command.command("status")
 @click.argument("hosts", metavar="[HOST...]", nargs=-1)
-@click.option("--name", default="mcptrio", show_default=True, help="The entry to look at, beside those of mcptrio.")
-@click.option("--check", is_flag=True, help="Start what the user's files start, and ask it for its tools.")
-@click.option("--check-project", is_flag=True, help="The same with the files of the project in this folder.")
+@click.option("--name", default="mcptrio", show_default=True, help="An entry to show in addition to those of mcptrio.")
+@click.option("--check", is_flag=True, help="Start the servers in the user's files, and request their tools.")
+@click.option("--check-project", is_flag=True, help="The same for the files of the project in this folder.")
 @json_option
 @click.pass_context
 def _status(
     ctx: click.Context, /, hosts: tuple[str, ...], name: str, check: bool, check_project: bool, as_json: bool
 ) -> None:
-    """List the known hosts: where their files are, and where mcptrio is installed.
+    """List the known hosts, their files, and where mcptrio is installed.
 
-    Also tells whether what the entries name is still there; exit code 1 if it is not.
+    Also checks that the programs and files of the entries exist; exit code 1 if one does not.
     """
     machine = Machine.here()
+    # Without names, all hosts are shown, also those that are not installed.
     kinds = [*HOSTS.values()] if not hosts else _kinds(hosts, machine, None)
     wanted: dict[Scope, bool] = {"user": check, "project": check_project}
     found = look_at(kinds, machine, name, checked=[scope for scope, is_wanted in wanted.items() if is_wanted])
@@ -134,7 +135,7 @@ def _is_wrong(found: FoundEntry) -> bool:
 
 
 def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
-    """The hosts named, each once."""
+    """Return the named hosts, each once."""
     kinds: dict[str, HostKind] = {}
     for name in names:
         if name != _ALL:
@@ -144,7 +145,7 @@ def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[
             if host.is_found(machine) and (scope is None or scope in host.files(machine)):
                 kinds[host.id] = host
     if not kinds:
-        raise ConfigError("HOST: expected a host; none of those that are known is found here")
+        raise ConfigError("HOST: expected a host; none of the known hosts is found here")
     return list(kinds.values())
 
 
@@ -186,6 +187,7 @@ def _carry_out(
             for line in _describe_plan(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
                 if line:
                     click.echo(line)
+        # The other hosts are still done: they do not depend on each other.
         except ConfigError as error:
             is_refused = True
             click.echo(f"mcptrio: {error}", err=True)

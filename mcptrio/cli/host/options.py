@@ -31,14 +31,14 @@ class InstallCommand(CLICommand):
 
 
 def hosts_and_scope(function: Any) -> Any:
-    """HOST and the options that say which entry in which file, as a decorator."""
+    """Add HOST and the options that select an entry and a file. A decorator."""
     for option in (
         click.option(
             "--scope",
             type=click.Choice(["user", "project"]),
             default="user",
             show_default=True,
-            help="In everything this user does, or in the project in this folder.",
+            help="For everything this user does, or for the project in this folder.",
         ),
         click.option("--name", default="mcptrio", show_default=True, help="The name of the entry."),
         click.argument("hosts", metavar="HOST...", nargs=-1, required=True),
@@ -52,6 +52,7 @@ def pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not name or not sign:
+            # The value is not shown, since it may be a secret.
             raise click.UsageError(f"{option}: expected NAME=VALUE, got something else")
         found[name] = value
     return found

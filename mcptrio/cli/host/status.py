@@ -30,16 +30,16 @@ from mcptrio.ground.quoting import printable
 __all__ = ["FoundEntry", "lines", "look_at", "values_of"]
 
 _ANSWER_TIMEOUT = 20.0
-"""Seconds for a server to start, and for each of its answers."""
+"""Seconds for a server to start, and for each response."""
 _MAX_TOOLS = 10_000
 
 
 @frozen(kw_only=True)
 class FoundEntry:
-    """A host's file, and what answered behind its entries: by name; where it begins with ``!``, that it did not.
+    """A host application's file, and the responses of its servers by name; an error begins with ``!``.
 
     Args:
-        is_found: whether the host is.
+        is_found: whether the host application is found.
     """
 
     status: FileStatus
@@ -50,8 +50,8 @@ class FoundEntry:
 def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FoundEntry]:
     """
     Args:
-        name: the entry that is shown even if it is not mcptrio's.
-        checked: of which files the servers are started or reached, one after another.
+        name: an entry that is shown even if it is not mcptrio's.
+        checked: the scopes whose servers are started or reached, one after another.
     """
     found = []
     for host in kinds:
@@ -65,7 +65,7 @@ def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: 
 
 
 def lines(found: Sequence[FoundEntry], look: TerminalStyle) -> Iterator[str]:
-    """For people: the files with an entry, one line for each host that has none."""
+    """Yield lines for people: the files with an entry, and one line per host application without one."""
     for each in found:
         status = each.status
         if not status.entries and status.problem is None:
@@ -117,8 +117,10 @@ def values_of(found: FoundEntry) -> dict[str, Any]:
 def _shown(entry: Installed) -> str:
     target = entry.target
     if isinstance(target, Endpoint):
+        # Without the query and the user part, which may contain secrets.
         return target.url.partition("?")[0].partition("#")[0].rpartition("@")[2]
     if isinstance(target, Command):
+        # Arguments of other servers may contain secrets; ours are known to contain none.
         return shlex.join(target.args if is_ours(target) else target.args[:1])
     return "?"
 
@@ -126,9 +128,11 @@ def _shown(entry: Installed) -> str:
 def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
     """Return the server's description, or ``!`` and the reason why it does not answer."""
     target = entry.target
+    # Only our own entries are started: others are programs of strangers.
     if target is None or entry.problems or (isinstance(target, Command) and not is_ours(target)):
         return ""
     try:
+        # The hosts with JSON files expand variables in them.
         if host.format == "json":
             target = _expanded(target, entry.name, host, machine)
         return trio.run(_ask, target)

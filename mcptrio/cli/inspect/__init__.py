@@ -62,12 +62,12 @@ class _Lists:
 
 
 @click.command("inspect", cls=ClientCommand)
-@click.option("--strict", is_flag=True, help="End with exit code 1 where a warning or an error is found.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if there is a warning or an error.")
 async def command(cmd: CommandContext, strict: bool) -> int:
-    """Tell who a server is, what it offers, and what is odd about it.
+    """Describe a server: its name, its entries, their cost, and findings.
 
-    Costs are estimates: a token is taken for four characters of JSON. Texts that look like a trap for a model are
-    pointed out; that none is found does not make a server trustworthy.
+    Costs are estimates: four characters of JSON count as one token. Texts that look like prompt injection are
+    reported; a server without such findings is not necessarily trustworthy.
     """
     lists = await _list_all(cmd)
     findings = [*lists.findings, *_look(cmd, lists)]
@@ -81,8 +81,9 @@ async def command(cmd: CommandContext, strict: bool) -> int:
 
 
 def tokens(tool: Tool) -> int:
-    """About how many tokens a tool takes in a model's context."""
+    """Estimate the tokens of a tool in a model's context."""
     said = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    # Rounded up.
     return -(-len(json.dumps(said, ensure_ascii=False, default=str)) // _PER_TOKEN)
 
 
@@ -100,6 +101,7 @@ async def _list_all(cmd: CommandContext) -> _Lists:
                 items.extend(getattr(page, member))
                 pages += 1
         except MCPError as error:
+            # Servers with resources and without templates are common, and correct.
             if is_declared and (kind != "templates" or not isinstance(error, MethodNotFound)):
                 lists.findings.append(_finding("error", method, f"is refused, although {feature} is declared: {error}"))
         except RemoteProtocolError as error:
@@ -113,6 +115,7 @@ async def _list_all(cmd: CommandContext) -> _Lists:
 
 async def _pages(cmd: CommandContext, method: str) -> AsyncIterator[Any]:
     cursor: str | None = None
+    # Bounded, because a server can return pages without end.
     for _ in range(_MAX_PAGES):
         page = await cmd.client.request(method, {} if cursor is None else {"cursor": cursor})
         yield page

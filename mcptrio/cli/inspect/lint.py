@@ -45,7 +45,7 @@ MAX_DESCRIPTION_CHARS = 2_000
 MAX_SCHEMA_CHARS = 10_000
 """Characters as JSON."""
 _MAX_TEXTS = 500
-"""Texts of one schema that are looked at."""
+"""Texts of one schema that are examined."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -60,7 +60,7 @@ class LintFinding:
 def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]:
     """
     Args:
-        mirrors: whether arguments are repeated in headers in this revision, so that ``x-mcp-header`` counts.
+        mirrors: whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """
     yield from _twice("tool", (tool.name for tool in tools))
     for tool in tools:
@@ -77,6 +77,7 @@ def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]
             yield LintFinding(
                 severity="note", where=where, what="says that it only reads, and that doing so twice differs"
             )
+        # Every text that reaches a model, also inside schemas.
         titles = [tool.name, tool.title, hints.title if hints is not None else None, tool.description]
         yield from lint_text(where, *titles, *_texts(tool.input_schema), *_texts(tool.output_schema or {}))
 
@@ -120,7 +121,7 @@ def lint_templates(templates: Sequence[ResourceTemplate]) -> Iterator[LintFindin
 
 
 def lint_text(where: str, *texts: str | None) -> Iterator[LintFinding]:
-    """What looks like a trap, each once."""
+    """Yield each suspicious part of some texts once."""
     found = dict.fromkeys(what for text in texts if text for what in suspicious_parts(text))
     for what in found:
         yield LintFinding(severity="warning", where=where, what=what)
@@ -155,6 +156,7 @@ def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFindin
     try:
         check_header_annotations(schema)
     except ValueError as error:
+        # Clients must leave such a tool out (2026-07-28, "x-mcp-header").
         left_out = "; clients leave it out over HTTP" if mirrors else ""
         yield LintFinding(severity="error" if mirrors else "warning", where=where, what=f"{error}{left_out}")
     known = properties(schema, schema)
@@ -190,7 +192,7 @@ def _twice(what: str, names: Iterable[str]) -> Iterator[LintFinding]:
 
 
 def _texts(schema: Any) -> Iterator[str]:
-    """The texts of a schema, names of members included."""
+    """Yield the texts of a schema, including names of members."""
     queue: list[Any] = [schema]
     seen = 0
     while queue and seen < _MAX_TEXTS:

@@ -17,9 +17,9 @@ from mcptrio.ground.quoting import printable
 __all__ = ["suspicious_parts"]
 
 _MAX_TEXT_CHARS = 200_000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are searched."""
 _CONTEXT_CHARS = 20
-"""Characters shown on each side of what was found."""
+"""Characters shown on each side of a match."""
 _MAX_QUOTED_CHARS = 80
 _MAX_NAMED_CHARACTERS = 4
 """Kinds of hidden characters that are named."""
@@ -31,6 +31,7 @@ _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (what, re.compile(pattern, re.IGNORECASE))
     for what, pattern in (
+        # Bounded repetitions only, so that no text takes quadratic time.
         ("has an HTML comment, which is not shown everywhere", r"<!--"),
         ("has an image of the web, which is fetched where it is shown", r"!\[[^\]\n]{0,200}\]\(\s*https?:"),
         ("has a long piece in Base64", r"[A-Za-z0-9+/]{200}"),
@@ -80,6 +81,7 @@ def suspicious_parts(text: str) -> Iterator[str]:
 
 
 def _hidden(text: str) -> list[str]:
+    # Nearly all texts are plain ASCII, for which no category has to be looked up.
     if text.isascii() and text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
         return []
     found: dict[str, None] = {}

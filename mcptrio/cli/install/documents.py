@@ -42,11 +42,11 @@ def parse(name: FormatName, text: str) -> Any:
 
 
 def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """The text with the entry under these keys.
+    """Return the text with the entry under these keys.
 
     Raises:
         Unreadable: the text is not in this format.
-        Uneditable: it cannot be done without touching more.
+        Uneditable: the edit would change more than the entry.
     """
     format = _FORMATS[name]
     before = format.parse(text)
@@ -62,6 +62,7 @@ def remove(name: FormatName, text: str, keys: Keys) -> str:
     """
     format = _FORMATS[name]
     before = format.parse(text)
+    # Unchanged, to the byte: there is nothing to remove.
     if entry_at(before, keys) is None:
         return text
     return _checked(format, format.remove(text, keys), _with(before, keys, None), keys)
@@ -85,7 +86,7 @@ def _checked(format: _Format, text: str, expected: Any, keys: Keys) -> str:
 
 
 def _with(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
-    """A copy as far as it changes; ``None``: without the entry."""
+    """Return a copy with the entry; ``None`` removes it."""
     key, *rest = keys
     copy = dict(value) if isinstance(value, Mapping) else {}
     if rest:
@@ -98,7 +99,7 @@ def _with(value: Any, keys: Keys, entry: Mapping[str, Any] | None) -> Any:
 
 
 def _pruned(value: Any, keys: Keys) -> Any:
-    """Without a table on the way to the entry that is empty: TOML has none, and YAML may write it as null."""
+    """Remove empty tables around the entry: TOML has none, and YAML may write them as null."""
     if not isinstance(value, Mapping) or len(keys) < 2 or keys[0] not in value:
         return value
     inner = _pruned(value[keys[0]], keys[1:])
@@ -109,7 +110,7 @@ def _pruned(value: Any, keys: Keys) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal in kind as well: 1 is not true, and no number is the same as none."""
+    """Return whether two values are equal and of the same type: 1 differs from true."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

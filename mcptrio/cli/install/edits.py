@@ -27,7 +27,7 @@ class Unreadable(ValueError):
 
 
 class Uneditable(ValueError):
-    """The text is right, but cannot be edited without touching more than the entry; why."""
+    """The text is valid, but an edit would change more than the entry; the message says why."""
 
 
 @frozen
@@ -43,6 +43,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     """Return the text with the splices; of two at the same place, the earlier one comes first."""
     pieces: list[str] = []
     end = 0
+    # Sorted is stable, so two edits at one place keep their order.
     for splice in sorted(splices, key=lambda each: each.start):
         pieces += [text[end : splice.start], splice.text]
         end = splice.end
@@ -50,12 +51,12 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
 
 
 def newline_of(text: str) -> str:
-    """How the lines of a text end: as the first one does."""
+    """Return the line end of a text, as in its first line."""
     at = text.find("\n")
     return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
 
 
 def indent_of(text: str) -> str:
-    """The step of a text's indentation: that of the first line that has one, else two spaces."""
+    """Return the indentation step of a text: that of its first indented line, otherwise two spaces."""
     found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
     return found[1] if found else "  "

@@ -28,10 +28,10 @@ class EntryShape:
 
     Args:
         command, args, env: the names of these members.
-        url: the name of this one; ``None`` where the host's file has no servers with a URL.
-        headers: the name of this one.
-        started: what else an entry with a command has.
-        reached: what else an entry with a URL has.
+        url: the name of this member; ``None`` if the host application's file has no servers with a URL.
+        headers: the name of this member.
+        started: further members of an entry with a command.
+        reached: further members of an entry with a URL.
         has_name: whether it repeats its name.
     """
 
@@ -48,8 +48,9 @@ class EntryShape:
         """Return the entry.
 
         Args:
-            before: the existing entry, whose other members are kept, and its variables unless they are set again.
+            before: the existing entry. Its other members are kept, and its variables unless they are set again.
         """
+        # Members of both kinds: an entry may change from a command to a URL.
         words = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}
         kept = {key: value for key, value in before.items() if key not in words}
         own = {"name": name} if self.has_name else {}
@@ -80,7 +81,7 @@ class EntryShape:
 
     @staticmethod
     def is_off(entry: Any) -> bool:
-        """Whether the host passes the entry over."""
+        """Return whether the host application ignores the entry."""
         return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 

@@ -55,6 +55,7 @@ class Original:
 
     def replace(self, data: bytes | None) -> None:
         """Replace the file, or delete it."""
+        # Otherwise the real user would be asked about, which differs under sudo.
         effective = os.access in os.supports_effective_ids
         if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
             raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
@@ -82,6 +83,7 @@ class Original:
         number = _number(there[0]) + 1 if there else 1
         copy = self.path.with_name(f"{self.path.name}.mcptrio-{number}.bak")
         try:
+            # O_EXCL: another process may have made the same copy.
             fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _OWN)
             with open(fd, "wb") as file:
                 file.write(self.data)
@@ -95,12 +97,14 @@ class Original:
     # Private
 
     def _write(self, target: Path, data: bytes) -> None:
+        # In the same folder, because a rename across file systems is a copy.
         fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         is_in_place = False
         try:
             with open(fd, "wb") as file:
                 file.write(data)
                 file.flush()
+                # Without it, a power failure after the rename could leave an empty file.
                 os.fsync(file.fileno())
             os.chmod(name, self.mode)
             if self.owner is not None and sys.platform != "win32" and self.owner != (os.geteuid(), os.getegid()):
@@ -116,15 +120,17 @@ class Original:
     def _check_unchanged(self) -> None:
         now = self.target.read_bytes() if self.target.exists() else None
         if now != self.data:
-            raise ConfigError(f"{self.path}: somebody else has changed it meanwhile; nothing was written, try again")
+            raise ConfigError(
+                f"{self.path}: another program has changed it in the meantime; nothing was written, try again"
+            )
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of ours from writing in a folder: between the check of a file and its replacement.
+    """Lock a folder against other processes of mcptrio between the check of a file and its replacement.
 
-    Locks the folder itself, so that no lock file is left in it. NFS and others cannot lock a folder: without the lock,
-    the check still finds nearly all that another process has written.
+    The folder itself is locked, so no lock file is left in it. NFS and others cannot lock a folder; without the lock,
+    the check still notices nearly all changes of other processes.
     """
     if sys.platform == "win32":
         yield

@@ -59,7 +59,7 @@ class HostKind:
         return place(machine)
 
     def files(self, machine: Machine) -> dict[Scope, Path]:
-        """All its files, whether they are there or not; each once, for in the home folder a project's may be the
+        """Return its files, existing or not, each once: in the home folder the project's file may be the
         user's."""
         files: dict[Scope, Path] = {}
         scopes: tuple[Scope, ...] = ("user", "project")
@@ -70,7 +70,7 @@ class HostKind:
         return files
 
     def is_found(self, machine: Machine) -> bool:
-        """Whether the host seems to be installed for this user, or to be used in this project."""
+        """Return whether the host application seems to be installed for this user, or used in this project."""
         files = self.files(machine)
         user = files.get("user")
         signs = self.signs(machine) if self.signs else (user.parent,) if user else ()
@@ -78,7 +78,7 @@ class HostKind:
 
 
 def find_host(text: str) -> HostKind:
-    """The host of this name, or for a path to a JSON file the one that reads it."""
+    """Return the host application of this name, or a generic one for a path to a JSON file."""
     if text in HOSTS:
         return HOSTS[text]
     if text.lower().endswith((".json", ".jsonc")):
@@ -89,14 +89,14 @@ def find_host(text: str) -> HostKind:
 
 
 def generic(path: Path, key: str = "mcpServers") -> HostKind:
-    """A host that reads a file like ``mcp.json``."""
+    """Return a host application that reads a file like ``mcp.json``."""
     place = path.expanduser().absolute()
     shape = _SHAPES.get(key, _PLAIN)
     return HostKind(id=str(path), title=str(path), key=key, user=lambda _: place, shape=shape, then="")
 
 
 def _key_of(path: Path) -> str:
-    """The name that a file has for its servers; other faults of the file are reported when it is edited."""
+    """Return the member of a file that contains the servers; other faults are reported when it is edited."""
     try:
         value = parse("json", path.expanduser().read_text("utf-8-sig"))
     except (OSError, ValueError):
@@ -120,7 +120,7 @@ def _cline(machine: Machine) -> Path:
 
 
 def _zed(machine: Machine) -> Path:
-    # Of macOS too: paths.rs has ~/.config there.
+    # Zed uses ~/.config on macOS too (its paths.rs).
     if machine.platform == "win32":
         return machine.roaming / "Zed"
     if machine.platform == "darwin":
@@ -147,7 +147,7 @@ def _claude_code(machine: Machine) -> Path:
 _VS_CODE = EntryShape(started={"type": "stdio"}, reached={"type": "http"})
 _ZED = EntryShape(started={"source": "custom"})
 _SHAPES = {"servers": _VS_CODE, "context_servers": _ZED}
-"""How entries look in a file whose servers have another name than mcpServers."""
+"""The form of entries in files whose servers are not called mcpServers."""
 
 _ALL = (
     HostKind(

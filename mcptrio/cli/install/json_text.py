@@ -23,15 +23,15 @@ __all__ = ["parse", "put", "remove"]
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _REST_OF_LINE = re.compile(r"(?:[ \t]*/\*[^\n]*?\*/)*(?:[ \t]*//[^\n]*)?")
-"""Comments behind a member, on its line: they belong to it."""
+"""Comments after a member on its line, which belong to it."""
 _SPACE = " \t\r\n"
 
 
 def parse(text: str) -> Any:
-    """The value; an empty text is an empty object.
+    """Return the value; an empty text is an empty object.
 
     Raises:
-        Unreadable: it is not JSON, comments and trailing commas aside.
+        Unreadable: the text is not JSON, apart from comments and trailing commas.
     """
     if not text.strip():
         return {}
@@ -42,13 +42,13 @@ def parse(text: str) -> Any:
 
 
 def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """The text with the entry under these keys, new or in the place of the one that is there.
+    """Return the text with the entry under these keys, new or in place of the existing one.
 
     Args:
         text: one that :func:`parse` can read.
 
     Raises:
-        Uneditable: there is something else than an object on the way.
+        Uneditable: a value on the way is not an object.
     """
     if not text.strip():
         newline = newline_of(text)
@@ -63,16 +63,17 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     member = container.members.get(keys[-1])
     if member is None:
         return spliced(text, page.added(container, keys[-1], entry))
+    # An entry on one line stays on one line.
     is_flat = "\n" not in text[member.value : member.end]
     written = page.written(entry, page.margin(member.start), flat=is_flat)
     return spliced(text, [Splice(member.value, member.end, written)])
 
 
 def remove(text: str, keys: Keys) -> str:
-    """The text without the entry under these keys, which is there.
+    """Return the text without the entry under these keys, which exists.
 
     Raises:
-        Uneditable: there is something else than an object on the way.
+        Uneditable: a value on the way is not an object.
     """
     page = _Page(text)
     container = page.root(keys)
@@ -90,10 +91,10 @@ def _nested(keys: Keys, entry: Any) -> Any:
 @frozen
 class _Member:
     start: int
-    """Of its name."""
+    """The start of its name."""
     value: int
     end: int
-    """Of its value."""
+    """The end of its value."""
     comma: int | None
 
 
@@ -101,7 +102,7 @@ class _Member:
 class _Object:
     start: int
     end: int
-    """Of the two braces."""
+    """``start`` and ``end`` are the places of the braces."""
     members: Mapping[str, _Member]
 
     @property
@@ -110,7 +111,7 @@ class _Object:
 
 
 class _Page:
-    """A text that can be read, with its tokens."""
+    """A valid text with its tokens."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -131,7 +132,7 @@ class _Page:
         return self._object(self._at[member.value])
 
     def margin(self, at: int) -> str:
-        """The indentation of the line of a character."""
+        """Return the indentation of a character's line."""
         line = self._text[self._text.rfind("\n", 0, at) + 1 : at]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -143,7 +144,7 @@ class _Page:
         return lines.replace("\n", self._newline + margin)
 
     def added(self, container: _Object, name: str, value: Any) -> list[Splice]:
-        """A member more, behind the last one."""
+        """Return the edits that add a member after the last one."""
         last = container.last
         if last is None:
             return [self._first(container, name, value)]
@@ -159,6 +160,7 @@ class _Page:
             return [*splices, Splice(behind, behind, member)]
         found = _REST_OF_LINE.match(self._text, behind)
         assert found is not None
+        # A carriage return belongs to the line end and not to the comment.
         at = found.end() - (1 if self._text[behind : found.end()].endswith("\r") else 0)
         member = f"{self._newline}{line}{self._member(name, value, line, flat=False)}{tail}"
         return [*splices, Splice(at, at, member)]
@@ -172,10 +174,11 @@ class _Page:
         rest = self._text[end:].lstrip(" \t")
         is_followed = not rest.startswith(("\n", "\r\n"))
         if is_followed and (rest.startswith('"') or self._is_behind_comment(start, member)):
-            # What follows on this line stays on a line of its own.
+            # The rest of this line stays on its own line.
             start, end = member.start, len(self._text) - len(rest)
         splices = [Splice(start, end, "")]
         before = members[number - 1][1] if number else None
+        # The comma before the removed last member would be left over.
         if member.comma is None and before is not None and before.comma is not None:
             splices.insert(0, Splice(before.comma, before.comma + 1, ""))
         return splices
@@ -209,7 +212,7 @@ class _Page:
         return self._text[self._tokens[number][0]]
 
     def _object(self, number: int) -> _Object:
-        """The object whose brace is this token."""
+        """Return the object that begins with this token."""
         start = self._tokens[number][0]
         members: dict[str, _Member] = {}
         number += 1
@@ -224,7 +227,7 @@ class _Page:
         return _Object(start, self._tokens[number][0], members)
 
     def _behind(self, number: int) -> int:
-        """The token behind a value."""
+        """Return the token after a value."""
         depth = 0
         while True:
             mark = self._mark(number)

@@ -39,10 +39,10 @@ class Launch:
     env: Mapping[str, str] = field(factory=dict, repr=False)
 
     def command(self, folder: Path, executable: str = sys.executable) -> Command:
-        """The command that starts it.
+        """Return the command that starts mcptrio.
 
         Args:
-            folder: where relative paths begin, and where ``mcptrio.toml`` is looked for.
+            folder: the folder of relative paths and of ``mcptrio.toml``.
         """
         if not executable or not Path(executable).is_absolute():
             raise ConfigError(f"expected an interpreter with an absolute path, got {executable!r}")
@@ -50,6 +50,7 @@ class Launch:
         config = self.config if self.config is not None else Path("mcptrio.toml")
         if self.config is not None or (folder / config).is_file():
             config = folder / config.expanduser()
+            # Read now, so that a broken file is reported here and not by the host application, which hides it.
             load_config(config)
             args += ["--config", str(config)]
         for name in self.plugins:

@@ -38,10 +38,10 @@ class Machine:
 
     @classmethod
     def here(cls) -> Machine:
-        """The machine this runs on.
+        """Return this machine.
 
         Raises:
-            RuntimeError: there is no home.
+            RuntimeError: there is no home folder.
         """
         platform: Literal["linux", "darwin", "win32"] = "linux"
         if sys.platform == "darwin":
@@ -57,7 +57,7 @@ class Machine:
 
     @property
     def application_data(self) -> Path:
-        """Where applications with windows keep what is the user's."""
+        """The folder for user data of desktop applications."""
         if self.platform == "darwin":
             return self.home / "Library" / "Application Support"
         return self.roaming if self.platform == "win32" else self.xdg_config
@@ -73,6 +73,6 @@ class Machine:
         return self.named("XDG_CONFIG_HOME") or self.home / ".config"
 
     def named(self, variable: str) -> Path | None:
-        """The folder a variable names; a path that is not absolute is passed over, as XDG has it."""
+        """Return the folder that a variable names; relative paths are ignored, as XDG requires."""
         path = Path(self.environ.get(variable, ""))
         return path if path.is_absolute() else None

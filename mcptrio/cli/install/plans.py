@@ -57,7 +57,7 @@ class InstallPlan:
         return self.after != self.original.data
 
     def diff(self) -> str:
-        """A unified diff of the file; empty where nothing changes."""
+        """Return a unified diff of the file; empty if nothing changes."""
         sides = [(data or b"").decode("utf-8", "replace") for data in (self.original.data, self.after)]
         old, new = (side.splitlines(keepends=True) for side in sides)
         name = str(self.path)
@@ -70,7 +70,7 @@ class InstallPlan:
         """Write the file.
 
         Returns:
-            the copy that was made.
+            The copy that was made.
         """
         if not self.changes:
             return None
@@ -78,6 +78,7 @@ class InstallPlan:
         try:
             self.original.replace(self.after)
         except ConfigError:
+            # The copy of a file that was not changed would only be in the way.
             if kept is not None:
                 kept.unlink(missing_ok=True)
             raise
@@ -91,9 +92,9 @@ def plan_install(
 ) -> InstallPlan:
     """
     Args:
-        path: of the host's file.
-        name: of the entry.
-        force: put it in the place of one of this name that is not ours.
+        path: the path of the host application's file.
+        name: the name of the entry.
+        force: replace an entry of this name that is not ours.
     """
     file = _File.read(host, path, name)
     _check(target, host)
@@ -110,6 +111,7 @@ def plan_install(
     if isinstance(there, Mapping) and (is_ours(host.shape.read(there)) or not force):
         before = there
     entry = host.shape.write(target, name, before)
+    # An equal entry leaves the file as it is, whatever its style.
     after = file.text if there == entry else file.put(entry)
     return InstallPlan(
         host=host,
@@ -120,7 +122,7 @@ def plan_install(
 
 
 def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False) -> InstallPlan:
-    """The file without the entry. If installing is all that has happened to it, it will be as it was before."""
+    """Plan a removal. If the file has not changed since the installation, it is restored to the byte."""
     file = _File.read(host, path, name)
     entry = file.entry
     if entry is None:
@@ -142,14 +144,14 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
 
 
 def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:
-    """The entry alone, as a file that has nothing else."""
+    """Return a file that contains only the entry."""
     _check(target, host)
     return put(host.format, "", (host.key, name), host.shape.write(target, name, {}))
 
 
 @frozen(kw_only=True)
 class _File:
-    """A file that can be read, and the entry that is asked about."""
+    """A readable file, and the entry of the requested name."""
 
     original: Original
     format: FormatName
@@ -192,7 +194,7 @@ class _File:
             raise self._manual_edit_error(problem) from None
 
     def earlier(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
-        """Find the content before the installation, if the file has not changed since, to the byte.
+        """Find the content before the installation, if the file has not changed since.
 
         Yields:
             The content, ``None`` if the file did not exist; and the copies that are not needed after it is restored.
@@ -218,13 +220,13 @@ class _File:
         return entry_at(parse(self.format, text), self.keys)
 
     def _is_ours(self, entry: Any) -> bool:
-        """Whether an entry of an earlier file is one that we have put there, if the one that is there now is ours."""
+        """Return whether an entry of an earlier file was written by us, given that the present one is ours."""
         then, now = self.host.shape.read(entry), self.host.shape.read(self.entry)
         is_same_url = isinstance(then, Endpoint) and isinstance(now, Endpoint) and then.url == now.url
         return is_ours(then) or is_same_url or entry == self.entry
 
     def _makes(self, mark: str, text: str, data: bytes | None) -> bool:
-        """Whether installing the entry that is in this file makes the whole file of a text."""
+        """Return whether installing this file's entry into a text would produce the file, to the byte."""
         try:
             entry = self._entry(decoded(self.original.path, data)[1])
             return isinstance(entry, Mapping) and encoded(mark, put(self.format, text, self.keys, entry)) == data

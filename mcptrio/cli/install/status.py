@@ -45,9 +45,9 @@ class FileStatus:
     """A host's file.
 
     Args:
-        is_there: whether there is one.
-        entries: those that are ours, and the one that was asked for.
-        problem: why it cannot be read.
+        is_there: whether the file exists.
+        entries: our entries, and the requested one.
+        problem: the reason why it cannot be read.
     """
 
     host: HostKind
@@ -102,6 +102,7 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
     elif not os.access(program, os.X_OK):
         yield f"{program} cannot be run"
     for before, word in pairwise(target.args):
+        # The value of an option may be joined to it or be the next word.
         option, _, value = word.rpartition("=") if word.startswith("--") else (before, "", word)
         if option != "--config" and not value.endswith(".py"):
             continue

@@ -42,7 +42,7 @@ _VALUE = re.compile(
 def parse(text: str) -> dict[str, Any]:
     """
     Raises:
-        Unreadable: it is not TOML.
+        Unreadable: the text is not TOML.
     """
     try:
         return tomllib.loads(text)
@@ -66,19 +66,21 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     runs = list(_runs(text, keys))
     table = _table(keys, entry, newline)
     if runs and runs[0].is_table:
+        # The table in one place, and nothing in the others where it continued.
         return spliced(
             text, [Splice(each.start, each.end, "" if number else table) for number, each in enumerate(runs)]
         )
     text = spliced(text, [Splice(each.start, each.end, "") for each in runs])
     if text and not text.endswith("\n"):
         text += newline
+    # One blank line between tables, as everywhere else in such files.
     if text.strip() and not text.endswith(("\n\n", "\n\r\n")):
         text += newline
     return text + table
 
 
 def remove(text: str, keys: Keys) -> str:
-    """The text without the table of this name.
+    """Return the text without the table of this name.
 
     Raises:
         Uneditable: as above.
@@ -138,7 +140,7 @@ def _runs(text: str, keys: Keys) -> Iterator[Statement]:
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """All that a text says, in order.
+    """Yield the statements of a text, in order.
 
     Args:
         text: one that :func:`parse` can read.
@@ -150,7 +152,7 @@ def statements(text: str) -> Iterator[Statement]:
         header = _HEADER.match(text, at)
         key = _KEY.match(text, header.end() if header else at)
         if key is None:
-            return  # a text that parse() refuses
+            return  # only in a text that parse() refuses
         parts = tuple(_decoded(part) for part in re.findall(_PART, key[0]))
         if header:
             table = parts
@@ -195,7 +197,7 @@ def _behind_value(text: str, at: int) -> int:
 
 
 def _opened(found: re.Match[str]) -> int:
-    """How many brackets more are open behind this."""
+    """Return the change of the number of open brackets."""
     return (found[0] in ("[", "{")) - (found[0] in ("]", "}"))
 
 
@@ -210,6 +212,7 @@ def _key(name: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
+        # json.dumps leaves DEL as it is, which TOML does not allow in a string.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return str(value).lower()

@@ -28,12 +28,12 @@ __all__ = ["command"]
     "folder",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="Make the folder mcptrio-NAME in this one.  [default: the current one]",
+    help="Create the folder mcptrio-NAME in this folder.  [default: the current one]",
 )
-@click.option("--author", metavar="NAME|NAME <EMAIL>", help="Who writes it; it is then under the MIT license.")
-@click.option("--description", help="What it is for, on one line.")
+@click.option("--author", metavar="NAME|NAME <EMAIL>", help="The author; adds an MIT license.")
+@click.option("--description", help="The purpose, on one line.")
 def command(name: str, folder: Path, author: str | None, description: str | None) -> None:
-    """Write a plugin package of your own: one that works, with tests."""
+    """Create a plugin package that works, with tests."""
     new = NewPlugin(name=name, author=author, description=description)
     _check_free(name)
     written = write_plugin(new, folder)

@@ -31,7 +31,7 @@ __all__ = ["command"]
 
 @click.group("package", cls=CLIGroup)
 def command() -> None:
-    """Describe plugins for the MCP registry, or put them into an MCPB bundle."""
+    """Describe plugins for the MCP registry, or build an MCPB bundle."""
 
 
 _PLUGINS = click.option(
@@ -40,34 +40,34 @@ _PLUGINS = click.option(
     multiple=True,
     required=True,
     metavar="NAME|FILE.py",
-    help="The server has this plugin; repeat for more.",
+    help="Include this plugin; repeat for more.",
 )
 _SETTINGS = click.option(
     "--setting",
     "settings",
     multiple=True,
     metavar="PLUGIN.FIELD",
-    help="Ask the user for this setting; repeat for more. By default for all that the plugins have.",
+    help="Let the user set this; repeat for more. By default, all settings of the plugins.",
 )
-_FORCE = click.option("--force", is_flag=True, help="Write over a file that is there.")
+_FORCE = click.option("--force", is_flag=True, help="Overwrite an existing file.")
 
 
 @command.command("server-json")
 @_PLUGINS
 @_SETTINGS
-@click.option("--name", metavar="NAMESPACE/NAME", help="By default what its README says behind mcp-name:.")
+@click.option("--name", metavar="NAMESPACE/NAME", help="By default, the text after mcp-name: in its README.")
 @click.option("--title", help="For people.")
 @click.option("--description", help="By default that of the distribution.")
 @click.option("--version", help="By default that of the distribution.")
-@click.option("--package", metavar="DISTRIBUTION", help="Which of several is the server; the others come with it.")
-@click.option("--repository", metavar="URL", help="Where its source is.")
-@click.option("--url", help="Where it can be reached as well.")
+@click.option("--package", metavar="DISTRIBUTION", help="The distribution with the server; others are included.")
+@click.option("--repository", metavar="URL", help="The source repository.")
+@click.option("--url", help="A URL where the server is also available.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: standard output]")
 @_FORCE
 def _server_json(
     plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, **listed: Any
 ) -> None:
-    """Make server.json, which the MCP registry takes (mcp-publisher publish)."""
+    """Write server.json for the MCP registry (mcp-publisher publish)."""
     listing = RegistryListing(**listed)
     described = _described(plugins, settings)
     text = json.dumps(server_json(described, listing), indent=2, ensure_ascii=False) + "\n"
@@ -82,13 +82,13 @@ def _server_json(
 @command.command("mcpb")
 @_PLUGINS
 @_SETTINGS
-@click.option("--name", required=True, help="Of the extension: small letters, digits, '.', '_' and '-'.")
+@click.option("--name", required=True, help="The name of the extension: small letters, digits, '.', '_' and '-'.")
 @click.option("--version", default="0.1.0", show_default=True)
 @click.option("--display-name", help="For people.")
 @click.option("--description", help="By default that of the first distribution.")
-@click.option("--author", required=True, help="Who makes it.")
-@click.option("--license", help="As SPDX names it.")
-@click.option("--homepage", metavar="URL", help="Where more is said.")
+@click.option("--author", required=True, help="The author.")
+@click.option("--license", help="The license's SPDX identifier.")
+@click.option("--homepage", metavar="URL", help="The documentation.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to this file.  [default: NAME.mcpb]")
 @_FORCE
 @json_option

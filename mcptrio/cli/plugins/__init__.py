@@ -24,13 +24,13 @@ _HELP = ("-h", "--help")
 
 
 class _Group(CLIGroup):
-    """Lists where no subcommand is named."""
+    """Lists the plugins if no subcommand is given."""
 
     unnamed = list_command
     """The command without a subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # The completion of a shell wants to know of the others.
+        # Completion in a shell needs the other subcommands.
         if not ctx.resilient_parsing and (not args or (args[0].startswith("-") and args[0] not in _HELP)):
             args = ["list", *args]
         return super().parse_args(ctx, args)
@@ -38,7 +38,7 @@ class _Group(CLIGroup):
 
 @click.group("plugins", cls=_Group)
 def command() -> None:
-    """List the plugins, show all of one, switch them on and off, install them, or look for what is wrong."""
+    """List, show, enable, disable, install and check plugins."""
 
 
 for _each in (

@@ -70,7 +70,7 @@ class _Examined:
     default=20.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time for each plugin.",
+    help="Seconds for each plugin.",
 )
 @json_option
 @click.pass_context

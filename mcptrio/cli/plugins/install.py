@@ -30,11 +30,11 @@ _FILES = (".whl", ".zip", ".tar.gz", ".tar.bz2")
 
 
 @click.command("install", cls=CLICommand)
-@click.option("-U", "--upgrade", is_flag=True, help="Take the newest version, also if there is one already.")
-@click.option("--exact", is_flag=True, help="Take SPEC as it is: NAME is not mcptrio-NAME.")
+@click.option("-U", "--upgrade", is_flag=True, help="Install the newest version, even if another one is installed.")
+@click.option("--exact", is_flag=True, help="Use SPEC unchanged: NAME is not mcptrio-NAME.")
 @click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
 def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
-    """Install plugins with pip, into the Python that mcptrio runs with.
+    """Install plugins with pip, into the Python that runs mcptrio.
 
     SPEC is NAME for the distribution mcptrio-NAME, with a version if need be (git==1.2), or a path or URL as pip takes
     it.

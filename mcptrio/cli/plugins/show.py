@@ -32,18 +32,18 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 
 @click.command("show", cls=CLICommand)
 @plugin_options
-@click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code it failed.")
+@click.option("--traceback", "with_traceback", is_flag=True, help="Show where in the code each plugin failed.")
 @json_option
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
 def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: bool) -> None:
-    """Show everything about a plugin: settings and where they come from, tools, hooks, faults. NAME may be FILE.py."""
+    """Show a plugin: its settings and their sources, tools, hooks and faults. NAME may be FILE.py."""
     if not chosen.plugins:
         # Import only this plugin, even if it is disabled.
         chosen = evolve(chosen, plugins=(name,))
     read = chosen.read()
     log_to_stderr("critical", "text")
     with prints_on_stderr():
-        # What runs in a process of its own shows what it has only when it is opened.
+        # Isolated plugins show their entries only when their process runs, so import them here.
         server = make_server(read, chosen.wanted(read), {"no_isolation": True})
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
     check_offered([name], server.plugins.plugins)

@@ -26,10 +26,10 @@ from mcptrio.serve.config import ServeConfig
 __all__ = ["disable", "enable"]
 
 _MODE = 0o644
-"""Of a file that we make: there is nothing in it but names."""
+"""The mode of a new file, which contains only names."""
 
 Edit: TypeAlias = tuple[Literal["put", "take"], str]
-"""Put a name into a list of ``[server]``, or take it out of it."""
+"""Add a name to a list of ``[server]``, or remove it."""
 
 _EDITS: Mapping[str, Callable[[str, str, str], str]] = {"put": with_name, "take": without_name}
 
@@ -40,7 +40,7 @@ def _options(function: Any) -> Any:
         click.option(
             "--config",
             type=click.Path(path_type=Path),
-            help="Edit this file; by default ./mcptrio.toml, made if need be.",
+            help="Edit this file; by default ./mcptrio.toml, which is created if missing.",
         ),
     ):
         function = option(function)
@@ -50,7 +50,7 @@ def _options(function: Any) -> Any:
 @click.command("enable", cls=CLICommand)
 @_options
 def enable(name: str, config: Path | None) -> None:
-    """Serve a plugin again: take it off the list of those that are left out, or put it on that of those served."""
+    """Serve a plugin again, by editing the lists enable and disable."""
     path = config or Path(CONFIG)
     read = _read(path)
     written = _Written.of(read)
@@ -67,7 +67,7 @@ def enable(name: str, config: Path | None) -> None:
 @click.command("disable", cls=CLICommand)
 @_options
 def disable(name: str, config: Path | None) -> None:
-    """Leave a plugin out: put it on the list of those not even imported, or take it off that of those served."""
+    """Leave a plugin out, by editing the lists enable and disable. It is not imported."""
     path = config or Path(CONFIG)
     read = _read(path)
     written = _Written.of(read)
@@ -92,7 +92,7 @@ class _Written:
 
     key: Literal["enable", "only"]
     named: Sequence[str] | None
-    """The list of this key; ``None`` where neither is there."""
+    """The list of this key; ``None`` if the file has neither."""
     disabled: Sequence[str]
 
     @classmethod
@@ -107,7 +107,7 @@ def _read(path: Path) -> ServeConfig:
 
 
 def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
-    """Nothing is put into a list that would be an error there. Taking out is always right."""
+    """Refuse names that would be an error in a list. Removing a name is always allowed."""
     if edits and all(action == "take" for action, _ in edits):
         return
     if name.endswith(".py"):

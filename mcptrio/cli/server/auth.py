@@ -58,4 +58,4 @@ def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] 
 
 def refuse_streams(read: ServeConfig) -> None:
     if read.asks_for_auth(os.environ):
-        raise click.UsageError("[auth] guards --http and --stdio; what comes over --listen has no token")
+        raise click.UsageError("[auth] protects --http and --stdio; connections over --listen have no token")

@@ -37,13 +37,13 @@ profile_option = click.option(
     metavar="NAME",
     envvar=_PROFILE_VARIABLE,
     show_envvar=True,
-    help="[profiles.NAME] of the file wins over the rest of it.",
+    help="Use [profiles.NAME] of the file, which overrides the rest.",
 )
 
 
 host_option = click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
 port_option = click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 selects any.  [default: 8000]"
 )
 log_level_option = click.option(
     "--log-level",

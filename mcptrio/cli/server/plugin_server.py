@@ -83,7 +83,7 @@ def plugin_options(command: Any) -> Any:
                 multiple=True,
                 metavar="NAME|FILE.py",
                 shell_complete=plugin_names,
-                help="Serve this plugin, installed or a file; repeat for more. By default all that are installed.",
+                help="Serve this installed plugin or file; repeat for more. By default, all installed plugins.",
             ),
             click.option(
                 "--no-plugin",

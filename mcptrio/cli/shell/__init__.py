@@ -63,11 +63,11 @@ _MAX_SUBSCRIPTIONS = 32
 @click.command("shell", cls=ClientCommand)
 @click.option("--no-history", is_flag=True, help="Keep no history of this session.")
 async def command(cmd: CommandContext, no_history: bool) -> int:
-    """Talk to a server line by line, with completion.
+    """Use a server interactively, with completion.
 
-    At a terminal: Tab completes, with what the server suggests; the arrows go through the history; Ctrl-C takes back
-    what is running, or the line. Lines that begin with a space are not kept. With a file or a pipe as standard input,
-    one command a line, up to the first that fails; # begins a comment.
+    At a terminal, Tab completes with the server's suggestions, the arrow keys browse the history, and Ctrl-C cancels
+    the running command or the line. Lines that begin with a space are not stored. If standard input is a file or a
+    pipe, each line is one command, up to the first that fails; # begins a comment.
     """
     async with trio.open_nursery() as nursery:
         shell = ClientShell(cmd, nursery)
@@ -83,7 +83,7 @@ async def command(cmd: CommandContext, no_history: bool) -> int:
 class ClientShell:
     """
     Args:
-        nursery: where subscriptions run.
+        nursery: the nursery for subscriptions.
     """
 
     def __init__(self, cmd: CommandContext, nursery: trio.Nursery) -> None:

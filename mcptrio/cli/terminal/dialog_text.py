@@ -31,13 +31,13 @@ __all__ = [
 WIDTH = 78
 """Columns of the text, by default."""
 COMMANDS: Mapping[str, str] = {
-    "back": "the question before",
-    "skip": "leave an optional answer out, even where it has a default",
+    "back": "the previous question",
+    "skip": "leave out an optional answer, even if it has a default",
     "help": "these commands, and the question again",
     "decline": "answer the server that you refuse",
     "cancel": "leave without an answer",
 }
-"""Name -> what it does."""
+"""The commands, with their effects."""
 
 _MARGIN = "  | "
 _MIN_WIDTH = 20
@@ -48,21 +48,21 @@ class Reply:
     """The dialog's reaction to a line."""
 
     text: str
-    """To be written; whole lines."""
+    """The text to show; whole lines."""
     prompt: str = ""
-    """For the next line."""
+    """The prompt of the next line."""
     result: ElicitResult | None = None
     """The answer for the server, which ends the dialog. ``None``: the dialog continues."""
 
 
 def read_command(line: str) -> str | None:
-    """The command in a line, in lower case; ``None`` where it is no command: those begin with a single colon."""
+    """Return the command in a line, in lower case; ``None`` without one. Commands begin with a single colon."""
     line = line.strip()
     return line[1:].strip().casefold() if line.startswith(":") and not line.startswith("::") else None
 
 
 def refuse_command(command: str, known: Mapping[str, str]) -> str:
-    """What to say about a command there is not."""
+    """Return the error about an unknown command."""
     return f"There is no command {quote(f':{command}')}; there are {list_commands(known)}."
 
 
@@ -75,12 +75,12 @@ def explain(known: Mapping[str, str]) -> list[str]:
 
 
 def wrap(text: str, width: int, *, indent: str = "") -> list[str]:
-    """A text as lines; those after the first are indented by two more columns."""
+    """Return a text as lines. Lines after the first are indented by two more columns."""
     return _lines(text, width, indent, f"{indent}  ")
 
 
 def wrap_quoted(text: str, width: int) -> list[str]:
-    """A server's text as lines, each behind a margin."""
+    """Return a server's text as lines, each with a margin."""
     return [line for part in text.splitlines() for line in _lines(part, width, _MARGIN, _MARGIN)]
 
 

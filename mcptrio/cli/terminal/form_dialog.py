@@ -37,10 +37,10 @@ _MAX_PROMPT_CHARS = 40
 
 
 class FormDialog:
-    """A form, asked line by line.
+    """A form that is filled in line by line.
 
-    An empty line keeps the answer given before, else takes the default, else leaves an optional field out. A line that
-    begins with a colon is a command; with two colons it is a text that begins with one.
+    An empty line keeps the previous answer, otherwise takes the default, otherwise leaves out an optional field. A line
+    that begins with a colon is a command; with two colons it is a text that begins with one.
 
     Args:
         width: columns to wrap the text at.
@@ -50,11 +50,11 @@ class FormDialog:
         self._form = form
         self._width = width
         self._answers: dict[str, Any] = {}
-        """By name; ABSENT was left out. A field that is not in it has not been answered yet."""
+        """By name; ABSENT if left out. A missing field has not been answered yet."""
         self._at = 0
-        """The field that is asked; after the last one comes the review."""
+        """The current field; after the last one comes the review."""
         self._is_editing = False
-        """Whether one answer of the review is changed; the review comes next."""
+        """Whether an answer is being changed from the review, which comes next again."""
         self._has_ended = False
 
     def begin(self) -> Reply:

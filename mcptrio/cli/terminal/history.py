@@ -14,12 +14,12 @@ from pathlib import Path
 __all__ = ["History", "history_path"]
 
 _MAX_LINES = 1_000
-"""Lines; the file is cut back to them when it has twice as many."""
+"""Lines that are kept. The file is shortened when it has twice as many."""
 _MAX_FILE_BYTES = 8 * 1024 * 1024
 
 
 def history_path() -> Path:
-    """``mcptrio/history`` in the user's folder for state."""
+    """Return the path of ``mcptrio/history`` in the user's state folder."""
     state = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
     return folder / "mcptrio" / "history"
@@ -28,7 +28,7 @@ def history_path() -> Path:
 class History:
     """
     Args:
-        path: of the file; ``None``: nothing is kept.
+        path: the file; ``None`` stores nothing.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -40,7 +40,7 @@ class History:
                 self._load(path)
 
     def add(self, line: str) -> None:
-        """Keep a line, unless it is the last one again, or begins with a space; in the file only what shows."""
+        """Store a line, unless it repeats the last one or begins with a space. Unprintable lines are not written."""
         if not line.strip() or line.startswith(" ") or self.lines[-1:] == [line]:
             return
         self.lines.append(line)

@@ -29,7 +29,7 @@ class InputLines:
         self._has_ended = False
 
     async def read(self) -> str | None:
-        """The next line, without its end; ``None`` at the end of the input."""
+        """Return the next line without its end; ``None`` at the end of the input."""
         while b"\n" not in self._buffer and not self._has_ended:
             chunk = await self._reader.read()
             self._has_ended = not chunk
@@ -44,7 +44,7 @@ class InputLines:
 
 @contextmanager
 def open_input() -> Iterator[ByteReader]:
-    """Standard input, as long as the context lasts."""
+    """Open standard input during the block."""
     if sys.stdin is None:
         raise ConfigError("standard input is closed")
     reader = open_reader(os.dup(sys.stdin.fileno()))

@@ -26,15 +26,15 @@ class Interrupts:
     def __init__(self) -> None:
         self._scopes: list[trio.CancelScope] = []
         self._asked = 0
-        """Signals since the last one that was seen to."""
+        """Signals since the last one that was handled."""
         self.number: int | None = None
-        """Of the signal that ended everything."""
+        """The number of the signal that ended the command."""
         self.restore: Callable[[], None] | None = None
-        """Gives the terminal back as it was; called before leaving at once."""
+        """Restores the terminal; called before an immediate exit."""
 
     @contextmanager
     def taking_back(self, scope: trio.CancelScope) -> Iterator[None]:
-        """While inside, Ctrl-C cancels this scope."""
+        """Let Ctrl-C cancel this scope during the block."""
         self._scopes.append(scope)
         try:
             yield
@@ -43,7 +43,7 @@ class Interrupts:
             self._asked = 0
 
     def interrupt(self) -> None:
-        """Ctrl-C has come as a key."""
+        """Handle a Ctrl-C that arrived as a key."""
         self._count(signal.SIGINT)
         self._take_back(signal.SIGINT)
 
@@ -81,7 +81,7 @@ class Interrupts:
             os._exit(128 + number)
 
     def _take_back(self, number: int) -> None:
-        # Only Ctrl-C is about what is being done; the other signals are about the process.
+        # Ctrl-C concerns the current action; other signals concern the process.
         innermost = number == signal.SIGINT
         if not self._scopes:
             return

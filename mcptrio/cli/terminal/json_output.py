@@ -23,7 +23,7 @@ json_option = click.option(*NAMES, is_flag=True, help=HELP)
 
 
 def json_text(value: Mapping[str, Any], *, is_terminal: bool) -> str:
-    """An object on several printable lines for a terminal, or on one line without changes."""
+    """Return an object as several printable lines for a terminal, or as one unchanged line."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if is_terminal else None, default=str)
     return "\n".join(map(printable, text.split("\n"))) if is_terminal else text
 

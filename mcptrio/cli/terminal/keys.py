@@ -42,7 +42,7 @@ KeyName: TypeAlias = Literal[
 
 PASTES_ON = "\x1b[?2004h"
 PASTES_OFF = "\x1b[?2004l"
-"""Have pastes marked, so that a line end in one is no Enter."""
+"""Sequences that make the terminal mark pastes, so that a line end in a paste is not Enter."""
 
 
 @frozen
@@ -112,12 +112,12 @@ class KeyDecoder:
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self._rest = ""
-        """Of a sequence that has begun."""
+        """The received part of an incomplete sequence."""
         self._paste: str | None = None
         """The received part of a paste."""
 
     def feed(self, data: bytes) -> Iterator[TerminalKey]:
-        """The keys that are complete now; to be iterated to the end."""
+        """Yield the complete keys. The iterator must be exhausted."""
         text = self._rest + self._decode(data)
         self._rest = ""
         while text:
@@ -149,5 +149,5 @@ class KeyDecoder:
 
 
 def _overlap(text: str) -> int:
-    """How many of the last characters may be the beginning of the end of a paste."""
+    """Return the number of last characters that may begin the end marker of a paste."""
     return next((size for size in range(len(_PASTED) - 1, 0, -1) if text.endswith(_PASTED[:size])), 0)

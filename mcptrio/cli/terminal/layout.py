@@ -1,4 +1,4 @@
-"""The look of what a command prints: lines wrapped at words, tables that fit, and colours.
+"""The layout of a command's output: wrapped lines, tables that fit, and colours.
 
 Used by every command that prints for a person. In a pipe nothing is wrapped, left out or coloured.
 
@@ -41,7 +41,7 @@ _MARKED = re.compile(r" *(?:(?:[-*]|\d+[.)]) +)?")
 
 @frozen
 class TerminalStyle:
-    """How lines look on one stream.
+    """The style of lines on one stream.
 
     Args:
         width: columns of the terminal; ``None`` in a pipe or file, where lines stay whole.
@@ -73,7 +73,7 @@ class TerminalStyle:
         """Return readable text as lines that fit. A longer word has its own line, and the terminal folds it.
 
         Args:
-            styles: of the label.
+            styles: the styles of the label.
             indent: before every line.
             label: begins the first line; the others are indented as far as its text.
         """

@@ -24,7 +24,7 @@ Did: TypeAlias = Literal["enter", "complete", "interrupt", "end"] | None
 _MAX_LINE_CHARS = 100_000
 """Maximum characters of a line; further ones are dropped."""
 _ROOM = 30
-"""Columns that a long prompt leaves for the text, where the terminal has them."""
+"""Columns that a long prompt leaves for the text, if the terminal is wide enough."""
 _OPEN = ("=", ".", "/", ":", " ", '"')
 """Endings of a candidate after which the user types more."""
 _WORD_BEFORE = re.compile(r"\w*\W*\Z")
@@ -68,7 +68,7 @@ class LineEditor:
         self._prompt = prompt
         self._history = list(history)
         self._at = len(self._history)
-        """Which line of the history is shown; behind the last one is the line that is typed."""
+        """The index of the shown line of the history; after the last one comes the typed line."""
         self._typed = ""
         """The text typed before the user went through the history; only lines that start with it are shown."""
         self._killed = ""
@@ -124,11 +124,11 @@ class LineEditor:
         return True
 
     def settle(self) -> None:
-        """The line is entered: show it without a hint, the cursor behind it."""
+        """Show the entered line without a hint, with the cursor at its end."""
         self.cursor, self._hint = len(self.text), None
 
     def draw(self, width: int) -> str:
-        """One row, with the cursor where it belongs."""
+        """Return one row, with the cursor in its place."""
         prompt, taken = self._prompt, columns(_plain(self._prompt))
         longest = max(width - _ROOM, width // 2)
         if taken > longest:
@@ -176,7 +176,7 @@ class LineEditor:
         self.cursor = begin
 
     def _browse(self, step: int) -> None:
-        """The next line of the history, up or down, that begins with what was typed."""
+        """Show the next line of the history, up or down, that begins with the typed text."""
         at = self._at + step
         while 0 <= at < len(self._history):
             if self._history[at].startswith(self._typed) and self._history[at] != self.text:

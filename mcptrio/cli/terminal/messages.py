@@ -57,7 +57,7 @@ class ConsoleHandler(logging.Handler):
             if record.exc_info and record.exc_info[1] is not None:
                 told = render(record.exc_info[1], full=self._verbose, said=record.getMessage())
                 self._console.note(indent(told, "  "))
-        # Also of a plugin in a process of its own, whose log comes as text.
+        # Also for isolated plugins, whose log records arrive as text.
         self._console.failures.extend(_FAILURE.findall(record.getMessage()))
 
 

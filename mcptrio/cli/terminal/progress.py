@@ -62,7 +62,7 @@ def progress_line(console: Console, label: str) -> Iterator[ProgressLine]:
 
 
 def _share(progress: Progress) -> float | None:
-    """Between 0 and 1, where that can be said."""
+    """Return the share between 0 and 1; ``None`` if it is unknown."""
     total = progress.total
     if total is None or not math.isfinite(total) or total <= 0 or not math.isfinite(progress.progress):
         return None

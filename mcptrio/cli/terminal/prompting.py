@@ -37,7 +37,7 @@ _MAX_SHOWN_CHARS = 4_000
 
 
 class Person:
-    """A Ctrl-C during a question cancels the call that it belongs to as well."""
+    """The user at the terminal. Ctrl-C during a question also cancels its call."""
 
     def __init__(self, console: Console, terminal: Terminal) -> None:
         self._console = console
@@ -53,7 +53,7 @@ class Person:
                 return form.cancel()
 
     async def open_url(self, page: OpenURL) -> ElicitResult:
-        """Show where a page leads, and open it in the browser after a yes."""
+        """Show a URL, and open it in the browser if the user agrees."""
         async with self._terminal.floor():
             try:
                 answer = await self._ask(page)
@@ -65,7 +65,7 @@ class Person:
             return answer
 
     async def speak(self, params: CreateMessageParams) -> CreateMessageResult:
-        """Show what a model would be asked, and have the person write the answer.
+        """Show a sampling request, and let the user write the answer.
 
         Raises:
             NotApproved: the user declined.
@@ -110,7 +110,7 @@ class Person:
             self._console.note(f"no browser could be started; open it yourself: {url}")
 
     async def _text(self) -> str | None:
-        """The lines up to an empty one; ``None`` is a no."""
+        """Return the lines up to an empty one; ``None`` if the user declines."""
         lines: list[str] = []
         while True:
             try:
