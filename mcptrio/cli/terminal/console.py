@@ -25,10 +25,10 @@ from mcptrio.ground.quoting import printable
 __all__ = ["Bottom", "Console", "Nothing", "readable", "refers_to_log"]
 
 _ERASE = "\r\x1b[K"
+# Ids of failures that the log has shown, so that a response does not repeat them.
 _MAX_FAILURES = 100
-"""Failures that are remembered, so that no answer repeats them."""
+# mcptrio servers send this text to the client in place of an exception, which only their log contains.
 _REFERENCE = re.compile(r"see id (\w+) in the server's log")
-"""The message of an mcptrio server in place of the cause of a failure."""
 
 
 class Bottom(Protocol):
@@ -40,14 +40,15 @@ class Bottom(Protocol):
 
 
 class Nothing:
-    """An empty last line: what stood there is not shown for a while."""
+    """An empty last line, shown while a question uses the terminal."""
 
     def draw(self, width: int) -> str:
         return ""
 
 
 class Console:
-    """
+    """Writes a command's output without disturbing the last line of the terminal.
+
     Args:
         out: standard output.
         err: standard error.
@@ -57,14 +58,15 @@ class Console:
         self._out = out
         self._err = err
         self.interrupts = Interrupts()
-        """Ctrl-C of the person at this console."""
+        """Handles Ctrl-C for the commands at this console."""
         self.is_out_terminal = out.isatty()
         self.is_err_terminal = err.isatty()
         self._err_look = TerminalStyle.of(err)
+        # TERM=dumb, as in the shell of Emacs, shows escape sequences as text.
         self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._bottoms: list[Bottom] = []
         self.failures: deque[str] = deque(maxlen=_MAX_FAILURES)
-        """Ids of the last failures that the log has shown."""
+        """Ids of the latest failures shown in the log."""
 
     def has_shown(self, answer: str) -> bool:
         """Return whether an answer only refers to a failure that was shown."""
@@ -72,12 +74,12 @@ class Console:
 
     @property
     def has_bottom(self) -> bool:
-        """Whether a last line can be kept: a terminal that understands."""
+        """True if the terminal can erase and redraw its last line."""
         return self._can_erase
 
     @property
     def look(self) -> TerminalStyle:
-        """The look of standard output, with its width now."""
+        """The style of standard output, with the current width of the terminal."""
         return TerminalStyle.of(self._out)
 
     @property
@@ -88,33 +90,36 @@ class Console:
     # Writing
 
     def print(self, text: str = "", *styles: Style) -> None:
-        """A result, with a line end where it has none. Made readable on a terminal."""
+        """Print a result, with a line end if it has none. On a terminal, invisible characters are escaped."""
+        # A program that reads a pipe must receive the server's text unchanged.
         if self.is_out_terminal:
             text = readable(text)
         self._write(self._out, self.look.paint(text, *styles))
 
     def print_painted(self, text: str) -> None:
-        """The same of a text that is readable already and may be painted."""
+        """Print a result that is already readable and may contain styles."""
         self._write(self._out, text)
 
     def print_json(self, value: Mapping[str, Any]) -> None:
         self._write(self._out, json_text(value, is_terminal=self.is_out_terminal))
 
     def write_bytes(self, data: bytes) -> None:
+        # Text that is still buffered precedes these bytes.
         self._out.flush()
         self._out.buffer.write(data)
         self._out.buffer.flush()
 
     def note(self, text: str, *styles: Style) -> None:
-        """Anything else: on standard error, readable."""
+        """Print a text to standard error, with invisible characters escaped."""
         self._write(self._err, self._err_look.paint(readable(text), *styles))
 
     def note_painted(self, text: str) -> None:
-        """The same of a text that is readable already and may be painted."""
+        """Print a text to standard error that is already readable and may contain styles."""
         self._write(self._err, text)
 
     def print_error(self, text: str) -> None:
         """Print an error: on one line, or wrapped on a terminal."""
+        # Not _err_look, whose width is that of the start: the user may have resized the terminal.
         self._write(self._err, TerminalStyle.of(self._err).wrap(printable(text), "red", "bold", label="mcptrio: "))
 
     def paint(self, text: str, *styles: Style) -> str:
@@ -127,12 +132,13 @@ class Console:
 
     @contextmanager
     def bottom(self, bottom: Bottom) -> Iterator[None]:
-        """While inside, the last line shows this; afterwards what it showed before."""
+        """Show ``bottom`` in the last line during the block, and then what the line showed before."""
         self._bottoms.append(bottom)
         try:
             self.refresh()
             yield
         finally:
+            # Not pop(): blocks in different tasks may end in any order.
             self._bottoms.remove(bottom)
             self.refresh()
 
@@ -142,7 +148,7 @@ class Console:
             self._err.flush()
 
     def keep_bottom(self) -> None:
-        """Keep the last line, and continue on the next."""
+        """Keep the last line on the screen, and continue on the next row."""
         if self._can_erase:
             self._err.write(_ERASE + self._drawn() + "\n")
             self._err.flush()
@@ -158,6 +164,7 @@ class Console:
     def _write(self, stream: TextIO, text: str) -> None:
         if not text.endswith("\n"):
             text += "\n"
+        # Standard output may be on the same terminal: erase the row before the text is written into it.
         if self._can_erase and self._bottoms:
             self._err.write(_ERASE)
             self._err.flush()
@@ -178,5 +185,6 @@ def refers_to_log(answer: str) -> bool:
 
 
 def readable(text: str) -> str:
-    """A text of several lines with everything written out that does not show; tabs become spaces."""
+    """Return a text of several lines with invisible characters escaped and tabs replaced by spaces."""
+    # First replace tabs and the line ends of Windows, which printable would escape.
     return "\n".join([printable(line.expandtabs()) for line in text.replace("\r\n", "\n").split("\n")])

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
 """The commands, with their effects."""
 
 _MARGIN = "  | "
+# TextWrapper raises ValueError for a width of 0.
 _MIN_WIDTH = 20
 
 
@@ -58,6 +59,7 @@ class Reply:
 def read_command(line: str) -> str | None:
     """Return the command in a line, in lower case; ``None`` without one. Commands begin with a single colon."""
     line = line.strip()
+    # A text that begins with a colon is entered with two.
     return line[1:].strip().casefold() if line.startswith(":") and not line.startswith("::") else None
 
 
@@ -88,4 +90,5 @@ def _lines(text: str, width: int, first: str, following: str) -> list[str]:
     wrapper = TextWrapper(
         width=max(width, _MIN_WIDTH), initial_indent=first, subsequent_indent=following, break_on_hyphens=False
     )
+    # TextWrapper returns no line for an empty text; the margin of an empty line must still appear.
     return wrapper.wrap(printable(text)) or [first.rstrip()]

@@ -30,7 +30,9 @@ from mcptrio.schema.form_fields import FormField
 
 __all__ = ["FormDialog"]
 
+# At most nine digits, because int() raises ValueError for more than 4,300.
 _NUMBER = re.compile(r"(?:edit\s+)?([1-9][0-9]{0,8})\Z")
+# An empty line is not among them: pressing Enter once too often must not send the answers.
 _SEND = frozenset({"send", "accept", "yes", "y"})
 _MAX_PROMPT_CHARS = 40
 """Characters of a title or a default in a prompt; the text above it has all of them."""
@@ -71,6 +73,7 @@ class FormDialog:
         """
         if self._has_ended:
             raise RuntimeError("the dialog has ended")
+        # Only the line end is removed, because blanks are part of a free text.
         line = line.rstrip("\r\n")
         if (command := read_command(line)) is not None:
             return self._obey(command)
@@ -112,6 +115,7 @@ class FormDialog:
                 return self._ask_again(refuse_command(command, COMMANDS))
 
     def _go_back(self) -> Reply:
+        # The user came from the review, so "back" returns there.
         if self._is_editing:
             self._is_editing = False
             self._at = len(self._form.fields)
@@ -146,7 +150,9 @@ class FormDialog:
         if asked.name in self._answers:
             return self._answers[asked.name]
         if asked.default is not ABSENT:
+            # check() turns the tuple of "choices" into a list. It cannot raise: the form has no invalid defaults.
             return asked.check(asked.default)
+        # "required" only means that the field is sent. An empty list satisfies this schema.
         if asked.required and asked.kind == "choices" and not asked.min_items:
             return []
         return ABSENT
@@ -160,6 +166,7 @@ class FormDialog:
     def _review(self, word: str) -> Reply:
         if word in _SEND:
             return self._end(self._form.accept(self._answers), "Sent.")
+        # The review expects no free text, so commands also work without the colon.
         if word in COMMANDS:
             return self._obey(word)
         if (number := _NUMBER.match(word)) and int(number[1]) <= len(self._form.fields):
@@ -184,6 +191,7 @@ class FormDialog:
         asked = self._form.fields[self._at]
         value = self._on_empty(asked)
         offered = "" if value is ABSENT else f" [{_cut(_show(asked, value))}]"
+        # Other lines are escaped in wrap(), but a prompt is written as it is.
         return f"{_cut(printable(asked.title))}{offered}: "
 
     def _question(self) -> list[str]:
@@ -205,6 +213,7 @@ class FormDialog:
         if asked.kind == "choice":
             taken = f"one of these, {how}"
         elif asked.kind == "choices":
+            # "expected" is the count, " of ", and the names of the choices, which are already listed above.
             none = "" if asked.min_items else ", or none"
             taken = f"{taken.partition(' of ')[0]} of these, {how}, with commas between them{none}"
         value = self._on_empty(asked)
@@ -231,6 +240,7 @@ def _show(asked: FormField, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, list):
         return ", ".join(_title(asked, each) for each in value) or "none"
+    # An empty string would look like a missing answer.
     return _title(asked, value) or '""' if isinstance(value, str) else str(value)
 
 

@@ -34,11 +34,13 @@ class InputLines:
             chunk = await self._reader.read()
             self._has_ended = not chunk
             self._buffer += chunk
+            # Only an unfinished line is measured, because one chunk may contain many short ones.
             if len(self._buffer) > MAX_LINE_BYTES and b"\n" not in self._buffer:
                 raise ConfigError(f"standard input: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one")
         if not self._buffer:
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
+        # A file from Windows ends its lines with CR LF.
         return line.decode("utf-8", "replace").removesuffix("\r")
 
 
@@ -47,6 +49,7 @@ def open_input() -> Iterator[ByteReader]:
     """Open standard input during the block."""
     if sys.stdin is None:
         raise ConfigError("standard input is closed")
+    # A duplicate, because closing the reader must not close sys.stdin.
     reader = open_reader(os.dup(sys.stdin.fileno()))
     try:
         yield reader

@@ -21,9 +21,10 @@ _SIGNALS = tuple(
 
 
 class Interrupts:
-    """The cancel scopes, the innermost last."""
+    """Cancels the innermost scope at the first Ctrl-C, and exits at the second."""
 
     def __init__(self) -> None:
+        # The innermost scope is last.
         self._scopes: list[trio.CancelScope] = []
         self._asked = 0
         """Signals since the last one that was handled."""
@@ -40,6 +41,7 @@ class Interrupts:
             yield
         finally:
             self._scopes.remove(scope)
+            # The block has ended, so the next Ctrl-C is again a first one.
             self._asked = 0
 
     def interrupt(self) -> None:
@@ -49,20 +51,20 @@ class Interrupts:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Receive signals during the block.
-
-        Trio's own receiver gets a signal when the event loop runs. The second signal handler is for a blocked loop, and
-        for an end that takes too long.
-        """
+        """Handle signals during the block."""
+        # Not trio.open_signal_receiver: it delivers a signal only when the event loop runs, so a second Ctrl-C could
+        # not end a command whose event loop is blocked.
         token = trio.lowlevel.current_trio_token()
 
         def receive(number: int, _frame: object) -> None:
             self._count(number)
+            # A signal handler may interrupt Trio anywhere. run_sync_soon is one of the few functions that it may call.
             token.run_sync_soon(self._take_back, number)
 
         before = {}
         for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            # nohup ignores SIGHUP, and a shell script ignores SIGINT for its background jobs. That must stay so.
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, receive)
         try:
             yield
@@ -75,9 +77,11 @@ class Interrupts:
     def _count(self, number: int) -> None:
         self._asked += 1
         if self._asked > 1:
+            # os._exit runs no finally block, so the terminal is restored here.
             if self.restore is not None:
                 with suppress(OSError):
                     self.restore()
+            # Shells report a death by signal as 128 plus its number. Exiting normally would wait for tasks and threads.
             os._exit(128 + number)
 
     def _take_back(self, number: int) -> None:
@@ -85,6 +89,7 @@ class Interrupts:
         innermost = number == signal.SIGINT
         if not self._scopes:
             return
+        # Cancelling the last scope ends the command, so its exit code names the signal.
         if not innermost or len(self._scopes) == 1:
             self.number = number
         self._scopes[-1 if innermost else 0].cancel()

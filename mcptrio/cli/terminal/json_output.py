@@ -25,6 +25,7 @@ json_option = click.option(*NAMES, is_flag=True, help=HELP)
 def json_text(value: Mapping[str, Any], *, is_terminal: bool) -> str:
     """Return an object as several printable lines for a terminal, or as one unchanged line."""
     text = json.dumps(value, ensure_ascii=False, indent=2 if is_terminal else None, default=str)
+    # JSON escapes line ends in strings, but not bidirectional controls, which could reorder the line on the screen.
     return "\n".join(map(printable, text.split("\n"))) if is_terminal else text
 
 

@@ -54,8 +54,10 @@ class TerminalKey:
 
 _CONTROL: dict[str, KeyName] = {
     "\r": "enter",
+    # As in readline, Ctrl-J enters the line too.
     "\n": "enter",
     "\t": "tab",
+    # Terminals send DEL or BS for Backspace.
     "\x7f": "backspace",
     "\x08": "backspace",
     "\x01": "home",
@@ -79,28 +81,34 @@ _SEQUENCES: dict[str, KeyName] = {
     "[D": "left",
     "[H": "home",
     "[F": "end",
+    # Cursor keys in application mode (DECCKM), which an earlier program may have left on.
     "OA": "up",
     "OB": "down",
     "OC": "right",
     "OD": "left",
     "OH": "home",
     "OF": "end",
+    # Home and End of the Linux console and tmux (1, 4) and of rxvt (7, 8).
     "[1~": "home",
     "[7~": "home",
     "[4~": "end",
     "[8~": "end",
     "[3~": "delete",
+    # xterm encodes the modifiers as 1 plus a bit mask: 5 is Ctrl, 3 is Alt.
     "[1;5C": "word-right",
     "[1;3C": "word-right",
     "[1;5D": "word-left",
     "[1;3D": "word-left",
+    # Alt is an Escape before the key. Apple's Terminal sends these two for Option with an arrow.
     "f": "word-right",
     "b": "word-left",
     "\x7f": "kill-word",
 }
+# A control sequence with its parameters (CSI), one character after SS3, or Alt with another key.
 _SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O[ -~]|[^\[O\x1b])")
 _BEGUN = re.compile(r"\x1b(\[[0-?]*[ -/]*|O)?\Z")
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
+# A sequence that never ends must not swallow what the user types after it.
 _MAX_SEQUENCE_CHARS = 32
 _MAX_PASTE_CHARS = 100_000
 """Maximum characters of a paste; further ones are dropped."""
@@ -110,6 +118,7 @@ _INVISIBLE = re.compile(r"[\x00-\x1f\x7f]+")
 
 class KeyDecoder:
     def __init__(self) -> None:
+        # A read may end within a character of several bytes.
         self._decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self._rest = ""
         """The received part of an incomplete sequence."""
@@ -124,11 +133,13 @@ class KeyDecoder:
             if self._paste is not None:
                 pasted, end, text = text.partition(_PASTED)
                 if not end:
+                    # The mark may arrive in two reads.
                     kept = _overlap(pasted)
                     self._rest = pasted[len(pasted) - kept :]
                     pasted = pasted[: len(pasted) - kept]
                 self._paste = (self._paste + pasted)[:_MAX_PASTE_CHARS]
                 if end:
+                    # Line ends at both ends come from copying whole lines; elsewhere they separate words.
                     yield TerminalKey("text", _INVISIBLE.sub(" ", self._paste.strip("\r\n")))
                     self._paste = None
             elif text.startswith(_PASTE):
@@ -143,6 +154,7 @@ class KeyDecoder:
             elif _BEGUN.match(text) and len(text) < _MAX_SEQUENCE_CHARS:
                 self._rest, text = text, ""
             else:
+                # An Escape that begins no sequence is dropped alone, so the characters after it still count.
                 if name := _CONTROL.get(text[0]):
                     yield TerminalKey(name)
                 text = text[1:]

@@ -55,6 +55,7 @@ class TerminalStyle:
     def of(cls, stream: TextIO | None) -> TerminalStyle:
         if stream is None or not stream.isatty():
             return cls(None, False)
+        # Without TERM, nothing is known about the terminal.
         is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
         return cls(terminal_width(stream), not is_plain)
 
@@ -66,6 +67,7 @@ class TerminalStyle:
         """Return the text in a style, or unchanged on a stream without colours."""
         if not styles or not text or not self.is_coloured:
             return text
+        # The style ends before the line end, because Console adds a line end to a text that has none at its end.
         end = "\n" if text.endswith("\n") else ""
         return f"\x1b[{';'.join(str(_CODES[style]) for style in styles)}m{text.removesuffix(end)}\x1b[0m{end}"
 
@@ -80,6 +82,7 @@ class TerminalStyle:
         if self.width is None:
             return "\n".join(f"{indent}{label * (index == 0)}{line}" for index, line in enumerate(text.split("\n")))
         painted = self.paint(label, *styles)
+        # Lines under a long label are indented by only two columns, so that they keep most of the width.
         after = columns(label) if columns(indent + label) <= self.width // 3 else 2
         lines: list[str] = []
         for line in text.split("\n"):
@@ -115,6 +118,7 @@ class TerminalStyle:
             shown.remove(head.index(name))
         bold: dict[str, Style] = dict.fromkeys(head, "bold")
         lines = [
+            # Compared by identity, because a row may have the same cells as the head.
             self._row([row[at] for at in shown], [widths[at] for at in shown], bold if row is head else styles or {})
             for row in every
         ]
@@ -128,6 +132,7 @@ class TerminalStyle:
         for cell, width in zip(cells[:-1], widths[:-1], strict=True):
             before += self._cell(cell, styles) + " " * (width - columns(cell)) + _GAP
         start = sum(widths[:-1]) + len(_GAP) * (len(cells) - 1)
+        # In a pipe, a row stays one line for programs such as grep and cut.
         last = [cells[-1]] if self.width is None else _rows(cells[-1], start, start, self.width)
         return "\n".join(
             (before if index == 0 else " " * start) + self._cell(each, styles) for index, each in enumerate(last)
@@ -142,7 +147,9 @@ def terminal_width(*streams: TextIO) -> int:
     """Return the columns of the first stream that is a terminal, or 80."""
     for stream in streams:
         try:
+            # A new pseudo-terminal reports 0 columns until its size is set.
             return max(os.get_terminal_size(stream.fileno()).columns or _WIDTH, _MIN_WIDTH)
+        # ValueError: the stream is closed.
         except (OSError, ValueError):
             continue
     return _WIDTH
@@ -167,6 +174,7 @@ def _rows(line: str, first: int, rest: int, width: int) -> list[str]:
     if first + columns(line) <= width:
         return [line]
     mark = found[0] if (found := _MARKED.match(line)) is not None else ""
+    # Hanging under a wide mark would leave too few columns for the text.
     hanging = " " * len(mark) if len(mark) < width // 3 else ""
     rows = [mark]
     has_word = False

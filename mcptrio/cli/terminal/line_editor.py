@@ -86,9 +86,11 @@ class LineEditor:
                 return "complete"
             case "interrupt":
                 return "interrupt"
+            # As in readline, Ctrl-D deletes the next character of a line that is not empty; see _KILLS.
             case "end-of-input" if not self.text:
                 return "end"
             case "up" | "down":
+                # _typed stays, so that the next step searches for the same text.
                 self._browse(-1 if key.name == "up" else 1)
                 return None
             case "yank":
@@ -96,6 +98,7 @@ class LineEditor:
             case name if name in _MOVES:
                 self.cursor = self._moved(_MOVES[name])
             case name if name in _KILLS:
+                # As in readline, Ctrl-Y inserts what Ctrl-K, Ctrl-U and Ctrl-W removed, but no single characters.
                 self._kill(_KILLS[name], keep=name.startswith("kill"))
             case _:
                 return None
@@ -115,7 +118,9 @@ class LineEditor:
         typed = self.text[completions.start : self.cursor]
         common = _common(candidates)
         if len(candidates) == 1:
+            # A space would begin the next argument, but after these endings the user continues this one.
             common += "" if common.endswith(_OPEN) else " "
+        # A common prefix that does not continue the typed text, for example with a quote, would delete what was typed.
         elif common == typed or not common.startswith(typed):
             return False
         self.text = self.text[: completions.start] + common + self.text[self.cursor :]
@@ -141,6 +146,7 @@ class LineEditor:
             left = room - columns(before) - columns(after) - 2
             behind = f"  {cut(printable(hint), left)}" if left > 3 else ""
         back = columns(after) + columns(behind)
+        # Terminals read a count of 0 as 1.
         return f"{prompt}{before}{after}{self._dim(behind) if behind else ''}" + (f"\x1b[{back}D" if back else "")
 
     # Private
@@ -179,6 +185,7 @@ class LineEditor:
         """Show the next line of the history, up or down, that begins with the typed text."""
         at = self._at + step
         while 0 <= at < len(self._history):
+            # A repeated line is skipped, because the key would seem to have no effect.
             if self._history[at].startswith(self._typed) and self._history[at] != self.text:
                 self._at, self.text = at, self._history[at]
                 break
@@ -192,8 +199,10 @@ class LineEditor:
         before, after = printable(self.text[: self.cursor]), printable(self.text[self.cursor :])
         if columns(before) + columns(after) <= room:
             return before, after
+        # A quarter of the row stays free for the text after the cursor.
         if columns(before) > room * 3 // 4:
             begin = len(before)
+            # One column is for the ellipsis.
             taken = 1
             while begin and taken + columns(before[begin - 1]) <= room * 3 // 4:
                 begin -= 1
@@ -226,6 +235,7 @@ def _plain(text: str) -> str:
 
 
 def _common(candidates: Sequence[str]) -> str:
+    # A prefix that the first and the last in sorted order share is common to all in between.
     first, last = min(candidates), max(candidates)
     for at, character in enumerate(first):
         if not last.startswith(character, at):

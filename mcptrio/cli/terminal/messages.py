@@ -27,6 +27,7 @@ _STYLES: dict[str, tuple[Style, ...]] = {
     "alert": ("red", "bold"),
     "emergency": ("red", "bold"),
 }
+# The id that an mcptrio server logs with a failure, and sends to the client in place of the cause.
 _FAILURE = re.compile(r"\(id ([0-9a-f]{8})\)")
 _MAX_MESSAGE_CHARS = 4_000
 """Characters of a message that are shown."""
@@ -38,10 +39,10 @@ def show_message(console: Console, message: LoggingMessageParams) -> None:
 
 
 class ConsoleHandler(logging.Handler):
-    """Shows our own log, with an exception's own frames.
+    """Shows mcptrio's own log; of an exception, the frames of the author's code.
 
     Args:
-        verbose: with the loggers' names and all frames.
+        verbose: Whether to show the loggers' names and all frames.
     """
 
     def __init__(self, console: Console, *, verbose: bool) -> None:
@@ -52,6 +53,7 @@ class ConsoleHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Show a record. If standard error is closed, show nothing more."""
         name = f" {record.name}:" if self._verbose else ""
+        # Logging must not fail in the code that logs.
         with suppress(OSError):
             _show(self._console, record.levelname.lower(), f"{name} {record.getMessage()}")
             if record.exc_info and record.exc_info[1] is not None:
@@ -62,6 +64,7 @@ class ConsoleHandler(logging.Handler):
 
 
 def _show(console: Console, level: str, text: str) -> None:
+    # A server may send megabytes in one message.
     shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
     console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shown)}")
 

@@ -31,6 +31,7 @@ class ProgressLine:
         self._console = console
         self._label = printable(label)
         self._latest: Progress | None = None
+        # The first report is shown at once.
         self._reported = -math.inf
 
     def __call__(self, progress: Progress) -> None:
@@ -50,6 +51,7 @@ class ProgressLine:
         bar = "" if share is None else f" [{'#' * round(share * _BAR):.<{_BAR}}]"
         text = f"{cut(self._label, width // 3)}{bar} {_count(self._latest)}"
         if self._latest.message:
+            # Cut first: the server can send a long message with each report, and escaping it takes time.
             text += f" {printable(self._latest.message[:width])}"
         return cut(text, width) if columns(text) > width else text
 
@@ -66,6 +68,7 @@ def _share(progress: Progress) -> float | None:
     total = progress.total
     if total is None or not math.isfinite(total) or total <= 0 or not math.isfinite(progress.progress):
         return None
+    # A server may report more than the total.
     return min(max(progress.progress / total, 0.0), 1.0)
 
 

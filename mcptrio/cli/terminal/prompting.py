@@ -44,11 +44,12 @@ class Person:
         self._terminal = terminal
 
     async def fill_in(self, form: Form) -> ElicitResult:
-        """Ask a form, field by field; each line is checked when it is entered."""
+        """Ask the user to fill in a form; each line is checked when it is entered."""
         async with self._terminal.floor():
             try:
                 return await self._ask(form)
             except Interrupted:
+                # In raw mode Ctrl-C is a key and not a signal, so the command must be told.
                 self._console.interrupts.interrupt()
                 return form.cancel()
 
@@ -68,7 +69,7 @@ class Person:
         """Show a sampling request, and let the user write the answer.
 
         Raises:
-            NotApproved: the user declined.
+            NotApproved: The user declined.
         """
         async with self._terminal.floor():
             for line in self._request(params):
@@ -100,11 +101,13 @@ class Person:
 
     def _emphasise(self, text: str) -> str:
         painted = self._console.paint(text, "reverse")
+        # Without colours, the host must stand out in another way: it is what exposes a deceptive URL.
         return painted if painted != text else in_brackets(text)
 
     async def _open(self, url: str) -> None:
         opened = False
         with trio.move_on_after(_BROWSER_TIMEOUT):
+            # webbrowser waits for a browser that runs in the terminal, and nothing can stop its thread.
             opened = await trio.to_thread.run_sync(partial(_browse, url), abandon_on_cancel=True)
         if not opened:
             self._console.note(f"no browser could be started; open it yourself: {url}")
@@ -134,6 +137,7 @@ class Person:
         for message in params.messages:
             yield f"{message.role}:"
             for block in message.content:
+                # Cut before wrapping, because a block may have megabytes. An empty block still gets its margin.
                 yield from wrap_quoted(_shown(block)[:_MAX_SHOWN_CHARS], width) or ["  |"]
         told = [f"at most {params.max_tokens} tokens"]
         preferences = params.model_preferences
@@ -153,11 +157,12 @@ def handlers_for(console: Console, person: Person | None, *, roots: Roots | None
     """Return the handlers of the commands.
 
     Args:
-        person: asks the user; ``None`` declares no questions.
+        person: Asks the user; ``None``: the server may not ask questions.
         roots: the folders that the server may use.
         hears: whether to show log messages.
     """
     log = partial(show_message, console) if hears else None
+    # The client declares only the capabilities for which it has a handler.
     if person is None:
         return Handlers(roots=roots, log=log)
     return Handlers(elicit=person.fill_in, open_url=person.open_url, sample=person.speak, roots=roots, log=log)

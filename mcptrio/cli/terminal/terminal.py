@@ -3,11 +3,6 @@
 :mod:`mcptrio.cli.client.running` opens it if standard input and standard error are a terminal. The terminal is in raw
 mode only while a line is read, and is always restored.
 
-Why not readline or prompt_toolkit: reading here is one wait in Trio. It can be cancelled, output of the server appears
-above the line, a question of the server interrupts it, and completions are requested in the same task. readline blocks
-a thread that cannot be stopped. prompt_toolkit works in a worker thread, but adds 150 to 170 ms to the start of
-``mcptrio shell``.
-
 Source: termios(3).
 """
 
@@ -37,7 +32,7 @@ Complete: TypeAlias = Callable[[str], Awaitable[LineCompletions]]
 """Suggestions for a text that ends at the cursor."""
 
 SUGGESTION_TIMEOUT = 2.0
-"""Seconds that suggestions may take; the server that makes them is asked for each."""
+"""Seconds to wait for suggestions from the server. The line takes no keys meanwhile."""
 _MAX_SUGGESTIONS = 200
 """Suggestions that are shown."""
 
@@ -46,24 +41,27 @@ class Interrupted(Exception):
     """Ctrl-C was typed."""
 
 
+# readline blocks a thread that cannot be cancelled. prompt_toolkit works in a worker thread, but adds 150 to 170 ms to
+# the start of "mcptrio shell". Here, reading is one wait in Trio: it can be cancelled, output and questions of the
+# server can interrupt it, and the same task requests completions.
 class Terminal:
-    """Made by :func:`open_terminal`."""
+    """The user's terminal, from :func:`open_terminal`."""
 
     def __init__(self, console: Console, reader: ByteReader, fd: int) -> None:
         self._console = console
         self._reader = reader
         self._fd = fd
         self._has_keys = sys.platform != "win32" and console.has_bottom
-        """Otherwise the terminal gives whole lines: Windows, and TERM=dumb."""
+        """False on Windows and with TERM=dumb, where the terminal delivers whole lines."""
         self._lines = InputLines(reader)
         self._decoder = KeyDecoder()
         self._keys: list[TerminalKey] = []
-        """Typed and not taken yet."""
+        """Keys that were typed ahead."""
         self._floor = trio.Lock()
         self._is_taken = False
         self._given_back = trio.Event()
         self._patient: tuple[trio.CancelScope, trio.Event] | None = None
-        """Of a reader who lets others go first: what stops it, and what says that it has stopped."""
+        """The scope that interrupts a reader with ``yields``, and the event that is set when the reader has stopped."""
 
     async def read_line(
         self,
@@ -87,6 +85,7 @@ class Terminal:
         if not self._has_keys:
             return await self._plain_line(prompt)
         editor = LineEditor(prompt, history=history, hint=hint, dim=lambda text: self._console.paint(text, "dim"))
+        # The editor outlives an interruption, so the user continues the same line after the question.
         while True:
             while yields and self._is_taken:
                 await self._given_back.wait()
@@ -105,14 +104,16 @@ class Terminal:
 
     @asynccontextmanager
     async def floor(self) -> AsyncIterator[None]:
-        """Use the terminal for one question at a time; a line that is read with ``yields`` waits."""
+        """Reserve the terminal for one question at a time, and interrupt a line that is read with ``yields``."""
         async with self._floor:
             self._is_taken, self._given_back = True, trio.Event()
             try:
                 if self._patient is not None:
                     scope, stopped = self._patient
                     scope.cancel()
-                    await stopped.wait()  # two cannot read, and each gives the terminal back as it found it
+                    # Both would read the same descriptor, and restore the other's mode.
+                    await stopped.wait()
+                # The question replaces a progress bar or the interrupted line.
                 with self._console.bottom(Nothing()):
                     yield
             finally:
@@ -144,6 +145,7 @@ class Terminal:
                     raise EOFError
                 case "complete" if complete is not None:
                     await self._complete(editor, complete)
+            # Keys that arrive together, such as a paste, are drawn once.
             if not self._keys:
                 self._console.refresh()
 
@@ -157,6 +159,7 @@ class Terminal:
 
     async def _complete(self, editor: LineEditor, complete: Complete) -> None:
         completions: LineCompletions | None = None
+        # The line waits for the suggestions, so a slow server must not block it.
         with trio.move_on_after(SUGGESTION_TIMEOUT):
             completions = await complete(editor.text[: editor.cursor])
         if completions is not None and not editor.complete(completions):
@@ -167,14 +170,19 @@ class Terminal:
 
     @contextmanager
     def _raw(self) -> Iterator[None]:
-        """Switch to raw mode for input: keys arrive one by one without echo, Ctrl-C included. Output is unchanged."""
+        """Switch the input to raw mode: keys arrive one by one without echo, Ctrl-C included."""
         if sys.platform == "win32":
             yield
             return
         before: list[Any] = termios.tcgetattr(self._fd)
+        # "before" must keep the old values, so its nested list of control characters is copied too.
         raw = [*before[:6], list(before[6])]
+        # ICRNL turns Enter into a line feed, and IXON lets Ctrl-S stop the output. raw[1], the output, stays as it is,
+        # so that a line feed from another task still returns to the first column.
         raw[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON)
+        # With ISIG, Ctrl-C would overtake the keys typed before it. IEXTEN reserves Ctrl-V.
         raw[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG | termios.IEXTEN)
+        # A read returns as soon as there is one byte.
         raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
 
         def restore() -> None:
@@ -183,6 +191,7 @@ class Terminal:
             self._console.steer(PASTES_OFF)
 
         termios.tcsetattr(self._fd, termios.TCSANOW, raw)
+        # Interrupts may exit the process without running the finally block below.
         self._console.interrupts.restore = restore
         self._console.steer(PASTES_ON)
         try:
@@ -194,11 +203,12 @@ class Terminal:
 
 @asynccontextmanager
 async def open_terminal(console: Console) -> AsyncIterator[Terminal | None]:
-    """The terminal of standard input, if there is one, and standard error is shown there too."""
+    """Open the terminal of standard input; ``None`` unless standard error is also shown at a terminal."""
     if sys.stdin is None or not sys.stdin.isatty() or not console.is_err_terminal:
         yield None
         return
     fd = sys.stdin.fileno()
+    # A duplicate, because closing the reader must not close sys.stdin.
     reader = open_reader(os.dup(fd))
     try:
         yield Terminal(console, reader, fd)

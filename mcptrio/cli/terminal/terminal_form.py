@@ -27,18 +27,18 @@ async def ask(
     width: int = WIDTH,
     emphasise: Callable[[str], str] = in_brackets,
 ) -> ElicitResult:
-    """Ask until there is an answer. The caller sets the deadline, and opens an accepted page.
+    """Ask until the user has answered. The caller sets the deadline, and opens an accepted URL.
 
     Args:
-        read_line: shows a prompt and gives the line that was entered, with or without its end. Its second argument
-            returns the complaint about a text so far, to be shown while the user types; ``None`` for a page. An
-            EOFError from it is a cancel; any other exception passes through.
-        write: shows text, whole lines.
-        width: columns to wrap the text at.
-        emphasise: makes the host of a page stand out, e.g. bold.
+        read_line: Shows a prompt and returns the entered line, with or without its end. Its second argument returns the
+            error in the text typed so far, to be shown while the user types; it is ``None`` for a URL. An EOFError
+            cancels; any other exception passes through.
+        write: Shows whole lines.
+        width: Columns to wrap the text at.
+        emphasise: Makes the host of a URL stand out, for example in bold.
 
     Returns:
-        The answer: accepted only when the user has said so after seeing all of it, and checked.
+        The answer, checked. It is accepted only after the user has seen and confirmed all of it.
     """
     dialog: FormDialog | URLDialog
     if isinstance(question, Form):

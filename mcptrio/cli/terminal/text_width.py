@@ -11,6 +11,7 @@ import unicodedata
 
 __all__ = ["columns", "cut", "fitting"]
 
+# Combining marks and format characters take no column of their own.
 _ZERO = ("Mn", "Me", "Cf")
 
 
@@ -19,7 +20,7 @@ def columns(text: str) -> int:
 
 
 def fitting(text: str, width: int) -> int:
-    """How many characters of a text fit into so many columns."""
+    """Return how many characters of a text fit into ``width`` columns."""
     if text.isascii():
         return min(len(text), max(width, 0))
     taken = 0
@@ -31,11 +32,12 @@ def fitting(text: str, width: int) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or its beginning and an ellipsis, in at most so many columns."""
+    """Return the text, or its beginning and an ellipsis, in at most ``width`` columns."""
     return text if columns(text) <= width else f"{text[: fitting(text, width - 1)]}…"
 
 
 def _width(character: str) -> int:
     if unicodedata.category(character) in _ZERO:
         return 0
+    # Characters of ambiguous width (A) are narrow outside East Asian locales.
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

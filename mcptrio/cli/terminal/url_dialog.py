@@ -26,6 +26,7 @@ from mcptrio.protocol.model.elicitation import ElicitResult
 __all__ = ["URLDialog", "in_brackets"]
 
 _COMMANDS = {name: COMMANDS[name] for name in ("help", "decline", "cancel")}
+# No "y": opening a URL takes a whole word, so that a habitual key does not open it.
 _YES = frozenset({"yes", "open", "accept"})
 _NO = frozenset({"no", "n"})
 
@@ -35,11 +36,11 @@ def in_brackets(text: str) -> str:
 
 
 class URLDialog:
-    """A page, and whether to open it.
+    """Asks whether to open a URL.
 
     Args:
-        width: columns to wrap the text at; the URL is never broken.
-        emphasise: makes the host stand out, e.g. bold.
+        width: Columns to wrap the text at; the URL is never broken.
+        emphasise: Makes the host stand out, for example in bold.
     """
 
     def __init__(self, page: OpenURL, *, width: int = WIDTH, emphasise: Callable[[str], str] = in_brackets) -> None:
@@ -86,6 +87,7 @@ class URLDialog:
     def _question(self) -> list[str]:
         page = self._page
         lines = [f"{printable(page.server)} asks you to open a page:", *wrap_quoted(page.message, self._width)]
+        # The URL is never wrapped or shortened, so that the user can examine and copy all of it.
         lines.append(f"URL:  {printable(page.url).replace(' ', _SPACE)}")
         lines.append(f"Host: {self._emphasise(page.host) if page.host else 'none'}")
         for warning in page.warnings:
@@ -103,5 +105,5 @@ class URLDialog:
         return Reply(text=f"{text}\n", result=result)
 
 
+# A space is invalid in a URL, and would let the rest of the URL look like a sentence of mcptrio.
 _SPACE = "\\x20"
-"""In a URL a space is as odd as a control character, and would let it look like a URL and a sentence."""
