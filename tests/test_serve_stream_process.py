@@ -101,7 +101,7 @@ def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> N
             it.signal(signal.SIGUSR1)
             it.until("SIGUSR1: ignored")
             it.signal(signal.SIGHUP)
-            it.until("the plugins are as the configuration has them now")
+            it.until("plugins reloaded")
             it.signal(signal.SIGQUIT)
             it.until("SIGQUIT: stopping")
             with unix.makefile() as answers:

@@ -226,7 +226,7 @@ def test_a_profile_without_a_file(tmp_path: Path) -> None:
     ended = run("plugins", "--profile=x", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "--profile: there is no mcptrio.toml that could have a profile 'x'" in ended.stderr
+    assert "--profile: expected mcptrio.toml with a profile 'x', got no such file" in ended.stderr
 
 
 # Completion

@@ -168,7 +168,7 @@ def test_a_locked_server_without_a_lock_is_an_error(tmp_path: Path) -> None:
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=tmp_path, MCPTRIO_TOOLS_LOCKED="true")
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "mcptrio: mcptrio.lock: expected a lock file, and there is none: mcptrio lock makes it\n"
+    assert ended.stderr == "mcptrio: mcptrio.lock: no such file; create it with mcptrio lock\n"
 
 
 def test_nothing_is_locked_while_a_plugin_is_broken(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_first_server_is_mounted_on_reload(folder: Path) -> None:
         served.until("serving unix:")
         config.write_text(text)
         served.signal(signal.SIGHUP)
-        served.until("the plugins are as the configuration has them now")
+        served.until("plugins reloaded")
         called = run("call", f"unix:{folder}/own.sock", "garden_sow", "bed=north", cwd=folder)
 
     assert called.stdout == "north is sown\n", called.stderr

@@ -1,8 +1,8 @@
 """``mcptrio dev``: a server for plugin authors, which loads changes when a file is saved.
 
-The process of the client's connection serves nothing itself. It starts ``mcptrio serve`` with the same options, and
-again when a file changes. Over HTTP there is one process more: the client's server mounts ``mcptrio dev --stdio``, so
-sessions, streams and connections survive every reload. This process imports no plugin, so a plugin cannot end it.
+The process that the client is connected to serves nothing itself. It starts ``mcptrio serve`` with the same options,
+and starts it again when a file changes. It imports no plugin, so a plugin cannot end it. Over HTTP, the client's server
+mounts ``mcptrio dev --stdio``, so sessions, streams and connections survive every reload.
 
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
@@ -52,6 +52,7 @@ def _dev(**params: Any) -> None:
 
         over_http(params, read, own_command("dev", "--stdio", *_arguments(params)))
     else:
+        # With "strict", a worker whose plugin fails exits, so the relay keeps the previous one.
         command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
         _over_stdio(read, SourceWatch(sources), WorkerLaunch(command=command, env=dict(_environment(read))))
 
@@ -60,6 +61,7 @@ def _over_stdio(read: ServeConfig, watch: SourceWatch, launch: WorkerLaunch) -> 
     server = read.server
 
     async def relay(stop: trio.Event) -> None:
+        # Standard output is not restored, because a leftover thread may still print at the end.
         async with open_stdio(limits=server.message, restore=False) as channel:
             await DevRelay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
 
@@ -82,6 +84,7 @@ class _Sources:
 
     def _of(self, read: ServeConfig) -> Sources:
         wanted = self._chosen.wanted(read)
+        # The file is watched even if it does not exist, so creating it causes a reload.
         return Sources.of(wanted.names, wanted.without, (*wanted.files, self._chosen.config or Path(CONFIG)))
 
 
@@ -102,7 +105,8 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
 def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
     yield from os.environ.items()
     yield RELOADED, "1"
-    # A module that is changed twice within a second would otherwise be taken from its compiled form.
+    # Python compares a .pyc with the size of its source and its time in seconds, so it would miss a second change
+    # within the same second.
     yield "PYTHONDONTWRITEBYTECODE", "1"
     if not os.environ.get("MCPTRIO_KEYS") and not read.server.key_files:
         # The next worker must open state that this one has sealed.

@@ -34,9 +34,10 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
     """
     # Several workers would each mount a server of their own.
     if read.http.workers != 1:
-        raise read.error(("http", "workers"), "expected nothing with dev: there is one that is reloaded")
+        raise read.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
     settings = ServeSettings(
         make=partial(_make, read, command),
+        # SIGHUP changes nothing here. The mounted server has the plugins, and watches the configuration itself.
         read_again=lambda: (read, WantedPlugins(names=[], files=[], without=[], strict=False)),
         read=read,
         options=options,
@@ -47,11 +48,13 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
 
 
 def _make(read: ServeConfig, command: Sequence[str]) -> Server:
+    # The plugins run in the mounted process, and may read any variable of the author's environment.
     target = Command(args=command, inherit_env=True, stderr="forward")
     server = Server(
         read.server.name,
         version=__version__,
         instructions=read.server.instructions,
+        # Without a prefix, the tools have the same names as under "mcptrio serve".
         plugins=[Mount(target, name=_NAME, options=MountOptions(prefix="", start_timeout=_START_TIMEOUT))],
         settings=read.server,
     )

@@ -1,10 +1,8 @@
 """``mcptrio dev --stdio``: relays messages between a client and workers that are replaced.
 
-The command line runs it. It imports no plugin. When a file changes, it starts a new worker. When that one is ready, it
-gets all messages, and the client is notified that its lists have changed. Every request gets a response, of a worker or
-an error.
-
-Requests from a server to the client get new ids, because two workers would use the same ones.
+The command line runs it. It imports no plugin. When a file changes, it starts a new worker. As soon as that worker is
+ready, it receives all messages, and the client is notified that its lists have changed. Every request gets a response:
+from a worker, or an error.
 """
 
 from __future__ import annotations
@@ -45,12 +43,12 @@ DRAIN_TIMEOUT: Final = 2.0
 _READY_TIMEOUT: Final = 60.0
 """Seconds for a worker to get ready."""
 _MIN_WORKER_SECONDS: Final = 5.0
-"""Seconds that a worker must have served to be restarted when it exits. One that has not would only exit again: it is
-restarted after the next change."""
+"""Seconds that a worker must have served to be restarted when it exits. A worker that exits sooner would probably exit
+again, so it is restarted after the next change."""
 _CANCEL_TIMEOUT: Final = 1.0
 """Seconds for sending cancellations to a replaced worker."""
 _CLOSE_TIMEOUT: Final = 2.0
-"""Seconds for the last messages to the client."""
+"""Seconds for sending the last messages to the client."""
 _CANCELLED: Final = "notifications/cancelled"
 _SUPERSEDED_NOTIFICATIONS: Final = ("/list_changed", "/updated")
 """Suffixes of notifications that an old worker still sends, although the new one has newer lists."""
@@ -84,7 +82,7 @@ class DevRelay:
         self._giving = trio.CancelScope()
         """The scope of the task that waits for a worker to accept a message."""
         self._switching = False
-        """Set while a task replaces the worker and waits for it; no other task waits for that worker then."""
+        """True while a task replaces the worker and waits for the lock; no delivery to that worker may wait then."""
         self._answered = trio.Event()
         self._died = trio.Event()
         self._gone = trio.Event()
@@ -94,6 +92,8 @@ class DevRelay:
     async def run(self, shutdown: trio.Event) -> None:
         """Serve the client until it leaves or ``shutdown`` is set."""
         async with trio.open_nursery() as self._nursery:
+            # The client's tasks are cancelled at the end. The workers in the outer nursery are only told to leave, so
+            # that their processes can exit by themselves.
             async with trio.open_nursery() as nursery:
                 written = trio.Event()
                 nursery.start_soon(self._write, written)
@@ -111,6 +111,7 @@ class DevRelay:
                 with trio.move_on_after(_CLOSE_TIMEOUT):
                     await written.wait()
                 nursery.cancel_scope.cancel()
+            # _own reports the exit of the current worker as a failure.
             self._current = None
             for worker in self._live:
                 worker.leave()
@@ -121,6 +122,7 @@ class DevRelay:
         with scope:
             changed: list[Path] = []
             while True:
+                # If files change during a start, the next attempt begins at once.
                 changed = await self._replace(changed) or await self._changed_before(self._died)
 
     async def _replace(self, changed: Sequence[Path]) -> list[Path]:
@@ -128,6 +130,7 @@ class DevRelay:
         began = trio.current_time()
         self._watch.renew()
         self._died = trio.Event()
+        # The client's messages wait for this start, instead of failing with the fault of the previous one.
         if self._current is None and self._settled.is_set():
             self._settled = trio.Event()
         worker = DevWorker(self._launch, self._from_worker)
@@ -145,7 +148,7 @@ class DevRelay:
         else:
             fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()
-            # Once is enough: the worker writes to the same standard error.
+            # The worker has already written the reason to the same standard error.
             why = "" if worker.has_said_why else f": {fault}"
             if self._current is None:
                 self._fault = fault
@@ -156,7 +159,7 @@ class DevRelay:
         return []
 
     async def _changed_before(self, event: trio.Event, seconds: float = inf) -> list[Path]:
-        """Wait for a change, the event or the time, and return what has changed."""
+        """Wait for a change, the event or the timeout. Return the changed files."""
         changed: list[Path] = []
         async with trio.open_nursery() as nursery:
 
@@ -209,10 +212,10 @@ class DevRelay:
             self._current, self._fault = None, worker.fault
             now = trio.current_time()
             if now - (worker.ready_since or now) > _MIN_WORKER_SECONDS:
-                _log.error("the server has ended, another one is started: %s", worker.fault)
+                _log.error("the server exited, starting another one: %s", worker.fault)
                 self._died.set()
             else:
-                _log.error("the server has ended, nothing is served until a file changes: %s", worker.fault)
+                _log.error("the server exited, nothing is served until a file changes: %s", worker.fault)
         await self._abandon(worker, f"the server ended before it answered: {worker.fault}")
 
     async def _abandon(self, worker: DevWorker, why: str) -> list[RequestId]:
@@ -223,6 +226,7 @@ class DevRelay:
         for id, (owner, _) in tuple(self._asked.items()):
             if owner is worker:
                 del self._asked[id]
+                # The user should not answer a question for which no worker waits.
                 await self._say(Notification(_CANCELLED, {"requestId": id, "reason": why}))
         self._tell_answered()
         return lost
@@ -233,6 +237,7 @@ class DevRelay:
 
     def _tell_answered(self) -> None:
         self._answered.set()
+        # A Trio event cannot be reset.
         self._answered = trio.Event()
 
     # From the client
@@ -243,6 +248,7 @@ class DevRelay:
                 for incoming in await self._channel.receive():
                     await self._settled.wait()
                     await self._from_client(incoming)
+                # Backpressure: a client that does not read responses is not read either.
                 await self._outbox.wait_for_room()
         except (trio.EndOfChannel, ConnectionClosed):
             self._gone.set()
@@ -306,6 +312,7 @@ class DevRelay:
                     await self._pass(worker, notification)
 
     async def _answer(self, answer: Response | ErrorResponse) -> None:
+        # An answer for a worker that has ended is dropped.
         if answer.id is not None and answer.id in self._asked:
             worker, answer.id = self._asked.pop(answer.id)
             await self._pass(worker, answer)
@@ -336,6 +343,7 @@ class DevRelay:
             reason = f"the answer cannot be read: {message.reply.message}"
             message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)
         if isinstance(message, Response | ErrorResponse):
+            # Besides responses to the relay, those to requests that were answered or cancelled meanwhile are dropped.
             if worker.hears(message) or not self._talk.answered(message, worker):
                 return None
             self._tell_answered()

@@ -77,6 +77,7 @@ class SessionState(Generic[_W]):
             return False
         request, _ = self.waiting.pop(answer.id)
         self._acknowledged.discard(answer.id)
+        # A request that was refused has changed nothing, so it is not replayed.
         if isinstance(answer, Response):
             self._settled(request, answer.result)
         return True
@@ -90,6 +91,7 @@ class SessionState(Generic[_W]):
         if notification.method != _ACKNOWLEDGED:
             return False
         id = _meta(notification.params).get(SUBSCRIPTION_ID)
+        # Each worker acknowledges the same subscription, but for the client it was opened once.
         if not isinstance(id, str | int) or id in self._acknowledged:
             return True
         self._acknowledged.add(id)
@@ -102,7 +104,7 @@ class SessionState(Generic[_W]):
         said: list[Message] = []
         if self._introduction is not None:
             said.append(self._again(self._introduction))
-        # One that was not answered yet is answered by the new worker.
+        # An initialize request without a response moves to the new worker.
         said += self._moved(_INITIALIZE, worker)
         if self._initialized and said:
             said.append(Notification(_INITIALIZED))
@@ -113,12 +115,14 @@ class SessionState(Generic[_W]):
     def news(self) -> list[Notification]:
         """Return notifications in the client's revision that every list may have changed."""
         notifications: list[Notification] = []
+        # MCP 2025-11-25, basic/lifecycle: with "initialized", the client reports that it is ready.
         if self._introduction is not None and self._initialized:
             notifications += [Notification(_changed(what)) for what in _LISTS]
         for request, _ in self.waiting.values():
             if request.method == _LISTEN:
                 wanted = (request.params or {}).get("notifications")
                 notifications += [
+                    # In 2026-07-28 a notification names its subscription, and covers only what that has requested.
                     Notification(_changed(what), {"_meta": {SUBSCRIPTION_ID: request.id}})
                     for what, member in _LISTS.items()
                     if isinstance(wanted, dict) and wanted.get(member) is True
@@ -130,6 +134,7 @@ class SessionState(Generic[_W]):
         return [
             id
             for id, (request, owner) in self.waiting.items()
+            # A subscription gets its response only when it ends, so nothing can wait for it.
             if request.method != _LISTEN and (worker is None or owner is worker)
         ]
 

@@ -1,7 +1,7 @@
 """The files of a server, and whether they have changed.
 
-The watching task of ``mcptrio dev`` uses it. Nothing is imported to find a file, because a plugin in work may fail to
-import. A worker that has imported it reports the other imported files.
+The watching task of ``mcptrio dev`` uses it. Nothing is imported to find a file, because a plugin may fail to import
+while its author changes it. A worker reports the other files that it has imported.
 
 Source: importlib.util.find_spec, which imports nothing for a name without a dot.
 """
@@ -51,7 +51,8 @@ _Stamp: TypeAlias = tuple[int, int, int]
 
 @frozen(kw_only=True)
 class Sources:
-    """
+    """The files to watch.
+
     Args:
         files: files to watch, whether they exist or not.
         folders: folders whose source files are watched.
@@ -68,6 +69,7 @@ class Sources:
             plugins: names; ``None`` for all installed plugins.
             without: names to leave out.
         """
+        # The import system caches the listings of folders, so it would not find a new module.
         invalidate_caches()
         found: list[Path] = []
         left_out = frozenset(without)
@@ -75,6 +77,7 @@ class Sources:
         for name, points in offered().items() if plugins is None or plugins else ():
             if name not in left_out and (plugins is None or name in plugins):
                 for point in points:
+                    # find_spec imports the package of a name with a dot.
                     found += _places(point.value.partition(":")[0].partition(".")[0])
         folders = tuple(dict.fromkeys(each for each in found if each.is_dir()))
         single = (each for each in found if not each.is_dir())
@@ -87,7 +90,7 @@ class Sources:
 
 
 class SourceWatch:
-    """Looks at sources.
+    """Polls the sources for changes.
 
     Args:
         find: returns the sources; called at each :meth:`renew`, because a changed configuration may add some.
@@ -113,6 +116,7 @@ class SourceWatch:
         self._imported = ()
         known = {path.resolve() for path in self._look()}
         self._imported = tuple(path for path in imported if path.resolve() not in known)
+        # Files that were watched before keep their stamps, because they may have changed during the start.
         self._seen = {**self._look(), **self._seen}
 
     async def changed(self) -> list[Path]:
@@ -139,6 +143,7 @@ class SourceWatch:
                     self._warned = True
                     _log.warning("more than %d files: those beyond are not watched", MAX_FILES)
                 break
+            # A file that does not exist has no stamp, so creating or deleting it is a change too.
             try:
                 found = path.stat()
             except OSError:
@@ -153,6 +158,7 @@ def imported_files() -> list[str]:
     installed = [Path(get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     ours = Path(__file__).resolve().parents[2]
     found: set[str] = set()
+    # A copy, because another thread may import modules during the loop.
     for module in tuple(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and os.path.isabs(file) and file.endswith(".py"):
@@ -171,6 +177,7 @@ def _places(module: str) -> list[Path]:
     """Return the folders of a package, or the file of a module; empty if there is none."""
     try:
         spec = find_spec(module)
+    # find_spec raises ValueError for a loaded module without a spec, such as __main__.
     except (ImportError, ValueError):
         return []
     if spec is None:
@@ -188,6 +195,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
                 # Hidden folders hold version control and caches.
                 if entry.name.startswith(".") or entry.name == "__pycache__":
                     continue
+                # Following a link to a folder above would never end.
                 if entry.is_dir(follow_symlinks=False):
                     inner.append(entry.path)
                 elif os.path.splitext(entry.name)[1] in _SUFFIXES:

@@ -1,7 +1,7 @@
 """One worker of ``mcptrio dev``: a child process that serves its standard input and output.
 
-The relay starts it and owns its task. A worker is ready when it has answered: then its plugins are registered and their
-lifespans are open. An error in one of them ends it before.
+The relay starts it and owns its task. A worker is ready when it has sent its first responses, because its plugins are
+registered and their lifespans are open by then. If one of them fails, the worker exits before.
 
 Source: MCP 2026-07-28, server/discover.
 """
@@ -57,7 +57,8 @@ class WorkerLaunch:
 
 
 class DevWorker:
-    """
+    """One worker process.
+
     Args:
         take: called with each message of the worker.
     """
@@ -103,14 +104,16 @@ class DevWorker:
         except ConnectionClosed as error:
             self.fault = str(error)
         finally:
+            # Tasks that wait for room in the queue get ConnectionClosed.
             self.outbox.abort()
             self.settled.set()
             self.ended.set()
 
     async def finish(self) -> None:
-        """End it after it has received the queued messages, or does not read them."""
+        """End the worker after it has received the queued messages, or after a timeout if it does not read."""
         self.outbox.close()
         with trio.move_on_after(_CLOSE_TIMEOUT):
+            # The writing task calls leave() after the last message.
             await self._leaving.wait()
         self.leave()
 
@@ -156,4 +159,4 @@ def _own(id: str, method: str) -> Request:
 
 def _fault(channel: ChildChannel) -> str:
     text = "\n".join(channel.last_words[-_MAX_FAULT_LINES:])[:_MAX_FAULT_CHARS]
-    return text or f"the server ended with {channel.returncode} and said nothing"
+    return text or f"the server exited with {channel.returncode} and wrote nothing to standard error"

@@ -28,12 +28,13 @@ def guard_for(read: ServeConfig, key: bytes | None) -> Guard | None:
     """Return the guard of the endpoint; ``None`` without ``[auth]``.
 
     Args:
-        key: the key that the workers of this service share, if they have one and no key is configured.
+        key: The key that the workers of this service share, if they have one and no key is configured.
     """
     if not read.asks_for_auth(os.environ):
         return None
     from mcptrio.serve.auth_config import guard_of
 
+    # Replicas must accept each other's DPoP nonces, so they use the same key.
     configured = keys_of(read)
     return guard_of(read, key=configured[0] if configured else key)
 
@@ -48,7 +49,8 @@ def settings_of(read: ServeConfig) -> AuthSettings | None:
 
 
 def identify_by(read: ServeConfig) -> Callable[[], Awaitable[Principal | None]] | None:
-    """Return a function that identifies the user of stdio; ``None`` without ``[auth]``."""
+    """Return a function that identifies the user of stdio; ``None`` without ``[auth]`` and a token."""
+    # Even without [auth], the token is removed from the environment, so that no plugin can read it.
     if not read.asks_for_auth(os.environ) and _TOKEN not in os.environ:
         return None
     from mcptrio.serve.auth_config import principal_of_environment

@@ -24,17 +24,18 @@ def start(args: Sequence[str], environ: MutableMapping[str, str], file: str) -> 
     """Serve stdio until the end.
 
     Args:
-        args: plugins, and lists: ``--plugin NAME``, ``--paths VARIABLE ITEM...``, ``--list VARIABLE ITEM...``.
-        file: the bundle's file, in whose folder the plugins' files are.
+        args: Plugins and lists: ``--plugin NAME``, ``--paths VARIABLE ITEM...``, ``--list VARIABLE ITEM...``.
+        file: The bundle's file, in whose folder the plugins' files are.
     """
     cli(started(args, environ, Path(file).parent), prog_name="mcptrio")
 
 
 def started(args: Sequence[str], environ: MutableMapping[str, str], folder: Path) -> list[str]:
-    """The arguments of ``mcptrio``; the environment is changed.
+    """Return the arguments of ``mcptrio``, and change the environment.
 
-    A list ends at the next of these options.
+    A list ends at the next option.
     """
+    # An input that the user left empty must not override the default of its setting.
     for name, value in list(environ.items()):
         if name.startswith("MCPTRIO_") and (not value or value.startswith(_OPEN)):
             del environ[name]
@@ -43,12 +44,14 @@ def started(args: Sequence[str], environ: MutableMapping[str, str], folder: Path
     rest = list(args)
     while rest:
         option, value, *rest = rest
+        # The host application turns an input of several values into several arguments.
         if option in _LISTS:
             items = []
             while rest and rest[0] not in (*_LISTS, "--plugin"):
                 items.append(rest.pop(0))
             lists[value] = (os.pathsep if option == "--paths" else ",", items)
         else:
+            # The host application starts the bundle in another folder.
             passed += [option, str(folder / value) if value.endswith(".py") else value]
     for variable, (separator, items) in lists.items():
         given = [item for item in items if item and not item.startswith(_OPEN)]

@@ -1,4 +1,4 @@
-"""Which configuration file a command reads: an option, a variable of the environment, or ``./mcptrio.toml``."""
+"""Reads the configuration file that an option or an environment variable names, or ``./mcptrio.toml``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
         here = Path(CONFIG)
         path = here if here.is_file() else None
         if path is None and profile is not None:
-            raise ConfigError(f"--profile: there is no {here} that could have a profile {profile!r}")
+            raise ConfigError(f"--profile: expected {here} with a profile {profile!r}, got no such file")
+        # The import of the TOML reader would delay the start of every server without a configuration.
         if path is None and not any(name.startswith("MCPTRIO_") for name in os.environ):
             return ServeConfig()
     from mcptrio.serve.config import load_config
@@ -68,6 +69,6 @@ def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:
 
 
 def configured() -> ServeConfig:
-    """The configuration, for commands without options for it: the environment names another file or a profile."""
+    """Return the configuration for commands without these options; the environment may name a file and a profile."""
     named = os.environ.get(_CONFIG_VARIABLE)
     return read_config(Path(named) if named else None, os.environ.get(_PROFILE_VARIABLE) or None)

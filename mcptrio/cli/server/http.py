@@ -27,7 +27,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     """Serve until a signal or the parent ends it.
 
     Args:
-        worker: this process as one of several; ``None`` where it is alone.
+        worker: This process as one of several workers; ``None`` if it is the only one.
     """
     read = settings.read
     http = evolve(
@@ -37,9 +37,10 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         auth=guard_for(read, worker.beginning.key if worker is not None else None),
     )
     if worker is not None:
+        # A request reaches any worker, so all workers use one store.
         if worker.beginning.folder is not None:
             http = evolve(http, store=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
-        # A client's POST would have to reach the process with its stream, which is not arranged.
+        # A POST of HTTP with SSE would have to reach the worker that has the client's stream.
         http = evolve(http, legacy_sse=False)
     certificates = certificates_of(read, http2=http.http2)
     server = settings.make()
@@ -48,6 +49,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         worker=worker,
         addresses=tuple(settings.addresses),
         certificates=certificates,
+        # With several workers, the parent replaces them at SIGHUP.
         renew=renewal(server, settings) if worker is None else None,
     )
     ready = settings.ready(server, process.ready.started if worker is not None else None)

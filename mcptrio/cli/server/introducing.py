@@ -22,15 +22,17 @@ def introduce_stdio(name: str | None) -> None:
     """Explain the command, how to connect a client, and how to serve HTTP.
 
     Args:
-        name: of the server; ``None`` if the configuration has none.
+        name: The server's name; ``None`` if the configuration has none.
     """
     words = sys.argv[1:]
     # A program that calls mcptrio.run() is its own command.
     program = sys.argv[0] if sys.argv[0].endswith(".py") and Path(sys.argv[0]).name != "__main__.py" else None
     command = shlex.join(["python", program] if program is not None else ["mcptrio"])
     entry = {
+        # A graphical client has another PATH than the shell, so the entry names the interpreter with its full path.
         "command": sys.executable,
         "args": [*([_absolute(program)] if program is not None else ["-m", "mcptrio"]), *map(_absolute, words)],
+        # Other words of the command may be relative paths too.
         "cwd": os.getcwd(),
     }
     lines = [
@@ -56,7 +58,7 @@ def _over_http(words: Sequence[str]) -> list[str]:
 
 
 def _absolute(word: str) -> str:
-    """A file with its whole path: a client starts its servers in a folder of its own."""
+    """Return the absolute path of a plugin file, because a client starts servers in another folder."""
     path = Path(word)
     return str(path.absolute()) if word.endswith(".py") and path.is_file() else word
 

@@ -30,7 +30,7 @@ format = {_FORMAT}
 
 
 def lock_text(lock: ToolLock) -> str:
-    """The file: the same for the same tools."""
+    """Return the text of the file, which is the same for the same tools."""
     tables = [_HEAD]
     for name, plugin in sorted(lock.plugins.items()):
         about = {"version": plugin.version, "distribution": plugin.distribution}
@@ -44,9 +44,10 @@ def lock_text(lock: ToolLock) -> str:
 
 def read_lock(path: Path) -> ToolLock:
     if not path.exists():
-        raise ConfigError(f"{path}: expected a lock file, and there is none: mcptrio lock makes it")
+        raise ConfigError(f"{path}: no such file; create it with mcptrio lock")
     text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:
+        # Deeply nested arrays exceed tomllib's recursion limit.
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: expected TOML: {error}") from error
@@ -75,6 +76,7 @@ def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
         raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits")
     if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *said.values()]):
         raise ConfigError(f"{path}: {key}: expected strings")
+    # Keys contain underscores, because a bare key of TOML may not contain spaces.
     parts = {name.replace("_", " "): part for name, part in said.items()}
     return Fingerprint(sha256=sha256, parts=parts, hints=tuple(hints))
 

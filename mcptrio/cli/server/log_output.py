@@ -17,10 +17,10 @@ _log = logging.getLogger("mcptrio.python")
 
 
 def log_to_stderr(level: str, style: str) -> None:
-    """Write the log to standard error from now on, with an exception's own frames; at ``debug`` with all frames.
+    """Write the log to standard error from now on. Exceptions show the author's frames; at ``debug``, all frames.
 
     Args:
-        level: one of :data:`mcptrio.serve.config.LOG_LEVELS`; less severe records are dropped.
+        level: One of :data:`mcptrio.serve.config.LOG_LEVELS`; less severe records are dropped.
         style: ``text`` or ``json``.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -44,6 +44,7 @@ def log_warnings() -> None:
     ) -> None:
         _log.warning("%s:%d: %s", filename, lineno, explain_warning(message, category))
 
+    # logging.captureWarnings would log the warning without an explanation.
     warnings.showwarning = show
 
 
@@ -60,6 +61,8 @@ class _TextFormatter(logging.Formatter):
         if error is None:
             return line
         told = render(error, full=self._full, said=record.message)
+        # The text of an exception may come from a client, so it must neither control the terminal nor look like a log
+        # line.
         return "\n".join([line, *(f"  {printable(each)}" for each in told.split("\n"))])
 
 

@@ -52,9 +52,10 @@ def _mismatches(read: ServeConfig, settings: AuthSettings, offer: OwnIssuer) -> 
     here = [issuer for issuer in settings.issuers if _place(issuer) == _place(offer.issuer)]
     if not here:
         return
+    # RFC 9068, section 4: the "iss" of a token must match the configured issuer exactly.
     if offer.issuer not in here:
         problem = f"expected {offer.issuer!r}, the issuer of the authorization server in this process, got {here[0]!r}"
-        yield read.error(("auth", "issuers"), f"{problem}: tokens name it letter by letter")
+        yield read.error(("auth", "issuers"), f"{problem}: the issuer of a token must match exactly")
     if lacking := {f"{settings.scope_prefix}{scope}" for scope in settings.scopes} - offer.scopes:
         offered = " ".join(sorted(offer.scopes)) or "none"
         problem = f"expected scopes that the authorization server in this process offers ({offered})"
@@ -62,7 +63,7 @@ def _mismatches(read: ServeConfig, settings: AuthSettings, offer: OwnIssuer) -> 
     for resource in settings.resources:
         if not _takes(offer, resource):
             given = ", ".join(offer.resources) or f"those at {'/'.join(offer.issuer.split('/')[:3])}"
-            problem = f"expected a resource that the authorization server in this process gives tokens for ({given})"
+            problem = f"expected a resource that the authorization server in this process issues tokens for ({given})"
             yield read.error(("auth", "resource"), f"{problem}, got {resource!r}")
 
 
@@ -71,13 +72,14 @@ def _takes(offer: OwnIssuer, resource: str) -> bool:
         wanted = canonical(resource)
         if offer.resources:
             return wanted in map(canonical, offer.resources)
+        # Without configured resources, the authorization server issues tokens for its own origin.
         return origin(wanted) == origin(canonical(offer.issuer))
     except AuthorizationError:
         return False
 
 
 def _place(url: str) -> tuple[str, int | None]:
-    """Host and port, with one name for this machine: where ``localhost`` is written for ``127.0.0.1``, it is a slip."""
+    """Return host and port, with one name for this machine: ``localhost`` for ``127.0.0.1`` is a likely mistake."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)

@@ -34,11 +34,11 @@ from mcptrio.server import Server
 __all__ = ["examine", "question"]
 
 _MAX_SENTENCES = 100
-"""Of one plugin's own doctor."""
+"""Findings of one plugin's own doctor."""
 _NEVER_IMPORTED = {"__main__", "tests", "conftest"}
 """Modules of a package that its plugin does not use."""
 _MAX_SENTENCE_CHARS = 1000
-"""Characters."""
+"""Characters of a finding."""
 
 
 def question(name: str, chosen: ChosenPlugins) -> str:
@@ -57,9 +57,11 @@ def question(name: str, chosen: ChosenPlugins) -> str:
 
 
 def examine(text: str, tell: Any) -> None:
-    """
+    """Check one plugin and report the result.
+
     Args:
-        tell: called with each line of the answer, as a value.
+        text: The QUESTION.
+        tell: Called with each line of the output, as a value.
     """
     asked: dict[str, Any] = json.loads(text)
     asked["config"] = Path(asked["config"]) if asked["config"] is not None else None
@@ -69,12 +71,13 @@ def examine(text: str, tell: Any) -> None:
     for name in chosen.plugins:
         for point in offered().get(name, ()):
             started = perf_counter()
-            run_guarded_sync(point.load)  # what is wrong is told when the server does it again
+            # An error is reported below, when the server loads the plugin again.
+            run_guarded_sync(point.load)
             seconds[name] = seconds.get(name, 0.0) + perf_counter() - started
     tell({"stage": "reading its settings and registering what it has"})
     try:
         read = chosen.read()
-        # This is a process of its own already.
+        # This process is isolated already.
         server = make_server(read, chosen.wanted(read), {"no_isolation": True})
     except (ConfigError, PluginError) as error:
         tell({"problem": str(error)})
@@ -88,7 +91,9 @@ def examine(text: str, tell: Any) -> None:
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
             report["problems"] += map(str, mismatches(read, server, plugin))
+            # A second plugin of the same name is called "NAME #2".
             name = plugin.name.partition(" #")[0]
+            # The server imported the plugin after this function, so its own measurement is too short.
             report["import_seconds"] = seconds.get(name, report["import_seconds"])
             if (report["import_seconds"] or 0) > SLOW_IMPORT:
                 report["warnings"].append(f"importing it took {report['import_seconds']:.1f} s")
@@ -98,6 +103,7 @@ def examine(text: str, tell: Any) -> None:
 
 def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
+    # The caller adds this warning with its own measurement.
     warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
     warnings += [oddity for tool in tools for oddity in portability_warnings(tool)]
@@ -123,13 +129,14 @@ def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
     if plugin.state != "quarantined":
         try:
             for said in server.plugins.call(plugin, "doctor"):
+                # A hook written as a generator runs its code only when it is iterated.
                 outcome = run_guarded_sync(lambda said=said: _sentences(said))  # type: ignore[misc]
                 if isinstance(outcome, Failure):
                     yield f"doctor failed: {str(outcome.error) or type(outcome.error).__name__}"
                 else:
                     yield from outcome.value
         except PluginError:
-            pass  # the fault says so
+            pass  # plugin.fault contains the reason
     if plugin.fault:
         yield plugin.fault
 
@@ -146,7 +153,7 @@ def _sentences(said: Any) -> list[str]:
 
 
 def _missing_modules(plugin: Plugin) -> Iterator[str]:
-    """The modules of a plugin's package that cannot be imported.
+    """Yield the modules of a plugin's package that cannot be imported.
 
     A plugin may import some of its modules at the first call, and would fail only then if a library is missing.
     """
@@ -163,7 +170,7 @@ def _missing_modules(plugin: Plugin) -> Iterator[str]:
 
 
 def _missing_programs(plugin: Plugin) -> Iterator[str]:
-    """What its distribution says it needs from elsewhere.
+    """Yield the programs that the plugin's distribution requires and PATH does not contain.
 
     Source: PyPA, core metadata, "Requires-External".
     """
@@ -181,6 +188,7 @@ def _main() -> None:
     log_to_stderr("critical", "text")
 
     def tell(value: Mapping[str, Any]) -> None:
+        # A pipe may accept only a part of the data.
         data = json.dumps(value).encode() + b"\n"
         while data:
             data = data[os.write(kept, data) :]

@@ -68,13 +68,14 @@ MOUNT = "mount"
 
 
 def plugin_options(command: Any) -> Any:
-    """The options that say which plugins and which of their tools, as a decorator: the command is given ``chosen``."""
+    """Add the options that select plugins, as a decorator; the command receives them as ``chosen``."""
 
     @wraps(command)
     def given(**params: Any) -> Any:
         own = {name: params.pop(name) for name in fields_dict(ChosenPlugins) if name in params}
         return command(chosen=ChosenPlugins(**own), **params)
 
+    # Decorators apply from the last to the first, and help lists options in the order of the decorators.
     for option in reversed(
         (
             click.option(
@@ -102,7 +103,7 @@ def plugin_options(command: Any) -> Any:
 
 
 def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The installed plugins, for the completion of a shell, and files."""
+    """Complete the name of an installed plugin, or a file."""
     from click.shell_completion import CompletionItem
 
     from mcptrio.plugins.discovery import offered
@@ -113,13 +114,13 @@ def plugin_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 @frozen(kw_only=True)
 class ChosenPlugins:
-    """The plugin options. See the options of the same names."""
+    """The plugin options, by the names of their parameters."""
 
     plugins: Sequence[str] = ()
     place: str = "--plugin"
     """Where the command line names them, for errors."""
     objects: Sequence[object] = ()
-    """Modules, classes and objects that a program gives instead of names."""
+    """Modules, classes and objects that a program passes instead of names."""
     no_plugins: Sequence[str] = ()
     config: Path | None = None
     profile: str | None = None
@@ -138,6 +139,7 @@ def tables_of(read: ServeConfig) -> PluginTables:
 
     if not read.mount:
         return PluginTables(tables=read.plugins, folder=read.beside("."), error=read.error)
+    # The plugin reads its servers from its own table, but errors must name the table that the operator wrote.
     servers = ("plugins", MOUNT, "servers")
 
     def error(key: Key, problem: str) -> ConfigError:
@@ -149,23 +151,23 @@ def tables_of(read: ServeConfig) -> PluginTables:
 
 @frozen(kw_only=True)
 class WantedPlugins:
-    """Which plugins to load and what to offer of them, from the options and, where these say nothing, the file."""
+    """Which plugins to load, and which of their tools to offer: from the options, otherwise from the file."""
 
     names: Sequence[str] | None
-    """``None``: all that are installed."""
+    """``None``: all installed plugins."""
     files: Sequence[Path]
     without: Sequence[str]
     strict: bool
     objects: Sequence[object] = ()
     policy: ToolPolicy | None = None
-    """Which tools; ``None`` for all."""
+    """Which tools to offer; ``None`` for all."""
     locked: bool | None = False
-    """Whether only what is as in the lock file is offered; ``None``: whatever was locked does not matter."""
+    """Whether to offer only tools that match the lock file; ``None`` ignores the lock file."""
     mounts: bool = False
     """Whether the servers of ``[mount.NAME]`` are mounted."""
 
     def includes(self, plugin: Plugin) -> bool:
-        """Return whether to run the plugin. Objects and files are always run, since they were named."""
+        """Return whether to run the plugin. Objects and files are always run, because they were named."""
         if plugin.distribution is None:
             return plugin.name != MOUNT or self.mounts
         return plugin.name not in self.without and (self.names is None or plugin.name in self.names)
@@ -180,10 +182,10 @@ class WantedPlugins:
         *,
         place: str = "--plugin",
     ) -> WantedPlugins:
-        # The parent of workers comes by here, and loads no plugins.
+        # The parent of workers calls this too, and loads no plugins.
         from mcptrio.plugins.discovery import check_offered, offered
 
-        # It is never installed: the tables of the file enable it.
+        # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
         own = {MOUNT} if read.mount else set()
         server = read.server
         key = "only" if server.only is not None else "enable"
@@ -195,8 +197,9 @@ class WantedPlugins:
                 missing = f"no such file: {file}"
                 raise ConfigError(f"{place}: {missing}") if named else read.error(("server", key), missing)
         names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
-        # An operator who names a plugin here and now wants it, whatever the file says.
+        # A plugin named on the command line runs although the file disables it.
         left_out = [*no_plugins, *(name for name in server.disable if name not in named)]
+        # Names from the file are checked here, so that an error shows file and line.
         for list_key, said in (
             (key, names if not named else None),
             ("disable", [name for name in server.disable if name not in own]),
@@ -210,6 +213,7 @@ class WantedPlugins:
             names=names,
             files=files,
             without=[name for name in left_out if name not in own],
+            # Plugins in "only" are required.
             strict=strict or (not plugins and server.only is not None),
             policy=read.tools,
             locked=read.tools.locked,
@@ -228,9 +232,9 @@ def make_server(
     """Load the plugins and make the server.
 
     Args:
-        options: those of ``serve``, by their names; one that is ``None`` or missing is not given.
-        key: seals what travels through clients where no key is configured.
-        bus: reaches the other replicas.
+        options: The options of ``serve`` by name; one that was not given is ``None`` or missing.
+        key: Seals the state that passes through clients, if no key is configured.
+        bus: Reaches the other replicas.
     """
     from mcptrio.plugins.manager import PluginManager
     from mcptrio.server import Server
@@ -243,7 +247,7 @@ def make_server(
     for file in wanted.files:
         manager.load_file(file)
     for each in wanted.objects:
-        # The program itself is named as its file would be.
+        # The plugin in a program that calls mcptrio.run() gets the name of the program's file.
         is_program = getattr(each, "__name__", None) == "__main__"
         manager.register(each, Path(sys.argv[0]).stem if is_program else None)
     if wanted.mounts and not options.get("isolated"):
@@ -271,13 +275,14 @@ def make_server(
         for change in changes_since(
             lock, server.catalog, server.plugins.plugins, ignored=excluded_plugins(lock, wanted)
         ):
+            # A new version is expected after an upgrade; only changed tools are worth a warning.
             if not change.is_of_version:
                 _log.warning("not as in %s: %s", LOCK, change)
     return server
 
 
 def add_mounts(manager: PluginManager) -> Plugin:
-    """Take in the plugin that mounts the servers of ``[mount.NAME]``."""
+    """Add the plugin that mounts the servers of ``[mount.NAME]``."""
     from mcptrio.mounting.mounts import Mounts
 
     return manager.register(Mounts, MOUNT)
@@ -285,6 +290,7 @@ def add_mounts(manager: PluginManager) -> Plugin:
 
 def refuse_empty(server: Server) -> None:
     failed = [plugin for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    # Middleware alone serves nothing.
     if failed and not any(plugin.name not in _MIDDLEWARE for plugin in server.plugins.active()):
         names = ", ".join(plugin.name for plugin in failed)
         raise ConfigError(
@@ -293,7 +299,7 @@ def refuse_empty(server: Server) -> None:
 
 
 def report_opened(server: Server) -> None:
-    """Log the plugins without which an open server continues."""
+    """Log which plugins have failed, if the server can serve without them."""
     refuse_empty(server)
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.fault is not None]
     if failed:
@@ -301,10 +307,10 @@ def report_opened(server: Server) -> None:
 
 
 def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:
-    """Which plugins run in processes of their own, by this configuration.
+    """Return the function that starts isolated plugins in their own processes; ``None`` if none may be isolated.
 
     Args:
-        strict: whether the server starts only with all its plugins.
+        strict: Whether the server starts only with all its plugins.
     """
     if options.get("isolated") or options.get("no_isolation"):
         return None
@@ -329,14 +335,15 @@ def _instead(
 
 
 def excluded_plugins(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
-    """Plugins in a lock that the options or the file leave out."""
+    """Return the plugins in a lock that the options or the file leave out."""
     named = {*(wanted.names or ()), *(file.stem for file in wanted.files)}
     return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}
 
 
 @contextmanager
 def prints_on_stderr() -> Iterator[None]:
-    """What plugins, their libraries and their children print while they are imported is not what was asked for."""
+    """Redirect standard output to standard error, where output of plugins does not mix with the command's."""
+    # Buffered text belongs to the command's own output. Children and C libraries write to descriptor 1 directly.
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -350,6 +357,7 @@ def prints_on_stderr() -> Iterator[None]:
 
 def _lock(read: ServeConfig, wanted: WantedPlugins) -> ToolLock | None:
     path = read.beside(LOCK)
+    # Without "locked", a lock file next to the configuration only causes warnings.
     if wanted.locked is None or not (wanted.locked or path.is_file()):
         return None
     from mcptrio.cli.server.lock_file import read_lock
@@ -374,6 +382,7 @@ def _version() -> str:
 
 def keys_of(read: ServeConfig) -> list[bytes]:
     """The sealing keys: from the environment first, then from files; never from the configuration itself."""
+    # The first key seals; the others only open what was sealed before a rotation.
     keys = [key.encode() for key in os.environ.get("MCPTRIO_KEYS", "").split(",") if key]
     for key in keys:
         if len(key) < _MIN_KEY_BYTES:

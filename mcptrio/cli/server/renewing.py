@@ -1,6 +1,6 @@
-"""The plugins of a running server, as the configuration has them now.
+"""Reloads the plugins of a running server when SIGHUP arrives.
 
-Called at SIGHUP where one process serves over HTTP, sockets or the transport of a plugin.
+Used if a single process serves over HTTP, sockets or the transport of a plugin.
 """
 
 from __future__ import annotations
@@ -20,25 +20,22 @@ _log = logging.getLogger("mcptrio.serve")
 
 
 def renewal(server: Server, settings: ServeSettings) -> Callable[[], Awaitable[None]]:
-    """Return the function that renews the plugins of this server.
-
-    Declares all lists: a plugin that is enabled later may have what the first ones lack, and clients that are connected
-    by then ask for declared lists only.
-    """
+    """Return the function that reloads the plugins of this server, and declare all lists."""
+    # A plugin that is enabled later may have what the first ones lack, and clients request only declared lists.
     server.announce_lists()
     return partial(_renew, server, settings)
 
 
 async def _renew(server: Server, settings: ServeSettings) -> None:
-    """Reload the configuration of plugins; an invalid one changes nothing."""
+    """Read the configuration of the plugins again and apply it; an invalid one changes nothing."""
     try:
         read, wanted = settings.read_again()
         server.plugins.instead = isolation(read, settings.options, strict=server.plugins.strict)
         if wanted.mounts and MOUNT not in server.plugins.plugins:
-            # The first server that is mounted. The renewal enables the plugin.
+            # This is the first mounted server. renew_plugins enables the plugin.
             add_mounts(server.plugins).disable()
         await server.renew_plugins(tables_of(read), wanted.includes)
     except (ConfigError, PluginError) as error:
-        _log.error("the plugins stay as they are: %s", error)
+        _log.error("plugins not reloaded: %s", error)
     else:
-        _log.info("the plugins are as the configuration has them now")
+        _log.info("plugins reloaded")

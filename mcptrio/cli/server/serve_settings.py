@@ -31,10 +31,10 @@ class ServeSettings:
     """The settings of one ``mcptrio serve``.
 
     Args:
-        make: makes the server.
-        read_again: reads the current configuration, and the plugins that it wants.
-        options: the options of the command line by name; ``None`` for one that was not given.
-        addresses: for :func:`mcptrio.transports.sockets.listen`.
+        make: Makes the server.
+        read_again: Reads the current configuration, and the plugins that it wants.
+        options: The options of the command line by name; ``None`` for one that was not given.
+        addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
     """
 
     make: Callable[[], Server]
@@ -43,16 +43,16 @@ class ServeSettings:
     options: Mapping[str, Any]
     addresses: list[str]
     as_json: bool
-    """Whether the log is one of JSON lines."""
+    """Whether the log consists of JSON lines."""
 
     def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> ReadyStatus:
-        """Announces where the server serves, once its plugins are open.
+        """Return the status that announces the server's addresses once its plugins are open.
 
         If the lifespan of every plugin failed, it raises a ``ConfigError`` instead, which ends the process.
 
         Args:
-            server: ``None`` in the parent of workers, which check their own.
-            announce: what to call; by default the addresses are written for the operator.
+            server: ``None`` in the parent of workers, because each worker checks its own.
+            announce: Called with the addresses; by default they are written for the operator.
         """
         say = announce or (_announce_in_json if self.as_json else _announce)
 
@@ -74,7 +74,7 @@ def _announce(urls: list[str]) -> None:
 
 
 def _announce_in_json(urls: list[str]) -> None:
-    # Whatever level was asked for: a process that starts this one waits for the line.
+    # At any log level, because a process that started this one may wait for the line.
     _log.setLevel(logging.INFO)
     for url in urls:
         _log.info("serving %s", url)

@@ -24,23 +24,24 @@ def worker_count(settings: ServeSettings) -> int:
     wanted = settings.read.http.workers
     if wanted != "auto":
         return wanted
+    # os.cpu_count() ignores taskset and the CPU set of a container.
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def supervise(settings: ServeSettings, count: int) -> None:
-    """Keep so many workers running until a signal ends it.
+    """Keep ``count`` workers running until a signal ends the process.
 
     Raises:
-        ConfigError: workers are not to be had here, or one of them says so.
-        ChildProcessError: none of them could be got to serve.
-        OSError: the address cannot be bound.
+        ConfigError: The platform has no workers, or a worker reports an invalid configuration.
+        ChildProcessError: No worker could be started.
+        OSError: The address cannot be bound.
     """
     read, options = settings.read, settings.options
     if sys.platform == "win32":
-        raise read.error(("http", "workers"), "Windows has no sockets that processes can inherit; serve with one")
+        raise read.error(("http", "workers"), "expected 1 on Windows, where processes cannot inherit sockets")
     http = read.http
     if read.is_set("http", "store") and http.store == "memory":
-        raise read.error(("http", "store"), "expected sqlite:PATH or nothing with workers: memory is one process's own")
+        raise read.error(("http", "store"), "expected sqlite:PATH or nothing with workers, which share no memory")
     if read.is_set("http", "legacy_sse") and http.legacy_sse:
         problem = "expected false with workers: HTTP with SSE needs one process for a client"
         raise read.error(("http", "legacy_sse"), problem)
@@ -51,9 +52,11 @@ def supervise(settings: ServeSettings, count: int) -> None:
         WorkerPlan(
             command=own_command(*sys.argv[1:]),
             count=count,
+            # The parent keeps the sockets open, so the connections that wait in their queues survive a reload.
             listening=[listen(address) for address in addresses],
             shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
             as_json=settings.as_json,
+            # Without a configured store, the workers share one in a temporary folder.
             folder=not read.is_set("http", "store"),
             worker_timeout=http.worker_timeout,
         )

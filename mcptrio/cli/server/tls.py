@@ -20,11 +20,11 @@ __all__ = ["PASSPHRASE", "certificates_of"]
 PASSPHRASE: Final = "MCPTRIO_TLS_PASSPHRASE"
 """The variable that holds the passphrase of the key."""
 _MAX_PASSPHRASE_BYTES: Final = 1024
-"""What OpenSSL takes of one."""
+"""Maximum length that OpenSSL accepts."""
 
 
 def certificates_of(read: ServeConfig, *, http2: bool) -> Certificates | None:
-    """The certificates that the configuration names; ``None`` if it names none."""
+    """Return the certificates of the configuration; ``None`` if it names none."""
     http = read.http
     certificate, key, client_ca, passphrase = http.tls_cert, http.tls_key, http.tls_client_ca, http.tls_passphrase_file
     if certificate is None and key is None:
@@ -40,13 +40,16 @@ def certificates_of(read: ServeConfig, *, http2: bool) -> Certificates | None:
 
 def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
     if path is None:
+        # Removed from the environment, so neither plugins nor their child processes receive it.
         said = os.environ.pop(PASSPHRASE, None)
         return None if said is None else said.encode
     path_there = path
 
+    # Called at each reload of the certificates, so the passphrase may change together with the key.
     def read() -> bytes:
         try:
             with path_there.open("rb") as file:
+                # Editors end a file with a line end.
                 return file.read(_MAX_PASSPHRASE_BYTES).rstrip(b"\r\n")
         except OSError as error:
             raise ConfigError(f"{path_there}: the passphrase cannot be read: {error.strerror}") from error
