@@ -75,3 +75,12 @@ def test_mistake_in_a_diagram_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="expected a message, a response or a note, got 'a to b: text'"):
         draw_diagrams.draw(source)
+
+
+def test_modules_that_a_reader_is_sent_to_exist() -> None:
+    table = PAGE.split("## Where is …?")[1].split("\n## ")[0]
+    named = set(re.findall(r"`([a-z_0-9]+/[a-z_0-9/]*)`?", table))
+
+    missing = {name for name in named if not list((ROOT / "mcptrio").glob(f"{name.rstrip('/')}*"))}
+    assert len(named) > 20
+    assert missing == set()

@@ -89,7 +89,7 @@ def test_lines_over_a_socket_have_no_place_for_a_token(folder: Path) -> None:
     done = run("serve", "--listen=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
 
     assert done.returncode == 2
-    assert "[auth] guards --http and --stdio" in done.stderr
+    assert "[auth] protects --http and --stdio" in done.stderr
 
 
 def test_what_is_wrong_in_the_table_ends_the_start(folder: Path) -> None:

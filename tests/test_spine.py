@@ -42,7 +42,7 @@ ALWAYS = """
     protocol/connection protocol/jsonrpc
     protocol/revisions/converter protocol/revisions/revision protocol/revisions/scalars
     runtime/gate runtime/request runtime/session runtime/work
-    schema/schemas
+    schema/signatures
 """
 STDIO = """
     outbox
@@ -64,7 +64,7 @@ HTTP = """
     protocol/envelope
 """
 HTTP_SESSION = """
-    http/server/session http/server/sessions http/server/stateful http/server/streams
+    http/server/session http/server/sessions http/server/stateful http/server/session_streams
     outbox
     protocol/revisions/v2025_11_25
     runtime/workers

@@ -18,7 +18,7 @@ import trio
 from mcptrio.capabilities.context import Context
 from mcptrio.ground.scope_check import well_nested
 from mcptrio.runtime.work import Work
-from mcptrio.schema.schemas import Arguments, bound_keywords
+from mcptrio.schema.signatures import Arguments, bound_keywords
 
 __all__ = ["Function"]
 

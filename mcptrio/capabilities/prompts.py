@@ -21,7 +21,7 @@ from mcptrio.capabilities.contents import blocks_of
 from mcptrio.capabilities.decorators import PromptMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
-from mcptrio.capabilities.pages import Pages
+from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, ToolError

@@ -11,21 +11,17 @@ and each walk over all entries. Nothing else runs under the lock.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import trio
 
+from mcptrio.capabilities.cursors import cursor_of, read_cursor
 from mcptrio.capabilities.owner import Owner
-from mcptrio.errors import InvalidParams
 from mcptrio.runtime.event_loop import EventLoop
 
 __all__ = ["Duplicate", "Entry", "Registry"]
-
-MAX_CURSOR_BYTES = 4096
 SPARE_PLACES = 1000
 """Positions kept for names that are removed, in addition to one for each entry."""
 
@@ -229,7 +225,7 @@ class Registry(Generic[E]):
         """
         shown = -1
         if cursor is not None:
-            place, name = _decode(self._kind, cursor)
+            place, name = read_cursor(self._kind, cursor)
             # The name counts first: the place may have come from a replica that counts differently.
             shown = self._places.get(name, place)
         following = [(place, entry) for place, entry in self._placed() if place > shown]
@@ -238,7 +234,7 @@ class Registry(Generic[E]):
         entries = [entry for _, entry in found[:size]]
         if len(found) <= size:
             return entries, None
-        return entries, _encode(self._kind, found[size - 1][0], entries[-1].key)
+        return entries, cursor_of(self._kind, found[size - 1][0], entries[-1].key)
 
     def _placed(self) -> list[tuple[int, E]]:
         """Return all visible entries in order, each with its place."""
@@ -273,24 +269,3 @@ class Registry(Generic[E]):
         is_seen = not owner.is_kept_back
         self.version += is_seen
         return is_seen
-
-
-def _encode(kind: str, position: int, name: str) -> str:
-    # Base64, so that clients do not take the cursor apart; NUL cannot occur in a name.
-    return base64.urlsafe_b64encode(f"{kind}\0{position}\0{name}".encode()).decode().rstrip("=")
-
-
-def _decode(kind: str, cursor: str) -> tuple[int, str]:
-    # One message for all faults: a cursor is opaque, and its parts are none of the client's business.
-    error = InvalidParams("expected a cursor given by this list @ $.cursor")
-    if len(cursor) > MAX_CURSOR_BYTES:
-        raise error
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-        found, position, name = text.split("\0", 2)
-        place = int(position)
-    except (binascii.Error, ValueError):
-        raise error from None
-    if found != kind:
-        raise error
-    return place, name

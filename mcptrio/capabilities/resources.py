@@ -13,7 +13,7 @@ from typing import Any
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.calls import FunctionCaller
 from mcptrio.capabilities.contents import contents_of
-from mcptrio.capabilities.pages import Pages
+from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.resource_index import ResourceEntry, ResourceIndex
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, ResourceNotFound, ToolError

@@ -25,7 +25,7 @@ from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
 from mcptrio.capabilities.decorators import Header, ToolMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
-from mcptrio.capabilities.pages import Pages
+from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import with_names
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
@@ -48,7 +48,7 @@ from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.schema.docstrings import parse_docstring
-from mcptrio.schema.schemas import OutputSchema
+from mcptrio.schema.signatures import OutputSchema
 from mcptrio.schema.validation import Validator, check_header_annotations
 
 __all__ = ["ToolEntry", "Tools"]

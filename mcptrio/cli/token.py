@@ -82,7 +82,9 @@ def new(
     where = _file(path)
     original, tokens = _open(where)
     if any(each.name == name for each in tokens):
-        raise click.ClickException(f"{where}: there is a token {name!r} already; revoke it first, or take another name")
+        raise click.ClickException(
+            f"{where}: there is a token {name!r} already; revoke it first, or choose another name"
+        )
     now = time.time()
     try:
         token, kept = make_token(

@@ -12,7 +12,7 @@ import orjson
 
 from mcptrio.errors import InvalidParams
 from mcptrio.schema.annotations import convert
-from mcptrio.schema.schemas import Arguments
+from mcptrio.schema.signatures import Arguments
 
 __all__ = ["convert_text"]
 

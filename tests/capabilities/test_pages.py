@@ -8,7 +8,7 @@ import pytest
 
 import mcptrio
 from mcptrio import MCPError, Server, tool
-from mcptrio.capabilities.pages import Pages
+from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.protocol.jsonrpc import encode

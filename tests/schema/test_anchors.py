@@ -10,7 +10,7 @@ import pytest
 
 from mcptrio.errors import InvalidParams
 from mcptrio.schema.anchors import anchored
-from mcptrio.schema.schemas import Arguments
+from mcptrio.schema.signatures import Arguments
 
 __all__: list[str] = []
 

@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.schemas import Arguments
+from mcptrio.schema.signatures import Arguments
 
 if TYPE_CHECKING:
     from nowhere import Absent  # type: ignore[import-not-found]

@@ -16,7 +16,7 @@ import pytest
 
 from mcptrio import Blob, Server, connect, tool
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.schemas import Arguments, OutputSchema, encode_value
+from mcptrio.schema.signatures import Arguments, OutputSchema, encode_value
 
 if TYPE_CHECKING:
     from collections import ChainMap as Absent

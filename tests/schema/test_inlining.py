@@ -9,7 +9,7 @@ import pytest
 
 from mcptrio import InvalidParams
 from mcptrio.schema.inlining import inlined
-from mcptrio.schema.schemas import Arguments
+from mcptrio.schema.signatures import Arguments
 
 __all__: list[str] = []
 

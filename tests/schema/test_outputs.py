@@ -15,7 +15,7 @@ import msgspec
 import pydantic
 import pytest
 
-from mcptrio.schema.schemas import OutputSchema, encode_value, schema_of
+from mcptrio.schema.signatures import OutputSchema, encode_value, schema_of
 
 
 class Block:

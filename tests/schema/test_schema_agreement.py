@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.schemas import Arguments, OutputSchema, encode_value
+from mcptrio.schema.signatures import Arguments, OutputSchema, encode_value
 from mcptrio.schema.validation import Validator
 
 

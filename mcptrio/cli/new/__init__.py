@@ -44,10 +44,10 @@ def command(name: str, folder: Path, author: str | None, description: str | None
 
 def _check_free(name: str) -> None:
     if name in SHIPPED:
-        raise ConfigError(f"{name} is a plugin that comes with mcptrio; take another name")
+        raise ConfigError(f"{name} is a plugin that comes with mcptrio; choose another name")
     if name in COMMANDS:
-        raise ConfigError(f"{name} is a command of mcptrio, whose variables begin like a plugin's; take another name")
+        raise ConfigError(f"{name} is a command of mcptrio, whose variables begin like a plugin's; choose another name")
     installed = offered()
     if name in installed:
         distribution, _ = distribution_of(installed[name][0])
-        raise ConfigError(f"a plugin {name} is installed already, by {distribution or 'somebody'}; take another name")
+        raise ConfigError(f"a plugin {name} is installed already, by {distribution or 'a file'}; choose another name")

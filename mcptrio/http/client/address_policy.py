@@ -20,8 +20,8 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.errors import RequestFailed
+from mcptrio.http.client.address_kinds import AddressKind, address_kind, parse_address
 from mcptrio.http.client.endpoint import HTTPEndpoint
-from mcptrio.http.client.public_addresses import AddressKind, address_kind, parse_address
 
 __all__ = ["AddressPolicy", "check_proxied", "check_url", "resolve"]
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.http.server.stream_writer import StreamWriter
+from mcptrio.http.server.stream_scheduler import StreamScheduler
 
 __all__ = ["Keepalives"]
 
@@ -29,7 +29,7 @@ class Keepalives:
     """
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
-        self.writers = StreamWriter(engine)
+        self.writers = StreamScheduler(engine)
         """Write the streams that silent exchanges have become."""
         self._silent: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
         """For each interval: the exchanges with the time of their last sign of life, the oldest first."""

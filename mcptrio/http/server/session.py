@@ -23,7 +23,7 @@ from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.replicas import Replicas
-from mcptrio.http.server.streams import SessionStream, StreamSignals
+from mcptrio.http.server.session_streams import SessionStream, StreamSignals
 from mcptrio.outbox import Item
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Batch, Message, Notification

@@ -21,8 +21,8 @@ from mcptrio.errors import ConnectionClosed, InvalidRequest, Overloaded, StoreFa
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.rules import SESSION_ID, Decision, Deliver, EndSession, HTTPRefusal, Initialize, Listen, Resume
 from mcptrio.http.server.session import GET_STREAM_PREFIX, NOWHERE, POST_STREAM_PREFIX, HTTPSession
+from mcptrio.http.server.session_streams import SessionStream, StreamReader
 from mcptrio.http.server.sessions import Sessions
-from mcptrio.http.server.streams import SessionStream, StreamReader
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Request, Response
 

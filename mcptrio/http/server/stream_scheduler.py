@@ -1,6 +1,7 @@
-"""Writes all open event streams: one task for those whose clients read, and one for each whose client does not.
+"""Decides when open event streams write: one task for those whose clients read, one for each whose client does not.
 
-:mod:`mcptrio.http.server.keepalives` owns it, and streams with new messages call it. Messages between two turns of the
+It serves the streams of revisions without sessions. :mod:`mcptrio.http.server.keepalives` owns it, and streams with new
+messages call it. Messages between two turns of the
 task go out in one write. A silent stream has no task, and no stream waits for the client of another.
 """
 
@@ -14,7 +15,7 @@ import trio
 
 from mcptrio.abc import Engine
 
-__all__ = ["StreamWriter"]
+__all__ = ["StreamScheduler"]
 
 _MAX_BATCH_STREAMS: Final = 32
 """Streams that are written before other tasks get a turn."""
@@ -34,7 +35,7 @@ class WritableStream(Protocol):
         ...
 
 
-class StreamWriter:
+class StreamScheduler:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._due: deque[WritableStream] = deque()

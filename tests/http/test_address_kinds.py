@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcptrio.http.client.public_addresses import AddressKind, address_kind, parse_address
+from mcptrio.http.client.address_kinds import AddressKind, address_kind, parse_address
 
 __all__: list[str] = []
 
