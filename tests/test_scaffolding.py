@@ -146,7 +146,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     done = run("new", "notes", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert "mcptrio-notes is there already, and not an empty folder" in done.stderr
+    assert "mcptrio-notes: expected a new or empty folder" in done.stderr
     assert contents(tmp_path) == ["mcptrio-notes", "mcptrio-notes/mine.txt"]
 
 
@@ -157,7 +157,7 @@ def test_an_empty_folder_is_taken_and_a_link_is_not(tmp_path: Path) -> None:
     (tmp_path / "mcptrio-linked").symlink_to(tmp_path / "elsewhere")
 
     assert (tmp_path / "mcptrio-notes" / "README.md").is_file()
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="expected a new or empty folder"):
         write_plugin(NewPlugin(name="linked"), tmp_path)
 
 

@@ -42,6 +42,7 @@ class _CallCommand(ClientCommand):
         if len(rest) == len(args) or not self._has_tool(ctx, rest):
             return super().parse_args(ctx, args)
         parsed = super().parse_args(ctx, rest)
+        # The command shows the tool's help if it finds this word.
         ctx.params["words"] = (_HELP[0],)
         return parsed
 
@@ -107,6 +108,7 @@ async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
         return None
     is_typed = text != "-" and not text.startswith("@")
     if text == "-":
+        # In a shell without a terminal, the lines of standard input are its commands.
         if not cmd.may_read_input:
             raise ConfigError("--args: standard input is read by the shell; say @FILE")
         text = await read_input()

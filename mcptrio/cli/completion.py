@@ -31,5 +31,5 @@ def command(ctx: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     assert made is not None
     completion = made(ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
-    # Not the class's own way: that of bash would look for a bash here first.
+    # BashComplete.source would first run bash on this machine, to check its version.
     click.echo(ShellComplete.source(completion))

@@ -64,6 +64,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The commands in the sections of the help."""
 
+# 128 + SIGINT, as shells report it.
 _INTERRUPTED = 130
 
 
@@ -147,7 +148,7 @@ def main() -> None:
 
 
 def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
-    """Run a command with the words of the command line, and end this process as it ends."""
+    """Run a command with the arguments of the command line, and exit with its exit code."""
     try:
         command(prog_name=name, obj=obj)
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
@@ -155,6 +156,7 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
         from mcptrio.ground.tracebacks import details_of
 
         failure: BaseException = error
+        # A nursery of Trio groups even a single exception.
         while isinstance(failure, BaseExceptionGroup):
             failure = failure.exceptions[0]
         # Other exceptions are bugs, and their traceback is wanted.
@@ -168,7 +170,7 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
 
 
 def _hint(error: BaseException) -> str:
-    """The option that helps, for an address that another program has taken."""
+    """Return a hint at the option that helps if another program uses the address."""
     if "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in str(error):
         return "; pass another --port, or --port 0 for a free one"
     return ""

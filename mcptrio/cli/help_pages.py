@@ -105,9 +105,11 @@ class HelpPage:
 
     def _wrap(self, text: str, width: int) -> list[str]:
         return wrap(
+            # Not \s, which includes the no-break spaces of _row().
             re.sub(r"[ \n]+", " ", text).strip(),
             max(width, _LEAST_WIDTH),
             break_long_words=False,
+            # Names of options contain hyphens, and must stay in one piece.
             break_on_hyphens=False,
         )
 
@@ -143,7 +145,7 @@ class CLICommand(_Base):
     """A command whose help has sections."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Names of parameters by section, for commands with many options. The others are in sections of their own."""
+    """Names of parameters by section, for commands with many options. The others are in the section Options."""
     arguments: ClassVar[Rows] = ()
     """Arguments that need a description."""
     environment: ClassVar[Rows] = ()
@@ -208,8 +210,8 @@ def _show(error: click.ClickException, file: TextIO | None = None) -> None:
 
 
 def _begun(command: click.Command, ctx: click.Context) -> HelpPage:
-    # Standard error has the help that a group shows when no subcommand is given. Where only the other one of the two is
-    # a terminal, click takes the colours out again.
+    # A group without a subcommand prints its help to standard error. If only the other stream is a terminal, click
+    # removes the colours again.
     is_shown = any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
     is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
     page = HelpPage(is_coloured=is_shown and not is_plain)
@@ -232,7 +234,8 @@ def _options(
         if not isinstance(param, click.Argument) and (record := param.get_help_record(ctx)) is not None
     ]
     title_of = {name: title for title, names in sections.items() for name in names} | {_GENERAL: _GENERAL}
-    if not sections or len(records) <= _MANY + 1:  # one more: --help
+    # The records contain --help too.
+    if not sections or len(records) <= _MANY + 1:
         title_of = {}
     found: dict[str, list[tuple[str, str]]] = {title: [] for title in (_OPTIONS, *sections, _GENERAL)}
     for name, record in records:

@@ -39,13 +39,14 @@ async def command(cmd: CommandContext, kind: str | None) -> None:
         if cmd.console.is_out_terminal:
             _show(cmd, each, items, headed=kind is None)
         else:
+            # Names and descriptions may contain spaces, but printable escapes tabs.
             for item in items:
                 words = [_name(item), _summary(item)] if kind else [each, _name(item), _summary(item)]
                 cmd.console.print("\t".join(words))
 
 
 async def fetch(cmd: CommandContext, kind: str) -> Sequence[Any]:
-    """Everything of a kind; nothing where the server has no such thing."""
+    """Return all entries of a kind; none if the server does not declare the kind."""
     if not has(cmd, kind):
         return ()
     client = cmd.client
@@ -60,11 +61,11 @@ async def fetch(cmd: CommandContext, kind: str) -> Sequence[Any]:
     except MethodNotFound:
         if kind == "tools":
             raise
-        return ()  # a server with resources need not know templates
+        return ()  # a server with resources may have no method for templates
 
 
 def has(cmd: CommandContext, kind: str) -> bool:
-    """Whether the server says that it has such a thing."""
+    """Return whether the server declares a kind of entries."""
     capabilities = cmd.client.capabilities
     return getattr(capabilities, "resources" if kind == "templates" else kind) is not None
 

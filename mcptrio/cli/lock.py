@@ -36,7 +36,7 @@ from mcptrio.server import Server
 __all__ = ["command"]
 
 _MODE = 0o644
-"""Of a new file: there is nothing secret in it."""
+"""The mode of a new file, which contains nothing secret."""
 
 
 @click.command("lock", cls=CLICommand)
@@ -53,11 +53,12 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     """
     read = chosen.read()
     log_to_stderr("error", "text")
+    # The lock must not filter the entries with which it is compared.
     wanted = evolve(chosen.wanted(read), locked=None)
     path = read.beside(LOCK)
     lock = read_lock(path) if check else None
     with prints_on_stderr():
-        # Isolated plugins show their entries only when their process runs, so open the server.
+        # Isolated plugins show their entries only when their process runs, so import them in this process.
         server = make_server(read, wanted, {"no_isolation": True})
     if lock is None:
         _write(path, server, as_json=as_json)
@@ -75,6 +76,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
 
 def _write(path: Path, server: Server, *, as_json: bool) -> None:
     for plugin in server.plugins.plugins.values():
+        # The entries of a failed plugin are unknown, and would be missing in the lock.
         if plugin.state == "quarantined":
             raise click.ClickException(
                 f"{plugin.name} failed: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"

@@ -35,6 +35,7 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
     """
     took: list[float] = []
     failures: list[MCPTrioError] = []
+    # Ctrl-C ends the pings but not the command, which still prints the summary.
     with trio.CancelScope() as scope, cmd.console.interrupts.taking_back(scope):
         for number in range(1, count + 1):
             if number > 1:
@@ -44,7 +45,7 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
             except MCPTrioError as error:
                 failures.append(error)
                 if count == 1 or not isinstance(error, RequestTimeout | RequestFailed):
-                    break  # the connection is lost, or the server refuses: asking again gives no other answer
+                    break  # the connection is lost, or the server refuses every ping
                 cmd.console.print_error(line_of(error))
             else:
                 if not cmd.as_json:
@@ -53,6 +54,7 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
         cmd.console.print_json({"revision": cmd.client.revision, "ms": [round(each, 3) for each in took]})
     elif count > 1 and (took or failures):
         _sum_up(cmd, took, len(failures))
+    # Lost pings are only counted, unless none got an answer or the last error has ended the session.
     if failures and (not took or not isinstance(failures[-1], RequestTimeout | RequestFailed)):
         raise failures[-1]
     return ExitCode.INTERRUPTED if scope.cancelled_caught else ExitCode.DONE
@@ -61,6 +63,7 @@ async def command(cmd: CommandContext, count: int, interval: float) -> int:
 def _sum_up(cmd: CommandContext, took: list[float], lost: int) -> None:
     line = f"{len(took) + lost} sent, {lost} lost"
     if took:
+        # Nearest rank: always a measured time, and the maximum of fewer than 100.
         slow = sorted(took)[ceil(0.99 * len(took)) - 1]
         line += f": min {min(took):.2f}, median {median(took):.2f}, p99 {slow:.2f}, max {max(took):.2f} ms"
     cmd.console.print(cmd.console.look.wrap(line), "bold")

@@ -50,6 +50,7 @@ async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output
     for number, message in enumerate(result.messages):
         if console.is_out_terminal:
             console.print_painted(console.paint_out(f"{printable(message.role)}:", "bold"))
+        # Without the roles, an empty line separates the messages.
         elif number:
             console.print()
         await contents.show((message.content,))
@@ -60,11 +61,13 @@ def read_texts(words: tuple[str, ...]) -> dict[str, str]:
     arguments: dict[str, str] = {}
     for text in words:
         word = split_word(text)
+        # In MCP, arguments of prompts are always strings, so KEY:=JSON has no meaning.
         if word.is_raw:
             raise ConfigError(f"argument {quote_name(word.key)}: expected {word.key}=TEXT; here every value is a text")
         if word.key in arguments:
             raise ConfigError(f"argument {quote_name(word.key)}: given twice")
         value = word.value
+        # A text that begins with @ is entered with two.
         if value.startswith("@@"):
             value = value[1:]
         elif value.startswith("@"):

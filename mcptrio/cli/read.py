@@ -38,6 +38,7 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
     Text is printed with a line end. Bytes are printed only into a pipe. With -o - both are printed unchanged.
     """
     way = _way(output)
+    # The user is asked before the request, whose result would be lost after a no.
     if output is not None and way == "file" and await trio.Path(output).exists() and not force:
         force = await _may_overwrite(cmd, output)
     with progress_line(cmd.console, uri) as line:
@@ -48,6 +49,7 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
         if len(result.contents) != 1:
             raise ConfigError(f"--output: {uri} has {len(result.contents)} parts; expected a folder for them")
         data = bytes_of(result.contents[0], result.contents[0].uri)
+        # Without a yes, a file that was created during the request is not overwritten either.
         await trio.to_thread.run_sync(partial(write_file, output, data, overwrite=force))
         cmd.console.note(f"{len(data)} bytes saved as {output}", "dim")
     elif way == "folder":
@@ -56,6 +58,7 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
             await contents.save_resource(each)
     else:
         for each in result.contents:
+            # Bytes could contain control sequences for the terminal.
             if way == "bytes" or (isinstance(each, BlobResourceContents) and not cmd.console.is_out_terminal):
                 cmd.console.write_bytes(bytes_of(each, each.uri))
             else:

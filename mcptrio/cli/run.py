@@ -63,9 +63,10 @@ def run(*plugins: object) -> NoReturn:
     ``python clock.py --http`` serves HTTP. Settings come from ``mcptrio.toml`` and the environment.
 
     Args:
-        plugins: modules, classes and objects; by default the file that is run.
+        plugins: Modules, classes and objects; by default the file that is run.
 
     Raises:
-        SystemExit: the server has ended; with 0 after a signal or the end of the input, 2 for wrong use.
+        SystemExit: The server has ended: 0 after a signal or the end of the input, 2 for wrong use.
     """
+    # A program that calls run() without arguments is the plugin.
     end(command, Path(sys.argv[0]).name, obj=plugins or (sys.modules["__main__"],))

@@ -62,6 +62,7 @@ class ServeCommand(CLICommand):
     )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # click's own error would not name the commands that accept a file or a name.
         ctx.allow_extra_args = True
         super().parse_args(ctx, args)
         if ctx.args:
@@ -101,7 +102,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     """Serve until a signal or the end of the input ends it.
 
     Args:
-        addresses: the addresses to bind.
+        addresses: The addresses to bind.
         options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
     """
     transport = transport or ("stream" if addresses else None)
@@ -149,12 +150,14 @@ def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], wor
         from mcptrio.mounting.access_method import add_access_method
 
         add_access_method(server)
+    # Removed from the environment, which child processes of plugins inherit.
     if os.environ.pop(RELOADED, None):
         from mcptrio.cli.dev.worker import FILES
 
         # The client stays connected over reloads, so all lists are declared before the first entry of a kind exists.
         server.announce_lists()
         server.add_method(_imported, FILES)
+    # The collector does not examine these objects again.
     gc.freeze()
     gc.enable()
     return server
@@ -185,8 +188,10 @@ def _over_stdio(settings: ServeSettings) -> None:
     from mcptrio.serve.process import ReadyStatus, run
     from mcptrio.serve.stdio import serve_process
 
+    # The parent of an isolated plugin has authenticated the caller already.
     trusts_forwarded_caller = settings.options["isolated"]
     identify = None if trusts_forwarded_caller else identify_by(settings.read)
+    # A client connects a pipe. At a terminal there is a user, who needs an explanation.
     if sys.stdin is not None and sys.stdin.isatty():
         from mcptrio.cli.server.introducing import introduce_stdio
 
@@ -211,7 +216,7 @@ def _over_stdio(settings: ServeSettings) -> None:
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
-    # The parent of workers needs no HTTP, and a worker no parent.
+    # Imported as needed: the parent of workers needs no HTTP, and a worker no supervisor.
     if worker is None:
         from mcptrio.cli.server.supervising import supervise, worker_count
 

@@ -77,7 +77,7 @@ def new(
 ) -> None:
     """Create a token called NAME, and print it once.
 
-    The file, made if there is none, gets its hash. A server that uses the file takes the token a second later.
+    Its hash is added to the file, which is created if missing. A server that uses the file accepts it within a second.
     """
     where = _file(path)
     original, tokens = _open(where)
@@ -101,6 +101,7 @@ def new(
         print_json({"token": token, "file": str(where), **_values(kept)})
     else:
         click.echo(token)
+    # Standard output contains only the token, so that a script can capture it.
     click.echo(f"{where}: added {name}, {_until(kept, now)}; the token is not shown again", err=True)
 
 
@@ -144,16 +145,14 @@ def _file(path: Path | None) -> Path:
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:
-    """Return the current file and its tokens.
-
-    It is written back only if it has not changed since; otherwise a token that was revoked in the meantime would be
-    valid again.
-    """
+    """Return the current file and its tokens."""
     original = read_file(path)
     return original, [] if original.data is None else parse_tokens(path, original.data)
 
 
 def _write(original: Original, tokens: list[StaticToken]) -> None:
+    # replace() fails if another process has changed the file since _open(). Otherwise a token that was revoked in the
+    # meantime would be valid again.
     evolve(original, mode=_MODE).replace(tokens_text(tokens).encode())
 
 

@@ -25,7 +25,7 @@ __all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
 
 LISTS = ("tools", "prompts", "resources")
 _WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
-"""Members of a list's entries, where they are called otherwise for a person."""
+"""Members of entries -> their names for people."""
 _Listed: TypeAlias = dict[str, dict[str, Any]]
 
 
@@ -34,8 +34,8 @@ class Watched:
     """The watched lists and resources.
 
     Args:
-        uris: resources.
-        lists: some of tools, prompts and resources.
+        uris: URIs of resources.
+        lists: Some of tools, prompts and resources.
     """
 
     uris: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Watched:
 
     @classmethod
     def read(cls, words: Sequence[str]) -> Watched:
-        """Tell names of lists from URIs, which have a colon."""
+        """Separate names of lists from URIs, which contain a colon."""
         lists = tuple(word for word in words if word in LISTS)
         uris = tuple(word for word in words if word not in LISTS)
         for word in uris:
@@ -68,8 +68,9 @@ async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None
     """
     watched = Watched.read(words) if words else Watched(lists=tuple(told_of(cmd)))
     if watched == Watched():
-        raise ConfigError("the server tells of no changes to its lists; name a resource to watch")
+        raise ConfigError("the server does not report changes of its lists; name a resource to watch")
     async with watched.subscribe(cmd) as changes:
+        # Read after the subscription has begun, so that no change is missed in between.
         lists = {} if cmd.as_json else {name: await _listed(cmd, name) for name in watched.lists}
         _show_begin(cmd, changes)
         seen = 0
@@ -84,7 +85,7 @@ async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None
 
 
 def told_of(cmd: CommandContext) -> list[str]:
-    """The lists whose changes the server says it tells of."""
+    """Return the lists whose changes the server reports, according to its capabilities."""
     capabilities = cmd.client.capabilities
     kinds = {"tools": capabilities.tools, "prompts": capabilities.prompts, "resources": capabilities.resources}
     return [kind for kind, capability in kinds.items() if capability is not None and capability.list_changed]
@@ -99,6 +100,7 @@ def show_change(cmd: CommandContext, change: Change) -> None:
 
 async def _listed(cmd: CommandContext, name: str) -> _Listed:
     """Return a list as JSON objects by name, or by URI or template."""
+    # The server reports a change of templates as a change of resources.
     kinds = ("resources", "templates") if name == "resources" else (name,)
     items = [cmd.wire(item) for kind in kinds for item in await fetch(cmd, kind)]
     return {item.get("uri") or item.get("uriTemplate") or item["name"]: item for item in items}
@@ -139,8 +141,8 @@ def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _show_begin(cmd: CommandContext, changes: Changes) -> None:
-    """Say which changes the server does not report."""
+    """Print which changes the server does not report."""
     refused = changes.missing
     if refused:
-        cmd.console.note(f"the server does not tell of: {', '.join(refused)}", "yellow")
+        cmd.console.note(f"the server does not report: {', '.join(refused)}", "yellow")
     cmd.console.note("watching", "dim")

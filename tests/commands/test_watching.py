@@ -106,5 +106,5 @@ def test_a_server_that_tells_of_nothing(tmp_path: Path) -> None:
     bare = run("watch", "--plugin", "bare.py", "prompts", cwd=tmp_path)
 
     assert (odd.returncode, bare.returncode) == (2, 3)
-    assert odd.stderr == b"mcptrio: the server tells of no changes to its lists; name a resource to watch\n"
+    assert odd.stderr == b"mcptrio: the server does not report changes of its lists; name a resource to watch\n"
     assert b"mcptrio reports none of these changes: prompts" in bare.stderr

@@ -1,8 +1,5 @@
 """``mcptrio new``: writes a new plugin package that works at once.
 
-A name in use is refused: two plugins with one name would end in quarantine, and a plugin with the name of a command
-would share its environment variables.
-
 Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
 """
 
@@ -43,8 +40,10 @@ def command(name: str, folder: Path, author: str | None, description: str | None
 
 
 def _check_free(name: str) -> None:
+    # Plugins with the same name end up in quarantine.
     if name in SHIPPED:
         raise ConfigError(f"{name} is a plugin that comes with mcptrio; choose another name")
+    # Settings of the plugin and of the command would be read from variables with the same beginning.
     if name in COMMANDS:
         raise ConfigError(f"{name} is a command of mcptrio, whose variables begin like a plugin's; choose another name")
     installed = offered()

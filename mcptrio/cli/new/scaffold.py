@@ -3,9 +3,7 @@
 ``mcptrio new`` calls it. The package is written to a temporary folder next to its place and moved there in one step, so
 no half-written package is left after an error, and existing files are not touched.
 
-The templates are plain files below ``cli/new/templates/plugin``. Their names end in ``.in``, so that tools do not take
-them for modules or tests of mcptrio. In a name, ``MODULE`` stands for the module, and ``dot-`` at its beginning for a
-dot. In a text, ``@WORD@`` stands for a value, and a line with only a word without a value is left out.
+The templates are in ``cli/new/templates/plugin``. ``MODULE`` in a name, and ``@WORD@`` in a text, stand for a value.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ def _is_name(_plugin: object, _field: object, name: str) -> None:
             f"expected a name of 1 to 20 characters a-z, 0-9 and -, with a letter at the beginning, got {name!r}"
         )
     if name.endswith("-") or "--" in name:
-        # A package index takes no such end, and several hyphens for one.
+        # PyPI refuses a hyphen at the end, and PEP 503 treats several hyphens as one.
         raise ConfigError(f"expected a hyphen between letters or digits only, got {name!r}")
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
         raise ConfigError(f"expected another name than a keyword of Python, got {name!r}")
@@ -85,9 +83,9 @@ class NewPlugin:
     """The data of the new package.
 
     Args:
-        name: ``notes`` for the distribution mcptrio-notes.
-        author: ``NAME`` or ``NAME <EMAIL>``; with one the package has the MIT license, without one it has none.
-        description: one line.
+        name: The name of the plugin: ``notes`` for the distribution mcptrio-notes.
+        author: ``NAME`` or ``NAME <EMAIL>``. With one, the package has the MIT license, without one it has none.
+        description: One line.
 
     Raises:
         ConfigError: A value is invalid.
@@ -108,34 +106,36 @@ class NewPlugin:
 
 
 def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
-    """Write the package into a folder of its own.
+    """Write the package into a new folder.
 
     Args:
-        folder: where that folder is made.
+        folder: The folder in which the new one is created.
 
     Returns:
-        Its files. The first is its README.
+        The files of the package, the README first.
 
     Raises:
-        ConfigError: there is no such folder, or the one to be made is there and holds something.
-        OSError: it cannot be written.
+        ConfigError: ``folder`` does not exist, or the new folder exists and is not empty.
+        OSError: A file cannot be written.
     """
     if not folder.is_dir():
         raise ConfigError(f"--path: no such folder: {folder}")
     target = folder / new.distribution
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target} is there already, and not an empty folder")
+        raise ConfigError(f"{target}: expected a new or empty folder")
+    # In the same folder, because a rename across file systems fails.
     beside = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
     try:
-        # In a folder inside the temporary one, which is private, so that the package gets normal permissions.
+        # The temporary folder is private. The package inside it gets normal permissions.
         written = Path(beside) / new.distribution
         paths = []
         for path, text in _rendered(new):
             file = written / path
             file.parent.mkdir(parents=True, exist_ok=True)
+            # Windows would write other line ends.
             file.write_text(text, "utf-8", newline="\n")
             paths.append(target / path)
-        # Windows moves nothing onto a folder, and who fills it meanwhile is heard of here.
+        # Windows cannot rename onto a folder. rmdir fails if another program has filled it in the meantime.
         with suppress(FileNotFoundError):
             target.rmdir()
         written.rename(target)
@@ -153,6 +153,7 @@ def _rendered(new: NewPlugin) -> Iterator[tuple[PurePosixPath, str]]:
 
 def _templates(folder: Traversable, below: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
     for each in folder.iterdir():
+        # "dot-" stands for a dot. The ending ".in" keeps tools from taking templates for modules or tests of mcptrio.
         name = re.sub(r"^dot-", ".", each.name)
         if each.is_dir():
             yield from _templates(each, below / name)
@@ -182,6 +183,7 @@ def _values(new: NewPlugin) -> Mapping[str, str]:
 def _filled(template: str, values: Mapping[str, str]) -> str:
     lines = []
     for line in template.splitlines(keepends=True):
+        # A line with only the word of an empty value is left out.
         alone = _WORD.fullmatch(line.strip())
         if alone is None or values[alone[1]]:
             lines.append(_WORD.sub(lambda found: values[found[1]], line))
@@ -189,5 +191,5 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML: JSON's, as long as there are no control characters."""
+    """Return a basic string of TOML, which is JSON's if there are no control characters."""
     return json.dumps(text, ensure_ascii=False)

@@ -76,6 +76,7 @@ def _server_json(
     else:
         write_file(output, text.encode(), overwrite=force)
     for line in advice(described, listing):
+        # Advice goes to standard error, because standard output may be server.json.
         click.echo(f"mcptrio: {line}", err=True)
 
 
@@ -113,8 +114,10 @@ def _mcpb(
 
 def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:
     log_to_stderr("error", "text")
+    # The publisher's ./mcptrio.toml must not become part of the description.
     read = ServeConfig()
     wanted = WantedPlugins.of(read, plugins, (), strict=False)
+    # Plugins may print while they are imported, but standard output may be server.json.
     with prints_on_stderr():
         server = make_server(read, wanted, {})
     return describe(server, wanted.files, settings)

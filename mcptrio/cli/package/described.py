@@ -21,13 +21,13 @@ __all__ = ["Described", "describe"]
 
 @frozen(kw_only=True)
 class Described:
-    """A plugin.
+    """A plugin to publish.
 
     Args:
-        name: the name of the plugin.
-        distribution: the distribution to install; ``None`` for a file.
-        file: the file, if it is one.
-        tools: name -> description.
+        name: The name of the plugin.
+        distribution: The distribution to install; ``None`` for a file.
+        file: The file, if the plugin is one.
+        tools: Name -> description.
     """
 
     name: str
@@ -38,23 +38,25 @@ class Described:
 
     @property
     def requirement(self) -> str | None:
-        """What pip and uv take for exactly this."""
+        """The requirement of pip and uv for exactly this version."""
         return None if self.distribution is None else f"{self.distribution.name}=={self.distribution.version}"
 
 
 def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -> list[Described]:
-    """The plugins of a server that are loaded, by name.
+    """Return the loaded plugins of a server, sorted by name.
 
     Args:
-        files: those that were loaded from files.
-        asked: the settings that matter, as ``plugin.field``; without any, all do.
+        files: The files of plugins that were loaded from files.
+        asked: The wanted settings, as ``plugin.field``; empty for all.
     """
     by_stem = {file.stem: file for file in files}
     found: list[Described] = []
     known: list[str] = []
+    # Sorted, because the result must not depend on the order of discovery.
     for name, plugin in sorted(server.plugins.plugins.items()):
         if plugin.state == "disabled":
             continue
+        # A plugin that failed to import cannot be described.
         if plugin.object is None:
             raise PluginError(plugin.fault or "is not loaded", plugin=name, distribution=plugin.distribution)
         if plugin.distribution is None and name not in by_stem:
@@ -80,5 +82,5 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
 
 
 def _summary(tool: ToolEntry) -> str:
-    """The first paragraph, on one line."""
+    """Return the first paragraph of the description, on one line."""
     return " ".join((tool.tool.description or "").strip().partition("\n\n")[0].split())

@@ -23,7 +23,8 @@ from mcptrio.errors import ConfigError
 __all__ = ["Bundle", "bundle", "files", "manifest"]
 
 _TIME = (1980, 1, 1, 0, 0, 0)
-"""The earliest a zip can tell."""
+"""The earliest time that a zip file can store."""
+# The upper 16 bits are the Unix mode: a regular file, rw-r--r--.
 _MODE = 0o100644 << 16
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _PYTHON = ">=3.11"
@@ -46,9 +47,9 @@ class Bundle:
     """The publisher's data.
 
     Args:
-        name: the name of the extension: lower-case letters, digits, '.', '_' and '-'.
-        display_name: for users.
-        mcptrio: the version of mcptrio.
+        name: The name of the extension: lower-case letters, digits, '.', '_' and '-'.
+        display_name: The name for users.
+        mcptrio: The version of mcptrio.
     """
 
     name: str
@@ -62,13 +63,14 @@ class Bundle:
 
 
 def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
-    """The zip."""
+    """Return the zip file."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in sorted(files(plugins, about).items()):
             info = zipfile.ZipInfo(name, _TIME)
             info.compress_type = zipfile.ZIP_DEFLATED
-            info.create_system = 3  # Unix, on whatever it is made
+            # Unix, whatever system builds the bundle; zipfile would store the real one.
+            info.create_system = 3
             info.external_attr = _MODE
             archive.writestr(info, content)
     return data.getvalue()
@@ -101,6 +103,7 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
     ):
         if not text.strip():
             raise ConfigError(f"{option}: expected a text, got none")
+    # The start script of the bundle has this name.
     if any(each.name == "server" for each in plugins if each.file is not None):
         raise ConfigError("--plugin: a bundle has a server.py of its own; expected a file of another name")
     settings = [setting for each in plugins for setting in each.settings]
@@ -115,7 +118,7 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
     data["tools"] = [
         {"name": name, "description": text} if text else {"name": name} for name, text in sorted(tools.items())
     ]
-    # Which there are may depend on the settings.
+    # The tools may depend on the settings.
     data["tools_generated"] = True
     if about.license is not None:
         data["license"] = about.license
@@ -129,7 +132,7 @@ def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[st
     args = ["run", "--directory", "${__dirname}", "src/server.py"]
     for each in plugins:
         args += ["--plugin", each.name if each.file is None else f"{each.name}.py"]
-    # A host puts a list only into arguments, one for each item, and never into a variable.
+    # A host application passes a list only as arguments, one for each item, and never in a variable.
     for setting in settings:
         if setting.is_multiple:
             kind = "--paths" if setting.kind in ("directory", "file") else "--list"
@@ -149,6 +152,7 @@ def _asked(setting: Setting) -> Mapping[str, Any]:
         "type": setting.kind,
         "title": setting.title,
         "description": description,
+        # A missing input falls back to the default of the settings class.
         "required": False,
     }
     if setting.default is not None:
@@ -161,6 +165,7 @@ def _asked(setting: Setting) -> Mapping[str, Any]:
 
 
 def _project(plugins: Sequence[Described], about: Bundle) -> str:
+    # Exact versions, so that the bundle runs what its publisher has tested.
     needed = sorted({f"mcptrio=={about.mcptrio}", *(each.requirement for each in plugins if each.requirement)})
     lines = [
         "[project]",
@@ -172,6 +177,7 @@ def _project(plugins: Sequence[Described], about: Bundle) -> str:
         *(f"  {json.dumps(each)}," for each in needed),
         "]",
         "",
+        # The project is only a list of dependencies, so uv must not build it.
         "[tool.uv]",
         "package = false",
     ]

@@ -22,8 +22,9 @@ __all__ = ["RegistryListing", "advice", "server_json"]
 
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _NAME = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+")
+# Limits of the registry's schema.
 _MOST_NAME, _MOST_TEXT, _MOST_VERSION = 200, 100, 255
-"""Characters."""
+"""Maximum characters."""
 _MCP_NAME = re.compile(r"mcp-name:\s*([a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+)")
 _SOURCES = {"github.com": "github", "gitlab.com": "gitlab"}
 
@@ -34,9 +35,9 @@ class RegistryListing:
 
     Args:
         name: ``io.github.user/server``; by default the text after ``mcp-name:`` in the README.
-        package: the distribution of the server; by default that of the plugin, if there is one.
-        repository: its URL.
-        url: the URL of a running server, in addition.
+        package: The distribution of the server; by default that of the plugin, if there is one.
+        repository: The URL of the source repository.
+        url: The URL of a running server, in addition.
     """
 
     name: str | None = None
@@ -58,6 +59,7 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
     if not _NAME.fullmatch(name) or not 3 <= len(name) <= _MOST_NAME:
         raise ConfigError(f"--name: expected NAMESPACE/NAME of letters, digits, '.' and '-', got {name!r}")
     version = listing.version or main.distribution.version
+    # "Versioning" of the registry: ranges such as ^1.2 or >=1 are refused.
     if not version or len(version) > _MOST_VERSION or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
     data: dict[str, Any] = {"$schema": _SCHEMA, "name": name}
@@ -81,8 +83,10 @@ def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[s
     assert main.distribution is not None
     package = main.distribution.name
     data = _name_in_readme(main)
+    # The registry compares the name with the README to check who owns the package.
     if data is None or (listing.name is not None and data != listing.name):
         yield f"the README of {package} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
+    # uvx runs the program that has the name of the package.
     scripts = {point.name for point in main.distribution.entry_points if point.group == "console_scripts"}
     if package not in scripts:
         yield f'uvx {package} needs a program of that name: [project.scripts] {package} = "mcptrio.cli:main"'
@@ -91,6 +95,7 @@ def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[s
 def _main(plugins: Sequence[Described], package: str | None) -> Described:
     installed = {each.distribution.name: each for each in plugins if each.distribution is not None}
     files = [each.name for each in plugins if each.distribution is None]
+    # Users of the registry install from PyPI, which has no single files.
     if files:
         raise ConfigError(f"--plugin: expected plugins from PyPI, got the file {files[0]}.py; a bundle may have files")
     if package is None and len(installed) != 1:
@@ -110,6 +115,7 @@ def _package(plugins: Sequence[Described], main: Described) -> dict[str, Any]:
         "runtimeHint": "uvx",
     }
     if others:
+        # uvx installs the other plugins into the same environment.
         package["runtimeArguments"] = [{"type": "named", "name": "--with", "value": each} for each in others]
     package["transport"] = {"type": "stdio"}
     package["packageArguments"] = [
@@ -125,11 +131,13 @@ def _package(plugins: Sequence[Described], main: Described) -> dict[str, Any]:
 
 def _variable(setting: Setting) -> dict[str, Any]:
     data: dict[str, Any] = {"name": setting.variable, "description": setting.description}
+    # A list is one variable with separators, for which the schema has no format.
     data["format"] = "string" if setting.is_multiple else _FORMATS[setting.kind]
     if setting.is_secret:
         data["isSecret"] = True
     if setting.default is not None:
         is_truth = isinstance(setting.default, bool)
+        # A JSON true would be a boolean, but the schema requires a string.
         data["default"] = str(setting.default).lower() if is_truth else str(setting.default)
     if setting.choices:
         data["choices"] = list(setting.choices)
@@ -147,6 +155,7 @@ _FORMATS = {
 
 def _name_in_readme(main: Described) -> str | None:
     assert main.distribution is not None
+    # The payload of the metadata is the README.
     readme = main.distribution.metadata.get_payload()  # type: ignore[attr-defined, unused-ignore]
     found = _MCP_NAME.search(str(readme or ""))
     return found[1] if found else None

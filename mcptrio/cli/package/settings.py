@@ -31,14 +31,16 @@ _MAX_DESCRIPTION_CHARS = 400
 
 @frozen(kw_only=True)
 class Setting:
-    """
+    """A setting that a form can ask for.
+
     Args:
-        plugin, field: whose it is, and which.
-        variable: of the environment.
-        kind: as MCPB names it.
-        is_multiple: whether it is a list, of which the variable has the parts separated.
-        default: for a form; ``None`` where the class has none that is worth telling.
-        choices: the values there are, if they are few.
+        plugin: The name of the plugin.
+        field: The name of the field.
+        variable: The environment variable.
+        kind: The type in MCPB's terms.
+        is_multiple: Whether it is a list, whose items the variable separates.
+        default: The default to show; ``None`` if the class has no simple one.
+        choices: The possible values, if there are few.
     """
 
     plugin: str
@@ -61,10 +63,12 @@ class Setting:
 
 
 def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
-    """Iterate over the settings of a class. Tables are left out, since they belong in a file."""
+    """Iterate over the settings of a class. Tables are left out, because they belong in a file."""
     hints = typing.get_type_hints(cls)
+    # A text below the field takes precedence over the class's Args.
     descriptions = {**parse_docstring(cls.__doc__).parameters, **_attribute_docstrings(cls)}
     for each in attrs.fields(cls):
+        # The user cannot set a computed field.
         if not each.init:
             continue
         name = each.alias or each.name
@@ -75,6 +79,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
         if kind is None:
             continue
         is_secret = hint is Secret or bool(each.metadata.get("secret"))
+        # A factory or an object has no text for a form, and an empty text tells the user nothing.
         default = each.default if isinstance(each.default, bool | int | float | str) and each.default != "" else None
         yield Setting(
             plugin=plugin,
@@ -86,6 +91,7 @@ def settings_of(plugin: str, cls: type[Any]) -> Iterator[Setting]:
             ],
             is_multiple=is_multiple,
             is_secret=is_secret,
+            # The default of a secret must not be published.
             default=default if not is_secret else None,
             choices=tuple(map(str, get_args(hint))) if get_origin(hint) is Literal else (),
         )
@@ -106,12 +112,13 @@ def _kind(hint: Any, name: str) -> Literal["string", "number", "boolean", "direc
     if hint in (int, float):
         return "number"
     if hint is Path:
+        # A Path can be a file or a folder, so the name of the field decides.
         return "file" if any(word in name for word in ("file", "database", "log")) else "directory"
     return "string" if hint in (str, Secret) or get_origin(hint) is Literal else None
 
 
 def _attribute_docstrings(cls: type[Any]) -> dict[str, str]:
-    """The texts below the fields, which only the source has."""
+    """Return the texts below the fields, which only the source code contains."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):

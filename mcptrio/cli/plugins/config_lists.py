@@ -30,26 +30,29 @@ def with_name(text: str, key: str, name: str) -> str:
     Raises:
         Inline: The table is on one line, or in a form that is not supported.
     """
+    # A JSON string is a basic string of TOML too.
     value = json.dumps(name, ensure_ascii=False)
     found = _List.find(text, key)
     if found is None:
         return _checked(_with_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
     last = found.items[-1] if found.items else None
+    # Inserted directly after the last item, so a trailing comma or comment stays valid.
     at, added = (last[1], f", {value}") if last else (found.start + 1, value)
     return _checked(spliced(text, [Splice(at, at, added)]), text, key, name, is_in=True)
 
 
 def without_name(text: str, key: str, name: str) -> str:
-    """The text without a name in the list ``server.KEY``.
+    """Return the text without a name in the list ``server.KEY``.
 
     Raises:
-        Inline: as above.
+        Inline: The list is in a form that is not supported.
     """
     found = _List.find(text, key)
     if found is None:
         raise Inline(f"expected {_TABLE}.{key} on lines of its own")
     splices = []
     for number, (start, end) in enumerate(found.items):
+        # Parsed, because one name can be written with several kinds of quotes.
         if tomllib.loads(f"x = {text[start:end]}")["x"] != name:
             continue
         comma = re.compile(r"[ \t]*,").match(text, end)
@@ -57,12 +60,14 @@ def without_name(text: str, key: str, name: str) -> str:
         line = text.rfind("\n", 0, start) + 1
         rest = re.compile(r"[ \t]*\r?\n").match(text, end)
         if rest and not text[line:start].strip():
-            start, end = line, rest.end()  # a line of its own
+            # The item is alone on its line, so the line is removed with it.
+            start, end = line, rest.end()
         elif comma:
             space = re.compile(r"[ \t]*").match(text, end)
             end = space.end() if space and number + 1 < len(found.items) else end
         elif number:
-            start = found.items[number - 1][1]  # the comma before it
+            # The last item has no comma after it, so the one before is removed.
+            start = found.items[number - 1][1]
         splices.append(Splice(start, end, ""))
     return _checked(spliced(text, splices), text, key, name, is_in=False)
 
@@ -86,6 +91,7 @@ class _List:
                 if not text.startswith("[", each.value):
                     raise Inline("expected a list of strings")
                 return cls(each.value, list(strings(text, each.value)))
+        # The list exists, but not as a statement of its own: in an inline table, for example.
         if key in parse(text).get(_TABLE, {}):
             raise Inline(f"expected {_TABLE}.{key} on lines of its own")
         return None
@@ -112,6 +118,7 @@ def _with_list(text: str, line: str) -> str:
 
 
 def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
+    # The edited text is parsed and compared with the expected value, because a wrong edit could change other settings.
     expected: dict[str, Any] = parse(text)
     said = expected.setdefault(_TABLE, {}).setdefault(key, [])
     expected[_TABLE][key] = [*said, name] if is_in else [each for each in said if each != name]

@@ -35,12 +35,12 @@ from mcptrio.transports.fd_streams import open_reader
 __all__ = ["command"]
 
 _MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""Of one answer; more is not read, and the answer not understood."""
+"""Maximum bytes of one answer. A longer one is cut, and then contains no report."""
 _CLOSE_TIMEOUT = 0.5
-"""Seconds for what a process has started, once it has ended itself."""
+"""Seconds for the children of a process that has exited."""
 _STYLES: dict[str, Style] = {"fine": "green", "odd": "yellow", "broken": "red"}
 _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transports")
-"""Kinds of which a name belongs to one plugin."""
+"""Kinds in which a name belongs to one plugin only."""
 
 
 @define(eq=False)
@@ -75,11 +75,11 @@ class _Examined:
 @json_option
 @click.pass_context
 def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: bool) -> None:
-    """Look for what is wrong with the plugins: each is imported in a process of its own, under a time limit."""
+    """Check the plugins: each is imported in its own process, with a time limit."""
     read = chosen.read()
     wanted = chosen.wanted(read)
     examined = trio.run(_examine_all, _names(wanted), chosen, timeout)
-    # Each process contains the plugins of mcptrio itself.
+    # Each process also reports the plugins of mcptrio itself, which are shown once.
     plugins = list({report["name"]: report for each in examined for report in _reports(each, timeout)}.values())
     found = _overall(plugins, read)
     broken = sum(len(each["problems"]) for each in [*plugins, found])
@@ -97,7 +97,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: 
 
 
 def _names(wanted: WantedPlugins) -> list[str]:
-    """The plugins to look at: installed ones by name, files by path."""
+    """Return the plugins to check: installed ones by name, files by path."""
     there = offered()
     check_offered((*(wanted.names or ()), *wanted.without), there)
     names = [name for name in there if wanted.names is None or name in wanted.names]
@@ -106,6 +106,7 @@ def _names(wanted: WantedPlugins) -> list[str]:
 
 async def _examine_all(names: Sequence[str], chosen: ChosenPlugins, timeout: float) -> list[_Examined]:
     examined = [_Examined(name) for name in names]
+    # More processes than CPUs would slow each other down until they exceed their time limits.
     at_once = trio.CapacityLimiter(max(1, os.cpu_count() or 1))
     async with trio.open_nursery() as nursery:
         for each in examined:
@@ -117,6 +118,7 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
     command = own_command(asked, module="mcptrio.cli.server.plugin_check")
     async with at_once:
         process = start_process(command, env=os.environ)
+        # A plugin that reads standard input finds its end, instead of waiting.
         os.close(process.stdin)
         said = ChildStderr(process.stderr, "drop", name=examined.name)
         reader = open_reader(process.stdout)
@@ -129,8 +131,9 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
                     # The output was closed, perhaps by a child; the process itself may still run.
                     examined.ended = await process.wait()
                 examined.seconds = trio.current_time() - started
+                # The process must not survive if the command is cancelled.
                 with trio.CancelScope(shield=True):
-                    # Bounded: _GOODBYE, and the time in which what is killed vanishes.
+                    # Bounded by _CLOSE_TIMEOUT, and by the time that a killed process takes to disappear.
                     await process.end(exit=0 if examined.ended is None else _CLOSE_TIMEOUT, terminate=_CLOSE_TIMEOUT)
                 said.close()
         finally:
@@ -156,7 +159,7 @@ def _understand(examined: _Examined) -> None:
         except ValueError:
             continue
         if not isinstance(message, dict):
-            continue  # printed before anything of ours had begun
+            continue  # printed before plugin_check redirected standard output
         examined.stage = message.get("stage", examined.stage)
         examined.reports = message.get("report", examined.reports)
         examined.problem = message.get("problem", examined.problem)
@@ -171,6 +174,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
         problem = examined.problem
     elif examined.ended is None:
         problem = f"{examined.stage} did not end within {timeout:g} s"
+    # The exit code of a process that a signal has killed is the negative number of the signal.
     elif examined.ended < 0:
         problem = f"{examined.stage} ended the process: {signal_name(-examined.ended)}"
     else:

@@ -41,6 +41,7 @@ def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
     """
     wanted = [each if exact else _requirement(each) for each in specs]
     for spec in wanted:
+        # pip would read it as its own option, for example as the URL of another index.
         if spec.startswith("-"):
             raise click.UsageError(f"expected the name, path or URL of a distribution, got the option {spec!r}")
     before = _installed()
@@ -60,6 +61,7 @@ def uninstall(names: tuple[str, ...]) -> None:
 
 def _requirement(spec: str) -> str:
     found = _NAME.fullmatch(spec)
+    # A path, an archive, or "NAME @ URL" of the dependency specifiers.
     is_elsewhere = "/" in spec or "\\" in spec or spec.endswith(_FILES) or re.search(r"\s@\s|^\.", spec) is not None
     if found is None or is_elsewhere or (_normal(found["name"]) + "-").startswith(_PREFIX):
         return spec
@@ -67,7 +69,7 @@ def _requirement(spec: str) -> str:
 
 
 def _distribution(name: str) -> str:
-    """What pip knows a plugin as."""
+    """Return the name under which pip knows the distribution of a plugin."""
     found = offered()
     if name in found:
         ours = distribution_of(found[name][0])[0]
@@ -86,6 +88,7 @@ def _distribution(name: str) -> str:
 
 
 def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None:
+    # uv creates environments without pip.
     if find_spec("pip") is None:
         words = " ".join(shown)
         inject = f"pipx inject mcptrio {words}" if action == "install" else f"pipx uninject mcptrio {words}"
@@ -95,6 +98,7 @@ def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None
             f"or, where pipx has installed mcptrio: {inject}"
         )
     command = [sys.executable, "-m", "pip", action, *arguments]
+    # Buffered text must appear before the output of pip.
     sys.stdout.flush()
     code = subprocess.run(command, check=False).returncode
     if code:
@@ -102,7 +106,8 @@ def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None
 
 
 def _installed() -> dict[str, str]:
-    """Plugin to distribution and version."""
+    """Return the distribution and version of each plugin, by name."""
+    # The import system has cached the folders that pip has changed.
     importlib.invalidate_caches()
     return {
         name: " ".join(part for part in distribution_of(points[0]) if part) or "-" for name, points in offered().items()
@@ -120,7 +125,7 @@ def _tell(before: dict[str, str], after: dict[str, str]) -> None:
     for line in sorted(said):
         click.echo(line)
     if not said:
-        click.echo("the same plugins as before are installed; mcptrio plugins lists them")
+        click.echo("no plugin was added, removed or changed; mcptrio plugins lists them")
 
 
 def _normal(name: str) -> str:

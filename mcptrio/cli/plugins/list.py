@@ -24,7 +24,7 @@ __all__ = ["command", "state_of"]
 
 _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
 _OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
-"""Left out of a table that is too wide for the terminal, in this order."""
+"""Columns that are left out of a table that is too wide for the terminal, in this order."""
 _STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "red"}
 
 

@@ -41,10 +41,12 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
         # Import only this plugin, even if it is disabled.
         chosen = evolve(chosen, plugins=(name,))
     read = chosen.read()
+    # The details contain the fault, so the log need not repeat it.
     log_to_stderr("critical", "text")
     with prints_on_stderr():
         # Isolated plugins show their entries only when their process runs, so import them here.
         server = make_server(read, chosen.wanted(read), {"no_isolation": True})
+    # A plugin from a file has the name of the file.
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
     check_offered([name], server.plugins.plugins)
     plugin = server.plugins.plugins[name]

@@ -59,6 +59,7 @@ def enable(name: str, config: Path | None) -> None:
     if given is not None and name not in given:
         edits.append(("put", key))
     _check(name, read, edits, path)
+    # A file is served only if a list names it.
     if name.endswith(".py") and given is None:
         edits.append(("put", key))
     _edit(path, name, edits, done="enabled", already=f"{name} is enabled already")
@@ -110,6 +111,7 @@ def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
     """Refuse names that would be an error in a list. Removing a name is always allowed."""
     if edits and all(action == "take" for action, _ in edits):
         return
+    # Installed plugins are found by name, but a file only by its path.
     if name.endswith(".py"):
         if ("put", "disable") in edits:
             raise ConfigError(f"{name}: a file is served only where it is named; there is nothing to disable")
@@ -132,6 +134,7 @@ def _edit(path: Path, name: str, edits: list[Edit], *, done: str, already: str) 
             text = _EDITS[action](text, key, name)
         except Inline as error:
             raise ConfigError(f"{path}: cannot be edited: {error}; do it by hand") from error
+    # The default mode of a new file is for secrets, and would hide the file from other users.
     if is_new:
         original = evolve(original, mode=_MODE)
     original.replace(encoded(mark, text))
