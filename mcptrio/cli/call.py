@@ -108,7 +108,7 @@ async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
         return None
     is_typed = text != "-" and not text.startswith("@")
     if text == "-":
-        # In a shell without a terminal, the lines of standard input are its commands.
+        # The shell reads its own commands from standard input.
         if not cmd.may_read_input:
             raise ConfigError("--args: standard input is read by the shell; say @FILE")
         text = await read_input()
