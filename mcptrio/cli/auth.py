@@ -38,7 +38,8 @@ from mcptrio.http.client.fetcher import Fetcher
 
 __all__ = ["command"]
 
-# Any method that needs no handshake: only the status and the challenge of the response matter.
+# Revisions with a handshake allow ping before initialize (2025-11-25, basic/lifecycle). Only the status and the
+# challenge of the response matter.
 _PING: Final = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
@@ -160,7 +161,7 @@ async def _log_in(
     credentials = Credentials(store)
     binding = await credentials.binding(url)
     granted = None if binding is None else await credentials.granted(binding)
-    # A store in memory, or a keyring without a backend, accepts a value and forgets it.
+    # Read back from the store, because every later command depends on it.
     if binding is None or granted is None:
         raise ConfigError("the credentials were not stored: the store does not keep its values")
     if client is not None:
@@ -207,7 +208,7 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
     for each, binding, granted in () if as_json else rows:
         console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
     if not rows:
-        # On standard error, so that a script that reads the output gets nothing.
+        # On standard error: standard output contains only logins.
         console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
         return ExitCode.FAILED
     return ExitCode.DONE
@@ -216,7 +217,7 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
 async def _log_out(endpoint: Endpoint, store: TokenStore, console: Console, _: Terminal | None) -> int:
     url = http_url(endpoint)
     binding = await Credentials(store).binding(url)
-    # Only the issuer of the login: revoking must not reach any other server.
+    # The issuer may be in a private network. The user has allowed that at the login.
     named = () if binding is None else (binding.issuer,)
     reach = AddressPolicy.around(url, origins=named)
     oauth: OAuthClient = OAuth(store=store, private_servers=named).client_auth(url, Fetcher(reach, tls=endpoint.tls))

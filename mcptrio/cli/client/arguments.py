@@ -53,6 +53,7 @@ class Word:
 
 def split_word(word: str) -> Word:
     key, equals, value = word.partition("=")
+    # `:=3` has an equals sign but no key: its colon belongs to the sign.
     if not equals or not key.rstrip(":"):
         raise ConfigError(f"argument {quote(word)}: expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args")
     return Word(key.removesuffix(":"), value, key.endswith(":"))
@@ -69,7 +70,7 @@ def read_arguments(
         base: arguments to which the words are added, or which they replace.
         checked: whether each word must fit the schema; otherwise a word that does not is read without a schema.
     """
-    # A deep copy through JSON: the words change it.
+    # A deep copy, because the words change nested objects. The base comes from JSON, so nothing is lost on the way.
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}
     seen: set[str] = set()
     for text in words:
@@ -109,6 +110,7 @@ def check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     try:
         validator = Validator(dict(schema))
     except ValueError:
+        # The server may still accept the call, and its author must correct the schema.
         return
     try:
         validator.validate(dict(arguments))
@@ -148,8 +150,9 @@ def read_file(name: str, what: str) -> bytes:
 
 
 def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:
-    """Return the path of a key, and the schema there. A property with a dot in its name takes precedence over a
-    path.
+    """Return the path of a key, and the schema there.
+
+    A property with a dot in its name takes precedence over a path.
     """
     known = properties(schema, root)
     if key in known:
@@ -171,7 +174,8 @@ def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tu
     if open_to is not None:
         return _step(parts, open_to, root, is_raw=is_raw)
     is_open = True in more or any("patternProperties" in each for each in alternatives(schema, root))
-    # Without declared properties the object is open, as in JSON Schema.
+    # In JSON Schema every object is open by default. Next to declared properties, though, an unknown name is more often
+    # a typo; `:=` passes it anyway.
     if is_raw or is_open or (not known and False not in more):
         return _step(parts, {}, root, is_raw=is_raw)
     raise ValueError(f"there is none of this name{suggest(parts[0], list(known))}")
@@ -196,7 +200,7 @@ def _put(
     container: Any = arguments
     for at, step in enumerate(path):
         is_last = at + 1 == len(path)
-        # The kind of container is decided by the next step: a number is a place in an array.
+        # The next step decides the kind of a new container: a number is an index of an array.
         following: Any = [] if not is_last and path[at + 1].isdecimal() else {}
         if isinstance(container, list):
             index = int(step) if step.isdecimal() else -1
@@ -234,11 +238,12 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
     if word.is_raw:
         text = read_file(text[1:], word.key).decode("utf-8", "replace") if text.startswith("@") else text
         return read_json(text, f"argument {quote_name(word.key)}")
-    # As in curl: a doubled sign stands for the sign itself.
+    # Doubled, because a value may itself begin with @, such as a user name.
     if text.startswith("@@"):
         text = text[1:]
     elif text.startswith("@"):
         data = read_file(text[1:], f"argument {quote_name(word.key)}")
+        # JSON has no bytes: a schema that expects them declares Base64.
         if _is_base64(schema, root):
             return base64.b64encode(data).decode("ascii")
         try:
@@ -264,6 +269,7 @@ def _typed(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     kind = "" if parsed is _NOTHING else kind_of(parsed)
     if kind in types or (kind == "integer" and "number" in types):
         return parsed
+    # JSON Schema counts 2.0 as an integer (2020-12, Validation 6.1.1), but a strict server may not.
     if kind == "number" and "integer" in types and parsed.is_integer():
         return int(parsed)
     if "boolean" in types and text.strip().lower() in _YES | _NO:
@@ -280,6 +286,7 @@ def _chosen(text: str, values: list[Any], schema: Any, root: Mapping[str, Any]) 
         return text
     parsed = _parsed(text.strip())
     for value in values:
+        # The types are compared too, because True equals 1 in Python.
         if not isinstance(value, str) and type(value) is type(parsed) and value == parsed:
             return value
     if any(isinstance(value, bool) for value in values) and text.strip().lower() in _YES | _NO:
@@ -298,10 +305,13 @@ def _parsed(text: str) -> Any:
 
 
 def _refuse_constant(name: str) -> None:
+    # Python's parser accepts NaN and Infinity, which RFC 8259 section 6 excludes.
     raise ValueError(f"{name} is not JSON")
 
 
 def _is_base64(schema: Any, root: Mapping[str, Any]) -> bool:
+    # contentEncoding is the keyword of JSON Schema, byte the format of OpenAPI 3.0. pydantic writes binary for bytes
+    # and base64 for Base64Bytes.
     return any(
         each.get("contentEncoding") == "base64" or each.get("format") in ("byte", "base64", "binary")
         for each in alternatives(schema, root)

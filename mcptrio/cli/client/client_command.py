@@ -56,8 +56,9 @@ class ClientCommand(CLICommand):
         if passed_on is not None:
             if not passed_on:
                 raise click.UsageError("expected a command behind --, got nothing", ctx)
-            # In click's context, which the shell and the help can read without parsing again.
+            # get_params runs while click parses, and leaves TARGET out if this key is set.
             ctx.meta[_COMMAND] = passed_on
+        # Searched in the raw arguments: click must know whether to expect TARGET before it parses the options.
         elif any(arg == "--plugin" or arg.startswith("--plugin=") for arg in args):
             ctx.meta[_COMMAND] = ()
         try:

@@ -1,9 +1,7 @@
-"""The settings that the commands of the client share, from the environment: ``MCPTRIO_CLIENT_*``.
+"""The settings of the client commands, from environment variables: ``MCPTRIO_CLIENT_*``.
 
-The options of these commands are what people type; rare values are set here or in an entry of an ``mcp.json``. They are
-not read from a file: one in the current folder may belong to the project of a stranger, and must not decide which
-authorities are trusted. Read by :mod:`mcptrio.cli.client.client_command`, ``mcptrio auth`` and the store of
-credentials.
+The commands have options for frequent settings; rare ones are set here or in an entry of an ``mcp.json``.
+:mod:`mcptrio.cli.client.client_command`, ``mcptrio auth`` and the store of credentials read them.
 """
 
 from __future__ import annotations
@@ -86,4 +84,6 @@ def client_settings(environ: Mapping[str, str] = os.environ) -> ClientVariables:
     """Read the settings."""
     # A misspelt variable would otherwise be ignored silently.
     check_variables(environ, {*VARIABLES}, (_TABLE,), page="commands")
+    # There is no file for these settings: one in the current folder may belong to a stranger's project, and must not
+    # decide which authorities are trusted.
     return SettingsReader(environ=environ).read(ClientVariables, {}, (_TABLE,), variables=(_TABLE,))

@@ -27,13 +27,13 @@ __all__ = ["CommandContext"]
 class CommandContext:
     client: Client
     hint_at_login: Callable[[], Awaitable[str]]
-    """Returns what to add to an error about a name that the server does not list: how to get more scopes, if the
+    """Returns the end of an error about a name that the server does not list: how to get more scopes, if the
     client sent credentials; otherwise an empty text."""
     console: Console
     terminal: Terminal | None
-    """``None`` where standard input or standard error is none."""
+    """``None`` unless standard input and standard error are terminals."""
     is_interactive: bool
-    """Whether there is a person who may be asked."""
+    """Whether the server's questions can be shown to a user."""
     may_read_input: bool = True
     """Whether standard input is free; the shell reads its lines there."""
     has_started_server: bool = False
@@ -45,23 +45,25 @@ class CommandContext:
         """Return the error about a name that the server does not list, if the server may hide it.
 
         Args:
-            names: those that it lists.
+            names: the names that it lists, for a suggestion.
         """
         hint = await self.hint_at_login()
+        # The list may hide the entry, so the error claims no more than the list shows.
         verb = "lists" if hint else "has"
         error = ConfigError(f"the server {verb} no {kind} {quote_name(name)}{suggest(name, names)}{hint}")
-        # Without sent credentials nothing can be hidden, so the name does not exist.
+        # The client sent no credentials, so no larger scope would show the name.
         if not hint:
             raise error
         return error
 
     @contextmanager
     def asking_for(self, unlisted: ConfigError | None) -> Iterator[None]:
-        """Ask for a name that may be hidden: a server names the missing scope only if it is asked for it."""
+        """Raise ``unlisted`` if the server refuses a request for a name that it may hide."""
         try:
+            # The name is requested although it is not listed: only then does the server name the missing scope.
             yield
         except MCPError as error:
-            # The server's own error names the missing scope, which is more than we know.
+            # This error names the missing scope; ours could only guess.
             if unlisted is None or isinstance(error, InsufficientScope):
                 raise
             raise unlisted from error

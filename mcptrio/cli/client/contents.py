@@ -55,6 +55,7 @@ class Contents:
         for block in blocks:
             text = _text(block)
             if text is not None:
+                # An error of a tool goes to standard error, so that a pipe receives only results.
                 write = self._console.note if as_error else self._console.print
                 write(text)
             await self._save(block)
@@ -103,7 +104,7 @@ def bytes_of(contents: ResourceContents, what: str) -> bytes:
         what: a name for it in the error.
     """
     if isinstance(contents, TextResourceContents):
-        # Surrogates cannot be encoded otherwise, and the user asked for exactly what the server sent.
+        # JSON can contain lone surrogates, which strict UTF-8 refuses. The user gets what the server has sent.
         return contents.text.encode("utf-8", "surrogatepass")
     return decode(contents.blob, what)
 
@@ -118,6 +119,7 @@ def _text(block: ContentBlock) -> str | None:
             kind = f", {block.mime_type}" if block.mime_type else ""
             # The URI first: it is what a user copies for `mcptrio read`.
             return f"{_one_line(block.uri)}  ({_one_line(block.title or block.name)}{_one_line(kind)})"
+        # A revision newer than ours may add types of content; they are shown as they came.
         case UnknownContent():
             return json.dumps(block.raw, ensure_ascii=False)
         case _:
@@ -130,6 +132,7 @@ def says_the_same(blocks: Sequence[ContentBlock], structured: Any) -> bool:
     Source: MCP 2026-07-28, server/tools, "Structured Content".
     """
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    # An image, for example, is more than the structured content repeats.
     if structured is ABSENT or len(texts) != len(blocks):
         return False
     parts = []
@@ -138,8 +141,9 @@ def says_the_same(blocks: Sequence[ContentBlock], structured: Any) -> bool:
             parts.append(json.loads(text))
         except ValueError:
             return False
+    # Some servers send a list as one text for each item.
     alone = parts[0] if len(parts) == 1 else parts
-    # Before 2026-07-28, a value that is not an object is sent as the member `result` of one.
+    # Before 2026-07-28, structured content is an object. Servers send any other value as its member `result`.
     return structured in (alone, parts, {"result": alone})
 
 

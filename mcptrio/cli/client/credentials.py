@@ -37,7 +37,8 @@ _SCHEMES: Final = {"ws": "http", "wss": "https"}
 
 
 def store_path(machine: Machine) -> Path:
-    """Return the default file. It has its own folder, so that no other use makes the folder readable for others."""
+    """Return the default file of the credentials."""
+    # In a folder of its own, so that no other use of the folder can make it readable for others.
     return machine.application_data / "mcptrio" / "credentials" / "tokens.json"
 
 
@@ -51,6 +52,7 @@ def store_of() -> TokenStore:
     try:
         return FileTokenStore(store_path(Machine.here()))
     except RuntimeError as error:
+        # Path.home() finds no home folder for a user without HOME and without an entry in the password database.
         raise ConfigError(
             f"MCPTRIO_CLIENT_CREDENTIALS: expected the path of a file, since there is no home folder: {error}"
         ) from error
@@ -83,7 +85,8 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
     binding = await Credentials(store).binding(url)
     if binding is None and redirects is None:
         return evolve(endpoint, auth=_Nowhere(url))
-    # The user has seen and confirmed the address of the earlier authorization server.
+    # Private addresses are refused by default, since a server could choose them (SSRF). The user has confirmed this one
+    # at the earlier login.
     named = () if binding is None else (binding.issuer,)
     return evolve(endpoint, auth=OAuth(redirects=redirects or _Nobody(url), store=store, private_servers=named))
 
@@ -96,6 +99,7 @@ async def hint_at_login(endpoint: Endpoint) -> str:
     hides = "; the server may hide what needs another scope or user, so pass a token that has more"
     if isinstance(endpoint.auth, OAuth):
         url = http_url(endpoint)
+        # Without a login, no token was sent.
         if await Credentials(store_of()).binding(url) is None:
             return ""
         return f"{hides}: {_advice(url)} --scope SCOPE"
@@ -121,6 +125,7 @@ class _Nowhere:
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
         await trio.lowlevel.checkpoint()
         challenges = parse_challenges(headers.get("www-authenticate", ""))
+        # Other schemes, such as Basic, have no login that this client could start.
         asked = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
         if status == 401 and asked:
             if not any("resource_metadata" in challenge.parameters for challenge in asked):
@@ -135,7 +140,7 @@ class _Nowhere:
 
 @frozen
 class _Nobody:
-    """Without a user: a grant that needs one fails before any request to an authorization server."""
+    """The redirects without a terminal: a grant that needs the user fails before it contacts the authorization server."""
 
     _url: str
 

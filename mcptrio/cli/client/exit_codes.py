@@ -53,6 +53,7 @@ EXIT_CODES = (
 
 def only(error: BaseException) -> BaseException:
     """Return the single error in nested groups; otherwise the first one that a server or a user may have caused."""
+    # A nursery raises a group even for a single error.
     while isinstance(error, BaseExceptionGroup):
         known = error.subgroup((MCPTrioError, OSError))
         error = (known or error).exceptions[0]
@@ -74,6 +75,7 @@ def line_of(error: MCPTrioError | OSError) -> str:
     text = str(error) or type(error).__name__
     if isinstance(error, MCPError):
         text = f"the server refused: {text} ({error.code:d})"
+    # One line: a server's error may contain line breaks, which could imitate messages of ours.
     text = " ".join(text.split())
     return printable(text if len(text) <= _MAX_ERROR_CHARS else f"{text[:_MAX_ERROR_CHARS]}…")
 

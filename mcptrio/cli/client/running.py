@@ -97,13 +97,15 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
 
 
 def _run(start: Callable[[], Work], console: Console, url: str) -> int:
-    # Before Trio runs, so that a question can be asked with ordinary blocking input.
     try:
+        # start() runs before Trio: it may ask for inputs with click.prompt, which blocks.
         return trio.run(_with_terminal, start(), console)
     except (MCPTrioError, OSError, BaseExceptionGroup) as error:
         failure = only(error)
+        # The reader, such as `head`, has seen enough. run_at_console ends the command without an error.
         if isinstance(failure, BrokenPipeError):
             raise failure from None
+        # A bug keeps its traceback.
         if not isinstance(failure, (MCPTrioError, OSError)):
             raise
         _log.debug("the whole of it:", exc_info=error)
@@ -152,6 +154,7 @@ async def _with_terminal(work: Work, console: Console) -> int:
             return await work(console, terminal)
     number = interrupts.number or signal.SIGINT
     console.print_error("interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}")
+    # As shells report a process that a signal has ended.
     return 128 + number
 
 
@@ -162,9 +165,10 @@ async def _connected(
         console.note(found.note, "dim")
     settings = options.target.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
-    # A person is at both ends, and may be asked by the server.
+    # Without a Person the client declares no capability for questions, so the server asks none.
     person = Person(console, terminal) if terminal is not None and settings.input else None
     handlers = handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
+    # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
     target = await _authorized(found, console, terminal if person is not None else None)
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
@@ -213,10 +217,12 @@ def _timeouts(seconds: float | None) -> ClientTimeouts:
     if seconds is None:
         return ClientTimeouts()
     return ClientTimeouts(
-        # Half of the connect timeout, so that a probe leaves time for the other transport.
         connect=seconds,
+        # Older servers may leave the first question of the negotiation unanswered; half of the time is left for the
+        # next one.
         probe=min(_PROBE_TIMEOUT, seconds / 2),
         idle=seconds,
+        # A --timeout above the default must not be cut off by it.
         request=max(_MAX_CALL_SECONDS, seconds),
     )
 
@@ -241,9 +247,10 @@ def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
             out_fd = os.open(os.devnull, os.O_WRONLY)
         else:
             sys.stdout.flush()
-            # Duplicated: file descriptor 1 is redirected below, and the protocol's output must still reach the original
-            # one.
+            # Duplicated, because descriptor 1 may be redirected below, and the command's output must still reach the
+            # original.
             out_fd = os.dup(sys.stdout.fileno())
+        # A server's text must not end the command on a terminal with another encoding than UTF-8.
         out = stack.enter_context(open(out_fd, "w", encoding=encoding, errors="backslashreplace"))
         err = sys.stderr if sys.stderr is not None else stack.enter_context(open(os.devnull, "w"))
         if moved and sys.stdout is not None and sys.stderr is not None:

@@ -39,8 +39,8 @@ class OutputFolder:
             self._path.mkdir(parents=True, exist_ok=True)
             for number in range(1, _MAX_NAME_TRIES):
                 path = self._path / (name if number == 1 else f"{stem}-{number}{extension}")
-                # "x": an existing file is never overwritten, also not by a race.
                 try:
+                    # "x" fails for an existing file, even one that another program has just created.
                     with path.open("xb") as file:
                         file.write(data)
                 except FileExistsError:
@@ -70,6 +70,7 @@ def decode(text: str, what: str) -> bytes:
         RemoteProtocolError: the text is not Base64.
     """
     try:
+        # Without `validate`, Python skips other characters, and returns different bytes.
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RemoteProtocolError(f"{what}: expected Base64, got something else: {error}") from error
@@ -86,8 +87,10 @@ def file_name(suggested: str, mime_type: str | None) -> str:
     except ValueError:
         path = suggested
     # The last part only, so that a server cannot choose a folder.
+    # Other programs hide a file with a leading dot, and read a leading hyphen as an option.
     name = _ODD.sub("_", path.rstrip("/").rpartition("/")[2]).strip("._-")[:_MAX_NAME_CHARS] or "file"
     kind = (mime_type or "").partition(";")[0].strip().lower()
     extension = _EXTENSIONS.get(kind) or mimetypes.guess_extension(kind) or ""
+    # A name such as photo.jpeg keeps its extension, although it is not the usual one of its type.
     has_its_own = mimetypes.guess_type(name)[0] is not None
     return name if has_its_own or not extension or name.lower().endswith(extension) else f"{name}{extension}"

@@ -63,9 +63,11 @@ def kinds(schema: Any, root: JSONSchema) -> set[str]:
             found.update(name for name in named if isinstance(name, str))
         elif (values := _constants(each)) is not None:
             found.update(kind_of(value) for value in values)
+        # Many object schemas declare properties and no type.
         elif "properties" in each:
             found.add("object")
         else:
+            # One alternative of unknown type admits any value, whatever the others say.
             return set()
     return found
 
@@ -82,7 +84,7 @@ def choices(schema: Any, root: JSONSchema) -> list[Any] | None:
                 values = [True, False]
             else:
                 return None
-        # True and 1 are equal in Python, so booleans are not compared.
+        # Booleans are not compared, because `True in [1]` is true in Python.
         found.extend(value for value in values if value not in found or isinstance(value, bool))
     return found
 
@@ -143,6 +145,7 @@ def describe(schema: Any, root: JSONSchema) -> str:
     if types == {"array"}:
         items = kinds(items_of(schema, root), root)
         text = f"an array of {next(iter(items))}s" if len(items) == 1 else text
+    # The limits of one of several alternatives would seem to apply to all.
     limits = _limits(found[0]) if len([each for each in found if each.get("type") != "null"]) == 1 else ""
     return f"{text} ({limits})" if limits else text
 
@@ -176,10 +179,12 @@ class _Search:
     def alternatives(self, schema: Any, levels: int = _MAX_LEVELS) -> list[JSONSchema]:
         found: list[JSONSchema] = []
         queue: list[Any] = [schema]
+        # Schemas come from servers: a reference to the schema itself has no end.
         while queue and self._left:
             self._left -= 1
             each = queue.pop(0)
             if not isinstance(each, Mapping):
+                # A boolean schema (2020-12, Core 4.3.2) has no words to show.
                 found.append({})
                 continue
             rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
@@ -200,7 +205,7 @@ class _Search:
 
 
 def _is_plain(values: list[Any]) -> bool:
-    """Return whether the type already says it: booleans and null."""
+    """Return whether all values are booleans or null, so that the name of the type says as much."""
     return all(value is None or isinstance(value, bool) for value in values)
 
 
@@ -212,10 +217,11 @@ def _target(reference: str, root: JSONSchema) -> Any:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
-        # References to other documents are never followed.
+        # A reference to another document is not followed: a server could make the client fetch any URL.
         return None
     target: Any = root
     for step in reference[2:].split("/")[:_MAX_REFERENCE_STEPS]:
+        # ~1 first: in the other order, ~01 would become a slash (RFC 6901 section 4).
         step = step.replace("~1", "/").replace("~0", "~")
         target = target.get(step) if isinstance(target, Mapping) else None
     return target
@@ -277,4 +283,5 @@ def _range(schema: JSONSchema, low: str, high: str, unit: str) -> Iterator[str]:
 
 
 def _is_number(value: Any) -> bool:
+    # In Python, a boolean is an int.
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -23,6 +23,7 @@ from mcptrio.ground.quoting import printable
 
 __all__ = ["sign_in"]
 
+# An empty line is the default answer, as [Y/n] shows.
 _YES: Final = frozenset({"", "y", "yes"})
 
 
@@ -69,6 +70,7 @@ class _Asker:
             try:
                 answer = await self._terminal.read_line(self._console.paint("Open it in the browser? [Y/n] ", "bold"))
             except Interrupted:
+                # In raw mode, Ctrl-C arrives as a key and not as a signal.
                 self._console.interrupts.interrupt()
             except EOFError:
                 pass

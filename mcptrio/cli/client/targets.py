@@ -48,6 +48,7 @@ class TargetOptions:
     command: tuple[str, ...] = ()
     """The words after ``--``."""
     plugins: tuple[str, ...] = ()
+    # Headers and variables may contain secrets, so their repr, which a log may show, leaves them out.
     headers: tuple[str, ...] = field(default=(), repr=False)
     env: tuple[str, ...] = field(default=(), repr=False)
     settings: ClientVariables = field(factory=ClientVariables)
@@ -96,7 +97,7 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         return found
     if text.endswith(".py") and Path(text).is_file():
         raise ConfigError(f"TARGET: {text} is a file: a plugin is served with --plugin, a program run with -- python")
-    # Without the scheme it would be started as a command, whose error would confuse.
+    # Without its scheme a URL would be started as a command, which fails with a misleading error.
     if _HOST_AND_PORT.match(text) and not Path(text).exists():
         raise ConfigError(
             f"TARGET: expected a URL, a command or the name of a server, got {quote(text)}; did you mean http://{text}?"
@@ -153,6 +154,7 @@ def _adapted(
             entry,
             headers={**entry.headers, **_headers(options)},
             tls=_tls(settings, entry.url),
+            # `auto` is the default of the variable, so any other value was chosen by the user.
             transport=entry.transport if settings.transport == "auto" else settings.transport,
         )
     else:
@@ -175,6 +177,7 @@ def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
 
 
 def _headers(options: TargetOptions) -> Mapping[str, str]:
+    # NAME: VALUE is the form of curl, which the documentation of many servers shows.
     return dict(_pair("--header", text, ("=", ": ")) for text in options.headers)
 
 
@@ -187,7 +190,7 @@ def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
 
     Errors do not repeat the text, because it may contain a secret.
     """
-    # The sign that comes first: a value may contain the other one.
+    # Split at the sign that comes first: the value may contain the other one.
     places = [(text.find(sign), sign) for sign in signs if sign in text]
     if not places or min(places)[0] == 0:
         raise ConfigError(f"{option}: expected NAME=VALUE, got something else")
@@ -198,11 +201,13 @@ def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:
 
 def read_value(option: str, value: str) -> str:
     """Return the value: that of a file (``@FILE``) or a variable (``$NAME``), or the text itself."""
+    # A password may itself begin with one of these signs.
     if value.startswith(("@@", "$$")):
         return value[1:]
     if value.startswith("@"):
         path = Path(value[1:]).expanduser()
         text = read_text(path, _MAX_SECRET_BYTES, lambda problem: ConfigError(f"{option}: {value[1:]}: {problem}"))
+        # Editors end a file with a line break, which a header must not contain.
         return text.rstrip("\r\n")
     if value.startswith("$"):
         if (found := os.environ.get(value[1:])) is None:

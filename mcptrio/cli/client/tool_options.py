@@ -42,6 +42,7 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
             near = get_close_matches(option, [*names, *options], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"no option {printable(option)}{hint}")
+        # An argument whose own name begins with no_ takes precedence over a negation.
         name = names.get(option) or names[negated]
         if not sign:
             if kinds(properties(root, root)[name], root) == {"boolean"}:
@@ -84,6 +85,7 @@ def _description(schema: Any, is_required: bool) -> str:
         return f"{text}  [required]".strip()
     if "default" in said:
         default = said["default"]
+        # An empty text is shown as "", or the default would seem to be missing.
         shown = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
         return f"{text}  [default: {printable(shown)[:_MAX_DEFAULT_CHARS]}]".strip()
     return text

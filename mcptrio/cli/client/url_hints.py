@@ -35,12 +35,15 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
         return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
     if os.strerror(ECONNREFUSED) in text:
         return "is the server running? `mcptrio run FILE.py --http` starts one"
+    # OpenSSL's word for a first record that is not TLS.
     if parts.scheme == "https" and "WRONG_VERSION_NUMBER" in text:
         return f"the server speaks plain HTTP: use http://{parts.netloc}{parts.path}"
+    # What mcptrio's server answers to plain HTTP on its TLS port.
     if parts.scheme in _ENCRYPTED and "this port speaks HTTPS" in text:
         return f"use {_ENCRYPTED[parts.scheme]}://{parts.netloc}{parts.path}"
     if "no TLS with" in text and _UNTRUSTED.search(text):
         return "to trust it, set MCPTRIO_CLIENT_TLS_CA to the file with its authority's certificate"
+    # Other TLS servers often close the connection when the first bytes are no TLS handshake.
     if parts.scheme == "http" and "closed the connection without an answer" in text:
         return f"if the server expects TLS, use https://{parts.netloc}{parts.path}"
     return ""
