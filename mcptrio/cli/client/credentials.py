@@ -140,7 +140,7 @@ class _Nowhere:
 
 @frozen
 class _Nobody:
-    """The redirects without a terminal: a grant that needs the user fails before it contacts the authorization server."""
+    """The redirects without a terminal. A grant that needs the user fails before any request to its server."""
 
     _url: str
 

@@ -142,6 +142,7 @@ def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[
             kinds[name] = find_host(name)
             continue
         for host in HOSTS.values():
+            # `all` must not create files for hosts that are not installed.
             if host.is_found(machine) and (scope is None or scope in host.files(machine)):
                 kinds[host.id] = host
     if not kinds:
@@ -152,6 +153,7 @@ def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[
 def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machine) -> Command | Endpoint:
     url = options["url"]
     if url is None:
+        # An entry with a command has no headers, so they would be dropped silently.
         if options["headers"]:
             raise click.UsageError("--header goes with --url")
         launch = Launch(
@@ -184,10 +186,11 @@ def _carry_out(
     for host in hosts:
         try:
             planned = plan(host, host.file(machine, scope))
+            # _describe_plan also writes the file.
             for line in _describe_plan(planned, name) if not dry_run else [planned.diff().rstrip("\n")]:
                 if line:
                     click.echo(line)
-        # The other hosts are still done: they do not depend on each other.
+        # The other hosts do not depend on this one, and continue.
         except ConfigError as error:
             is_refused = True
             click.echo(f"mcptrio: {error}", err=True)

@@ -32,6 +32,7 @@ class InstallCommand(CLICommand):
 
 def hosts_and_scope(function: Any) -> Any:
     """Add HOST and the options that select an entry and a file. A decorator."""
+    # click lists the option that is added last first: HOST, --name, --scope.
     for option in (
         click.option(
             "--scope",

@@ -31,6 +31,7 @@ __all__ = ["FoundEntry", "lines", "look_at", "values_of"]
 
 _ANSWER_TIMEOUT = 20.0
 """Seconds for a server to start, and for each response."""
+# A faulty or hostile server can list tools without end.
 _MAX_TOOLS = 10_000
 
 
@@ -69,6 +70,7 @@ def lines(found: Sequence[FoundEntry], look: TerminalStyle) -> Iterator[str]:
     for each in found:
         status = each.status
         if not status.entries and status.problem is None:
+            # One line for a host application without an entry, although it may have two files.
             if status.scope == "user" or status.host.user is None:
                 has_others = any(other.status.host is status.host and other.status.entries for other in found)
                 if not has_others:
@@ -128,11 +130,11 @@ def _shown(entry: Installed) -> str:
 def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
     """Return the server's description, or ``!`` and the reason why it does not answer."""
     target = entry.target
-    # Only our own entries are started: others are programs of strangers.
+    # A command that is not mcptrio's is not started: a file may contain any program.
     if target is None or entry.problems or (isinstance(target, Command) and not is_ours(target)):
         return ""
     try:
-        # The hosts with JSON files expand variables in them.
+        # Hosts with JSON files replace variables such as ${env:TOKEN} before they start a server; so does the check.
         if host.format == "json":
             target = _expanded(target, entry.name, host, machine)
         return trio.run(_ask, target)
@@ -159,6 +161,7 @@ async def _ask(target: Command | Endpoint) -> str:
     began = trio.current_time()
     async with connect(target, timeouts=timeouts) as client:
         count = 0
+        # A server that declares no tools may refuse tools/list.
         if client.capabilities.tools is not None:
             async for _ in client.tools():
                 count += 1

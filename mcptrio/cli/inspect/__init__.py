@@ -82,8 +82,9 @@ async def command(cmd: CommandContext, strict: bool) -> int:
 
 def tokens(tool: Tool) -> int:
     """Estimate the tokens of a tool in a model's context."""
+    # The members that hosts pass to the model.
     said = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
-    # Rounded up.
+    # `//` rounds down, so the negated quotient rounds up.
     return -(-len(json.dumps(said, ensure_ascii=False, default=str)) // _PER_TOKEN)
 
 
@@ -104,10 +105,12 @@ async def _list_all(cmd: CommandContext) -> _Lists:
             # Servers with resources and without templates are common, and correct.
             if is_declared and (kind != "templates" or not isinstance(error, MethodNotFound)):
                 lists.findings.append(_finding("error", method, f"is refused, although {feature} is declared: {error}"))
+        # One unreadable list must not hide the others.
         except RemoteProtocolError as error:
             lists.findings.append(_finding("error", method, f"cannot be read: {error}"))
         if items and not is_declared:
             lists.findings.append(_finding("warning", method, f"is answered, although {feature} is not declared"))
+        # A server with resources may have only templates, so an empty list of resources is normal.
         elif is_declared and pages and not items and kind in ("tools", "prompts"):
             lists.findings.append(_finding("note", method, f"is empty, although {feature} is declared"))
     return lists
@@ -177,6 +180,8 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
         console.print_painted(look.wrap(printable(text), "bold", label=f"{label:<12}"))
     if client.instructions:
         console.print_painted(console.paint_out("instructions", "bold"))
+        # Both functions escape control characters, with which a server could rewrite the terminal; `readable` keeps
+        # line breaks.
         console.print_painted(look.wrap(readable(client.instructions.rstrip("\n")), indent="    "))
     for tool in lists.tools:
         _show_tool(cmd, tool)
@@ -195,6 +200,7 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
     if hints is not None:
         notes.extend(
             text
+            # Annotations are claims of a server that may be untrusted (2026-07-28, server/tools).
             for text, is_told in (
                 ("says it only reads", hints.read_only_hint),
                 ("says it destroys", hints.destructive_hint),

@@ -39,6 +39,7 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """A violated rule; possible harm; a possible improvement."""
 
+# The length and the characters of a name: server/tools, "Tool Names".
 MAX_NAME_CHARS = 128
 MAX_DESCRIPTION_CHARS = 2_000
 """Characters; some models take 1,024, and all of it is part of each conversation."""
@@ -47,6 +48,7 @@ MAX_SCHEMA_CHARS = 10_000
 _MAX_TEXTS = 500
 """Texts of one schema that are examined."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
+# RFC 3986 section 3.1.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -71,6 +73,7 @@ def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]
         if tool.output_schema is not None:
             yield from _lint_schema(where, "outputSchema", tool.output_schema)
         hints = tool.annotations
+        # destructiveHint and idempotentHint have a meaning only without readOnlyHint (schema, ToolAnnotations).
         if hints is not None and hints.read_only_hint and hints.destructive_hint:
             yield LintFinding(severity="warning", where=where, what="says that it only reads, and that it destroys")
         if hints is not None and hints.read_only_hint and hints.idempotent_hint is False:
@@ -180,6 +183,7 @@ def _lint_schema(where: str, what: str, schema: Mapping[str, Any]) -> Iterator[L
         Validator(dict(schema))
     except ValueError as error:
         yield LintFinding(severity="error", where=where, what=f"{what}: {str(error).removeprefix('schema: ')}")
+    # Python's text is about as long as JSON.
     size = len(str(schema))
     if size > MAX_SCHEMA_CHARS:
         yield LintFinding(severity="warning", where=where, what=f"{what}: about {size} characters")
@@ -199,6 +203,7 @@ def _texts(schema: Any) -> Iterator[str]:
         each = queue.pop(0)
         if isinstance(each, str):
             seen += 1
+            # A model reads the names of properties too, so a name can contain an instruction.
             yield each
         elif isinstance(each, Mapping):
             queue.extend(each)

@@ -24,15 +24,18 @@ _MAX_QUOTED_CHARS = 80
 _MAX_NAMED_CHARACTERS = 4
 """Kinds of hidden characters that are named."""
 
+# Categories without a visible glyph: format, private use, surrogates, unassigned, line and paragraph separators.
 _HIDDEN = ("Cf", "Co", "Cs", "Cn", "Zl", "Zp")
+# Selectors and the joiner can encode hidden text, but many emoji contain one.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (what, re.compile(pattern, re.IGNORECASE))
     for what, pattern in (
-        # Bounded repetitions only, so that no text takes quadratic time.
+        # Gaps between words are bounded ({0,40}): an unbounded gap takes quadratic time on a long text.
         ("has an HTML comment, which is not shown everywhere", r"<!--"),
+        # A chat that shows the image requests its URL, which can carry data of the conversation.
         ("has an image of the web, which is fetched where it is shown", r"!\[[^\]\n]{0,200}\]\(\s*https?:"),
         ("has a long piece in Base64", r"[A-Za-z0-9+/]{200}"),
         (
@@ -70,7 +73,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def suspicious_parts(text: str) -> Iterator[str]:
-    """Iterate over the findings in a text, printable: ``has hidden characters: U+200B ZERO WIDTH SPACE``."""
+    """Iterate over the findings in a text, printable: ``has characters that do not show: U+200B ZERO WIDTH SPACE``."""
     text = text[:_MAX_TEXT_CHARS]
     if hidden := _hidden(text):
         names = ", ".join(_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])

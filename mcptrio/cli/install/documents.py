@@ -51,6 +51,7 @@ def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> st
     format = _FORMATS[name]
     before = format.parse(text)
     after = format.put(text, keys, entry)
+    # The editors work on text. Parsing the result finds any mistake before the file is written.
     return _checked(format, after, _with(before, keys, entry), keys)
 
 
@@ -115,6 +116,7 @@ def _same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
+    # NaN differs from itself, and TOML and YAML can contain it.
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
         return math.isnan(other)
     return type(one) is type(other) and bool(one == other)

@@ -65,6 +65,7 @@ class EntryShape:
         pairs = {**(there if isinstance(there, Mapping) else {}), **pairs}
         if pairs:
             entry[key] = pairs
+        # The existing members come last: `enabled` and `timeout` of a new entry are only defaults.
         return {**entry, **kept}
 
     def read(self, entry: Any) -> Command | Endpoint | None:
@@ -82,6 +83,7 @@ class EntryShape:
     @staticmethod
     def is_off(entry: Any) -> bool:
         """Return whether the host application ignores the entry."""
+        # Cline and Windsurf write `disabled`, Codex and Goose write `enabled`.
         return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
@@ -89,6 +91,7 @@ def is_ours(target: Command | Endpoint | None) -> bool:
     """Return whether an entry starts mcptrio. For a URL this is unknown."""
     if not isinstance(target, Command):
         return False
+    # `install` writes `python -m mcptrio`; a user may have written the program.
     return tuple(target.args[1:3]) == ("-m", "mcptrio") or _PROGRAM.search(target.args[0]) is not None
 
 

@@ -55,7 +55,8 @@ class Original:
 
     def replace(self, data: bytes | None) -> None:
         """Replace the file, or delete it."""
-        # Otherwise the real user would be asked about, which differs under sudo.
+        # os.replace needs permission for the folder only, and would also replace a read-only file. access() checks the
+        # real user by default, but a write uses the effective one.
         effective = os.access in os.supports_effective_ids
         if self.data is not None and not os.access(self.target, os.W_OK, effective_ids=effective):
             raise ConfigError(f"{self.path}: expected a file that may be written, got one that is read-only")
@@ -83,11 +84,12 @@ class Original:
         number = _number(there[0]) + 1 if there else 1
         copy = self.path.with_name(f"{self.path.name}.mcptrio-{number}.bak")
         try:
-            # O_EXCL: another process may have made the same copy.
+            # O_EXCL: another process may have made the same copy, and a symbolic link of this name is not followed.
             fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _OWN)
             with open(fd, "wb") as file:
                 file.write(self.data)
             os.chmod(copy, self.mode)
+            # The new copy is one of the five.
             for old in there[MAX_BACKUPS - 1 :]:
                 old.unlink(missing_ok=True)
         except OSError as error:
@@ -97,7 +99,7 @@ class Original:
     # Private
 
     def _write(self, target: Path, data: bytes) -> None:
-        # In the same folder, because a rename across file systems is a copy.
+        # In the same folder, because os.replace fails across file systems (EXDEV).
         fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         is_in_place = False
         try:
@@ -108,7 +110,8 @@ class Original:
                 os.fsync(file.fileno())
             os.chmod(name, self.mode)
             if self.owner is not None and sys.platform != "win32" and self.owner != (os.geteuid(), os.getegid()):
-                os.chown(name, *self.owner)  # of another user, with sudo: it stays theirs
+                os.chown(name, *self.owner)  # under sudo, the file stays the user's
+            # As late as possible: a program that does not take our lock can write at any time.
             self._check_unchanged()
             os.replace(name, target)
             is_in_place = True
@@ -129,10 +132,10 @@ class Original:
 def _locked(folder: Path) -> Iterator[None]:
     """Lock a folder against other processes of mcptrio between the check of a file and its replacement.
 
-    The folder itself is locked, so no lock file is left in it. NFS and others cannot lock a folder; without the lock,
-    the check still notices nearly all changes of other processes.
+    The folder itself is locked, so no lock file is left in it.
     """
     if sys.platform == "win32":
+        # Windows cannot open a folder as a file.
         yield
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -144,6 +147,7 @@ def _locked(folder: Path) -> Iterator[None]:
             sleep(0.01)
         yield
     finally:
+        # Closing releases the lock.
         os.close(descriptor)
 
 
@@ -151,16 +155,20 @@ def _locked_or_no_locks(descriptor: int) -> bool:
     try:
         return try_lock(descriptor)
     except OSError:
+        # NFS and others cannot lock a folder. Without the lock, the check still notices nearly all changes of other
+        # processes.
         return True
 
 
 def read(path: Path) -> Original:
     try:
+        # os.replace would replace a symbolic link by a file.
         target = path.resolve()
         try:
             found = target.stat()
         except FileNotFoundError:
             return Original(path=path, target=target, data=None)
+        # Reading a FIFO would wait for a writer.
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"{path}: expected a file, got something else")
     except (OSError, RuntimeError, ValueError) as error:  # a circle of links, a NUL in the name

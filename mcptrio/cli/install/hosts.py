@@ -59,12 +59,12 @@ class HostKind:
         return place(machine)
 
     def files(self, machine: Machine) -> dict[Scope, Path]:
-        """Return its files, existing or not, each once: in the home folder the project's file may be the
-        user's."""
+        """Return its files, existing or not, each once."""
         files: dict[Scope, Path] = {}
         scopes: tuple[Scope, ...] = ("user", "project")
         for scope in scopes:
             place = self.user if scope == "user" else self.project
+            # In the home folder, the project's file may be the user's.
             if place is not None and (path := place(machine)) not in files.values():
                 files[scope] = path
         return files
@@ -96,13 +96,15 @@ def generic(path: Path, key: str = "mcpServers") -> HostKind:
 
 
 def _key_of(path: Path) -> str:
-    """Return the member of a file that contains the servers; other faults are reported when it is edited."""
+    """Return the member of a file that contains the servers."""
     try:
         value = parse("json", path.expanduser().read_text("utf-8-sig"))
     except (OSError, ValueError):
+        # The edit reports the fault, with its place.
         return "mcpServers"
     keys = ("mcpServers", *_SHAPES)
     found = next((key for key in keys if isinstance(value, dict) and key in value), None)
+    # VS Code's settings.json and opencode's file have their servers below `mcp`, in other forms.
     if found is None and isinstance(value, dict) and "mcp" in value:
         raise ConfigError(
             f"{path}: expected one of {', '.join(keys)}, got mcp; nothing was written: VS Code reads its mcp.json"
@@ -116,6 +118,7 @@ def _vs_code_user(machine: Machine) -> Path:
 
 
 def _cline(machine: Machine) -> Path:
+    # The id of the extension is from its first name, Claude Dev.
     return _vs_code_user(machine) / "globalStorage" / "saoudrizwan.claude-dev" / "settings"
 
 
@@ -125,6 +128,7 @@ def _zed(machine: Machine) -> Path:
         return machine.roaming / "Zed"
     if machine.platform == "darwin":
         return machine.home / ".config" / "zed"
+    # Zed reads FLATPAK_XDG_CONFIG_HOME first (its paths.rs): in a Flatpak, XDG_CONFIG_HOME is inside the sandbox.
     return (machine.named("FLATPAK_XDG_CONFIG_HOME") or machine.xdg_config) / "zed"
 
 
@@ -154,6 +158,7 @@ _ALL = (
         id="claude-desktop",
         title="Claude Desktop",
         user=lambda machine: machine.application_data / "Claude" / "claude_desktop_config.json",
+        # Claude Desktop adds servers with a URL in its settings, under Connectors.
         shape=EntryShape(url=None),
         then="Quit and start it again.",
     ),
@@ -162,6 +167,7 @@ _ALL = (
         title="Claude Code",
         user=_claude_code,
         project=lambda machine: machine.project / ".mcp.json",
+        # The folder of its file is the home folder, which always exists.
         signs=lambda machine: (machine.named("CLAUDE_CONFIG_DIR") or machine.home / ".claude", _claude_code(machine)),
         shape=_VS_CODE,
         then="Start a new session.",
@@ -203,6 +209,7 @@ _ALL = (
         title="Gemini CLI",
         user=lambda machine: machine.home / ".gemini" / "settings.json",
         project=lambda machine: machine.project / ".gemini" / "settings.json",
+        # Gemini CLI takes `url` for the older transport with SSE.
         shape=EntryShape(url="httpUrl"),
         then="Start a new session.",
     ),
@@ -221,6 +228,7 @@ _ALL = (
         title="Cline",
         user=lambda machine: _cline(machine) / "cline_mcp_settings.json",
         signs=lambda machine: (_cline(machine).parent,),
+        # Without a type, Cline takes a URL for the older transport with SSE.
         shape=EntryShape(reached={"type": "streamableHttp"}),
         then="",
     ),

@@ -159,6 +159,7 @@ class _Page:
             member = f"{space}{self._member(name, value, '', flat=True)}{tail}"
             return [*splices, Splice(behind, behind, member)]
         found = _REST_OF_LINE.match(self._text, behind)
+        # The pattern also matches the empty text.
         assert found is not None
         # A carriage return belongs to the line end and not to the comment.
         at = found.end() - (1 if self._text[behind : found.end()].endswith("\r") else 0)
@@ -178,7 +179,7 @@ class _Page:
             start, end = member.start, len(self._text) - len(rest)
         splices = [Splice(start, end, "")]
         before = members[number - 1][1] if number else None
-        # The comma before the removed last member would be left over.
+        # Otherwise the comma before the removed last member would become a trailing comma.
         if member.comma is None and before is not None and before.comma is not None:
             splices.insert(0, Splice(before.comma, before.comma + 1, ""))
         return splices
@@ -191,6 +192,7 @@ class _Page:
         used = comments[-1].end() if comments else 0
         used -= comments != [] and comments[-1][0].endswith("\r")
         at, margin = container.start + 1 + used, self.margin(container.start)
+        # In a file on one line the new member stays on it. A file that is only `{}` gets several lines.
         if self._is_flat and self._text.strip() != self._text[container.start : container.end + 1]:
             return Splice(at, at, self._member(name, value, "", flat=True))
         step = indent_of(self._text)

@@ -44,8 +44,10 @@ class Launch:
         Args:
             folder: the folder of relative paths and of ``mcptrio.toml``.
         """
+        # Python leaves sys.executable empty if it cannot find its own program, as when it is embedded.
         if not executable or not Path(executable).is_absolute():
             raise ConfigError(f"expected an interpreter with an absolute path, got {executable!r}")
+        # A graphical application does not have the PATH of the user's shell.
         args = [executable, "-m", "mcptrio", "serve", "--stdio"]
         config = self.config if self.config is not None else Path("mcptrio.toml")
         if self.config is not None or (folder / config).is_file():

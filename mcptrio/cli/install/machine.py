@@ -74,5 +74,6 @@ class Machine:
 
     def named(self, variable: str) -> Path | None:
         """Return the folder that a variable names; relative paths are ignored, as XDG requires."""
+        # A variable that is not set becomes Path("."), which is not absolute.
         path = Path(self.environ.get(variable, ""))
         return path if path.is_absolute() else None

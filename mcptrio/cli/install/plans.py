@@ -23,6 +23,7 @@ from mcptrio.errors import ConfigError
 
 __all__ = ["InstallPlan", "plan_install", "plan_uninstall", "snippet"]
 
+# Hosts prefix the names of tools with it. OpenAI's API accepts only these characters in a tool's name, at most 64.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -74,6 +75,7 @@ class InstallPlan:
         """
         if not self.changes:
             return None
+        # The copy is made first, so that the old content exists at any moment.
         kept = self.original.keep() if self.keeps else None
         try:
             self.original.replace(self.after)
@@ -82,6 +84,7 @@ class InstallPlan:
             if kept is not None:
                 kept.unlink(missing_ok=True)
             raise
+        # Only after the file has been replaced: a failure keeps every copy.
         for copy in self.obsolete:
             copy.unlink(missing_ok=True)
         return kept
@@ -101,6 +104,7 @@ def plan_install(
     there = file.entry
     if there is not None and not force:
         said = host.shape.read(there)
+        # A URL does not show whose entry it is. The same URL can be written again without --force.
         same = isinstance(said, Endpoint) and isinstance(target, Endpoint) and said.url == target.url
         if not is_ours(said) and not same:
             raise ConfigError(
@@ -108,6 +112,7 @@ def plan_install(
                 " --force puts ours in its place"
             )
     before: Mapping[str, Any] = {}
+    # Variables and headers of a stranger's server are not passed to ours.
     if isinstance(there, Mapping) and (is_ours(host.shape.read(there)) or not force):
         before = there
     entry = host.shape.write(target, name, before)
@@ -175,7 +180,7 @@ class _File:
         return cls(original=original, format=host.format, keys=keys, mark=mark, text=text, entry=entry, host=host)
 
     def ours(self) -> tuple[str, ...]:
-        """The names of the entries that start mcptrio."""
+        """Return the names of the entries that start mcptrio."""
         servers = entry_at(parse(self.format, self.text), self.keys[:-1])
         if not isinstance(servers, Mapping):
             return ()
@@ -206,11 +211,13 @@ class _File:
                 mark, text = decoded(copy, data)
                 entry = self._entry(text)
             except (ConfigError, Unreadable):
+                # A damaged copy cannot be restored, but an older one may be intact.
                 continue
             if self._is_ours(entry):
                 ours[copy] = data
             elif self._makes(mark, text, self.original.data):
                 yield data, (copy, *(each for each in ours if self._makes(mark, text, ours[each])))
+        # The entry alone makes the whole file, so the installation created it.
         if self._makes("", "", self.original.data):
             yield None, tuple(each for each in ours if self._makes("", "", ours[each]))
 
@@ -245,6 +252,7 @@ def _check(target: Command | Endpoint, host: HostKind) -> None:
     texts = (
         [target.url, *target.headers.values()] if isinstance(target, Endpoint) else [*target.args, *target.env.values()]
     )
+    # Undecodable bytes of the command line arrive as lone surrogates (PEP 383), and no program can be started with NUL.
     for text in texts:
         if "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
             raise ConfigError(f"{host.id}: expected texts in UTF-8 without NUL, got something else")

@@ -102,7 +102,7 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
     elif not os.access(program, os.X_OK):
         yield f"{program} cannot be run"
     for before, word in pairwise(target.args):
-        # The value of an option may be joined to it or be the next word.
+        # The value of an option is joined to it with `=`, or is the next word.
         option, _, value = word.rpartition("=") if word.startswith("--") else (before, "", word)
         if option != "--config" and not value.endswith(".py"):
             continue

@@ -28,6 +28,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n]|\#[^\n]*)*")
 _BLANKS = re.compile(r"[ \t]*")
 _HEADER = re.compile(r"\[\[?[ \t]*")
 _END_OF_LINE = re.compile(r"[^\n]*(?:\n|\Z)")
+# A multi-line string may end with one or two quotes before its delimiter, five in all (TOML 1.0.0, "String").
 _VALUE = re.compile(
     r'''
       (?P<text>"""(?:\\.|[^\\])*?"{3,5} | \'\'\'.*?\'{3,5} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*')
@@ -49,6 +50,7 @@ def parse(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         problem, _, place = str(error).partition(" (at ")
         found = re.match(r"line (\d+), column (\d+)", place)
+        # For a fault at the end, tomllib says "at end of document".
         line, column = (int(found[1]), int(found[2])) if found else (text.count("\n") + 1, 1)
         raise Unreadable(f"expected TOML: {problem}", line, column) from None
     except RecursionError:
@@ -66,10 +68,12 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     runs = list(_runs(text, keys))
     table = _table(keys, entry, newline)
     if runs and runs[0].is_table:
-        # The table in one place, and nothing in the others where it continued.
+        # Other tables may stand between the parts of the entry. The new table replaces the first part.
         return spliced(
             text, [Splice(each.start, each.end, "" if number else table) for number, each in enumerate(runs)]
         )
+    # Without a header the entry consists of dotted keys. The table is added at the end, because all keys after its
+    # header belong to it.
     text = spliced(text, [Splice(each.start, each.end, "") for each in runs])
     if text and not text.endswith("\n"):
         text += newline
@@ -91,7 +95,7 @@ def remove(text: str, keys: Keys) -> str:
         start = each.start
         is_last = each.end == len(text) or text.startswith(("\n", "\r\n"), each.end)
         if is_last and (blank := re.search(r"\n(\r?\n)\Z", text[:start])):
-            start = blank.start(1)  # of the two blank lines around it, one
+            start = blank.start(1)  # one of the two blank lines around it stays
         splices.append(Splice(start, each.end, ""))
     return spliced(text, splices)
 
@@ -182,6 +186,7 @@ def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _decoded(part: str) -> str:
+    # tomllib knows the escapes of both kinds of quotes.
     decoded: str = tomllib.loads(f"key = {part}")["key"] if part[0] in "\"'" else part
     return decoded
 
@@ -191,6 +196,7 @@ def _behind_value(text: str, at: int) -> int:
     while found := _VALUE.match(text, at):
         at = found.end()
         depth += _opened(found)
+        # An array may have line breaks; outside of brackets, one ends the value.
         if found[0] == "\n" and depth == 0:
             break
     return at

@@ -22,7 +22,9 @@ from mcptrio.cli.install.edits import Keys, Splice, Uneditable, Unreadable, newl
 
 __all__ = ["parse", "put", "remove"]
 
+# Words that YAML 1.1 reads as booleans or null are quoted. PyYAML reads y and n as text, but other parsers do not.
 _PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z_][A-Za-z0-9_-]*", re.IGNORECASE)
+# Characters that YAML does not allow unescaped, its line separators and the byte order mark (YAML 1.2.2, 5.1 to 5.4).
 _ODD = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _STEP = 2
 """Spaces of indentation of what is put in."""
@@ -31,8 +33,9 @@ _MAX_NODES = 1_000_000
 
 
 def _skip_space(loader: Any) -> None:
-    """Skip to the next token, over tabs as well wherever libyaml does; PyYAML takes spaces and comments only."""
+    """Skip spaces, comments and tabs up to the next token."""
     yaml.SafeLoader.scan_to_next_token(loader)
+    # Tabs where libyaml allows them (scanner.c); PyYAML refuses them.
     while loader.peek() == "\t" and (loader.flow_level or not loader.allow_simple_key):
         loader.forward()
         yaml.SafeLoader.scan_to_next_token(loader)
@@ -52,6 +55,8 @@ def parse(text: str) -> Any:
         root = yaml.compose(text, Loader=_Loader)
         if root is None:
             return {}
+        # PyYAML accepts a key twice. A few nested aliases can stand for billions of values, which the comparison would
+        # visit.
         _count(root, {})
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
@@ -64,7 +69,7 @@ def parse(text: str) -> Any:
         raise Unreadable("expected YAML: a character that it cannot have", line, column) from None
     except RecursionError:
         raise Unreadable("expected YAML: nested too deeply", 1, 1) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # a date that is none, say
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as the date 2024-99-99
         raise Unreadable(f"expected YAML: {error}", 1, 1) from None
 
 
@@ -83,8 +88,10 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     if found is None:
         if root.flow_style:
             return spliced(text, [_in_flow(root, outer, {name: entry})])
+        # The mapping of a document may be indented as a whole.
         return _ended(text, newline) + _block(keys, entry, root.start_mark.column, newline)
     key, mapping = found
+    # A key without a value is null, and gets the entry as its mapping.
     if _is_null(mapping):
         margin = _margin(key)
         at = _line_behind(text, mapping.end_mark.index)
@@ -99,9 +106,11 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     written = _block((name,), entry, margin, newline)
     if name in members:
         start, end = _lines(text, *members[name])
+        # A file without a line break at its end stays so.
         if end and text[end - 1] != "\n":
             written = written.removesuffix(newline)
         return spliced(text, [Splice(start, end, written)])
+    # PyYAML ends a mapping at the next token, after the comments of that one. So the new entry becomes the first.
     return _at_line(text, _line_behind(text, key.end_mark.index), written, newline)
 
 
@@ -119,6 +128,7 @@ def remove(text: str, keys: Keys) -> str:
     if mapping.flow_style:
         return spliced(text, [_out_of_flow(text, mapping, keys[1])])
     splices = [Splice(*_lines(text, *members[keys[1]]), "")]
+    # Without members the value would be null, so it becomes {}.
     if key is not None and len(members) == 1:
         colon = text.index(":", key.end_mark.index) + 1
         splices.insert(0, Splice(colon, colon, " {}"))
@@ -194,11 +204,13 @@ def _lines(text: str, key: Any, value: Any) -> tuple[int, int]:
             f"line {key.start_mark.line + 1}: expected an entry on lines of its own, got one behind others"
         )
     end = max(key.end_mark.index, _last(value))
+    # PyYAML counts the blank lines after a block scalar as part of it.
     return start, _line_behind(text, len(text[:end].rstrip()))
 
 
 def _last(node: Any) -> int:
-    """Where the last thing in a node ends; a mapping in block style itself ends where the next thing begins."""
+    """Return the end of the last value in a node."""
+    # PyYAML ends a mapping in block style only where the next token begins.
     while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
         node = node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
     end: int = node.end_mark.index
@@ -233,7 +245,8 @@ def _name(name: str) -> str:
 
 
 def _flow(value: Any) -> str:
-    """JSON, which YAML is a superset of but for characters that do not show."""
+    """Return a value in flow style."""
+    # YAML 1.2 contains JSON, except for the characters of _ODD.
     return _ODD.sub(_escaped, json.dumps(value, ensure_ascii=False, default=str))
 
 

@@ -76,6 +76,7 @@ async def command(cmd: CommandContext, no_history: bool) -> int:
             code = await shell.talk(cmd.terminal, History(None if no_history else history_path()))
         else:
             code = await shell.run_script()
+        # Subscriptions run until they are cancelled.
         nursery.cancel_scope.cancel()
     return code
 
@@ -94,21 +95,23 @@ class ClientShell:
         self._has_ended = False
 
     def follow_lists(self) -> None:
-        """Watch the lists the server tells of, so that suggestions are right, and say what has changed."""
+        """Watch the lists whose changes the server reports, and show the user which list has changed."""
+        # A change also drops the completer's copy of the list.
         told = watch.told_of(self._cmd)
         if told:
             self._nursery.start_soon(self._follow, watch.Watched(lists=tuple(told)))
 
     async def talk(self, terminal: Terminal, history: History) -> int:
-        """Read lines of a person until they leave; the exit code."""
+        """Run the user's lines until the user leaves the shell. Return the exit code."""
         info = self._cmd.client.server_info
         console = self._cmd.console
+        # quote() shortens the server's name and makes it printable; only its quotation marks are not wanted.
         name = quote(info.title or info.name, most=30)[1:-1] if info is not None else "mcp"
         console.note(f"{name}, revision {self._cmd.client.revision}; help tells the commands", "dim")
         prompt = f"{console.paint(name, 'green')}> "
         while not self._has_ended:
             line = ""
-            # So that Ctrl-C in a question that comes while a line is typed does not end the shell.
+            # A question of the server may interrupt the line. Ctrl-C in it must not end the shell.
             with trio.CancelScope() as scope, self._cmd.console.interrupts.taking_back(scope):
                 try:
                     line = await terminal.read_line(
@@ -124,12 +127,13 @@ class ClientShell:
                     break
             history.add(line)
             code = await self.run(line)
+            # A lost connection ends the shell with its exit code. Any other failure concerns one line.
             if code == ExitCode.CONNECTION and self._has_ended:
                 return code
         return ExitCode.DONE
 
     async def run_script(self) -> int:
-        """Run lines of standard input up to the first that fails; its exit code."""
+        """Run the lines of standard input up to the first that fails. Return the exit code."""
         with open_input() as reader:
             lines = InputLines(reader)
             number = 0
@@ -142,17 +146,20 @@ class ClientShell:
         return ExitCode.DONE
 
     async def run(self, line: str) -> int:
-        """Run one line; the exit code of its command."""
+        """Run one line. Return the exit code of its command."""
+        # The code if Ctrl-C cancels the scope.
         code: int = ExitCode.INTERRUPTED
         with trio.CancelScope() as scope, self._cmd.console.interrupts.taking_back(scope):
             try:
                 code = await self._run(line)
+            # --help has printed its page.
             except click.exceptions.Exit:
                 code = ExitCode.DONE
             except click.ClickException as error:
                 self._cmd.console.print_error(error.format_message())
                 code = ExitCode.USAGE
             except BaseExceptionGroup as group:
+                # Trio needs Cancelled to reach the scope that was cancelled.
                 if group.subgroup(trio.Cancelled) is not None:
                     raise
                 code = self._tell(group)
@@ -180,6 +187,7 @@ class ClientShell:
             "quit": self._quit,
             "exit": self._quit,
         }
+        # At a terminal, `watch` runs in the background. In a script it is a command that has to end.
         if self._cmd.terminal is not None:
             own["watch"] = self._watch
         if name in own:
@@ -190,12 +198,14 @@ class ClientShell:
             raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
         params = found.parse_own(words)
         as_json = params.pop("as_json") or self._cmd.as_json
+        # Standard input contains the lines of the shell, so `call --args -` must not read it.
         return (
             await found.action(params)(attrs.evolve(self._cmd, as_json=as_json, may_read_input=False)) or ExitCode.DONE
         )
 
     def _tell(self, error: BaseException) -> int:
         told = only(error)
+        # The reader of the output is gone, which ends the whole command.
         if not isinstance(told, (MCPTrioError, OSError)) or isinstance(told, BrokenPipeError):
             raise error
         self._has_ended = isinstance(told, ConnectionClosed)
@@ -232,13 +242,16 @@ class ClientShell:
             scope.cancel()
 
     async def _watch(self, words: Sequence[str]) -> None:
-        """In the background, so that the line is free again."""
+        """Start a subscription in the background."""
         params = watch.command.parse_own(words)
+        # In 2026-07-28 each subscription keeps a stream open.
         if len(self._watching) >= _MAX_SUBSCRIPTIONS:
             raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
         if not params["words"]:
             raise ConfigError("watch: expected a URI, tools, prompts or resources; the lists are watched already")
         watched = watch.Watched.read(params["words"])
+        # start() waits until the server has accepted or refused, so that an error appears below the line that caused
+        # it.
         failure = await self._nursery.start(partial(self._follow, watched, params["count"], is_asked_for=True))
         if failure is not None:
             raise failure
@@ -251,10 +264,10 @@ class ClientShell:
         is_asked_for: bool = False,
         task_status: trio.TaskStatus[MCPTrioError | None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Show changes until they end; started with why there will be none.
+        """Show changes until they end. An error before the server has accepted is passed to ``task_status``.
 
         Args:
-            count: end after so many.
+            count: the number of changes after which the subscription ends.
         """
         is_started = False
         with trio.CancelScope() as scope:
@@ -275,6 +288,7 @@ class ClientShell:
     async def _show(self, changes: Changes, count: int | None, *, is_asked_for: bool) -> None:
         seen = 0
         async for change in changes:
+            # The change of a resource leaves the lists valid.
             if change.kind != "resource":
                 self._completer.forget(change.kind)
             if is_asked_for:

@@ -31,7 +31,7 @@ __all__ = ["Completer"]
 _LIST_CACHE_SECONDS = 30.0
 """Seconds for which a list is used again; a server need not tell of changes."""
 _VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
-"""Of a template: the plain ones; the others are not completed."""
+"""A plain variable of a URI template. Other expressions of RFC 6570 are not completed."""
 
 
 class Completer:
@@ -47,7 +47,8 @@ class Completer:
         self._lists: dict[str, tuple[float, Sequence[Any]]] = {}
 
     def forget(self, kind: str) -> None:
-        """A list has changed."""
+        """Drop the cached list of a kind, because it has changed."""
+        # Servers report changes of templates as changes of resources.
         for each in ("resources", "templates") if kind == "resources" else (kind,):
             self._lists.pop(each, None)
 
@@ -56,6 +57,7 @@ class Completer:
         try:
             candidates = await self._candidates(typed)
         except (MCPTrioError, OSError):
+            # While the user types, an error would only disturb the line.
             return LineCompletions(typed.start)
         fitting = sorted({each for each in candidates if each.startswith(typed.current)})
         return LineCompletions(typed.start, tuple(map(quoted, fitting)), tuple(map(printable, fitting)))
@@ -71,9 +73,11 @@ class Completer:
         schema = tool.input_schema
         words = [each for each in typed.words[2:] if "=" in each]
         try:
+            # This runs at each key, so it reads no file.
             read_arguments([each for each in words if "=@" not in each], schema)
         except ConfigError as error:
             return str(error)
+        # `a.b=1` also gives a value to the required argument `a`.
         given = {each.partition("=")[0].rstrip(":").partition(".")[0] for each in (*words, typed.current)}
         missing = [name for name in required(schema, schema) if name not in given]
         known = properties(schema, schema)
@@ -168,6 +172,7 @@ class Completer:
     ) -> Sequence[str]:
         if self._cmd.client.capabilities.completions is None:
             return ()
+        # The server can narrow its suggestions by the arguments that are already given (since 2025-06-18).
         return (await self._cmd.client.complete(of, name, argument, value, context=given)).values
 
     async def _list(self, kind: str) -> Sequence[Any]:
@@ -182,7 +187,7 @@ class Completer:
 
 
 def _descend(key: str, schema: Mapping[str, Any]) -> tuple[str, Any]:
-    """The object that a dotted key has come to, and the part of the key that leads there."""
+    """Return the part of a dotted key that leads to a known object, and the schema of that object."""
     member: Any = schema
     prefix = ""
     *steps, _ = key.split(".")
@@ -200,9 +205,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _begun(template: str, current: str) -> tuple[str, str | None, str, dict[str, str]] | None:
-    """Match a text with the beginning of a template: the settled part, the variable, its value, the earlier ones.
+    """Match a text with the beginning of a URI template; ``None`` if it does not match.
 
-    ``None`` if the text does not match.
+    Returns:
+        The part that is complete, the open variable (``None`` if a literal is open), its value, and the variables
+        before it with their values.
     """
     parts = _VARIABLE.split(template)
     settled = ""
@@ -210,6 +217,7 @@ def _begun(template: str, current: str) -> tuple[str, str | None, str, dict[str,
     for at in range(0, len(parts), 2):
         literal = parts[at]
         rest = current[len(settled) :]
+        # The text ends inside this literal, or no variable follows.
         if len(rest) < len(literal) or at + 1 == len(parts):
             return (settled + literal, None, "", given) if literal.startswith(rest) and literal else None
         if not rest.startswith(literal):
@@ -217,6 +225,8 @@ def _begun(template: str, current: str) -> tuple[str, str | None, str, dict[str,
         settled += literal
         rest = rest[len(literal) :]
         following = parts[at + 2][:1]
+        # A variable ends where the next literal begins. Without a literal between two variables, the first takes the
+        # whole rest.
         end = rest.find(following) if following else -1
         if end < 0:
             return settled, parts[at + 1], rest, given

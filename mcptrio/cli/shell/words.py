@@ -12,6 +12,7 @@ from attrs import frozen
 
 __all__ = ["Typed", "quoted", "typed_words"]
 
+# In sh some of these characters have a meaning, but not in this shell. URIs and key=value need no quotes.
 _PLAIN = re.compile(r"[\w@%+=:,./{}*~-]*\Z", re.ASCII)
 
 
