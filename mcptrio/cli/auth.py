@@ -247,10 +247,10 @@ def _words(binding: Binding, granted: Granted, now: float) -> str:
     words.append(f"scopes {' '.join(granted.scopes)}" if granted.scopes else "no scopes named")
     expires = granted.tokens.expires_at
     if granted.tokens.refresh_token is not None:
-        words.append("renewed by itself")
+        words.append("renewed automatically")
     elif expires is not None:
         until = datetime.fromtimestamp(expires).astimezone().strftime("%Y-%m-%d %H:%M")
-        words.append(f"ended at {until}" if expires <= now else f"until {until}")
+        words.append(f"expired at {until}" if expires <= now else f"until {until}")
     if values["bound"]:
         words.append("bound to a key")
     return printable(", ".join(words))

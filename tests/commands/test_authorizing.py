@@ -104,7 +104,8 @@ def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Pat
 
     out = log_in(server, env, tmp_path)
 
-    assert re.fullmatch(rf"logged in to {server.url}: by http://127\.0\.0\.1:\d+, scopes use, renewed by itself\n", out)
+    login = rf"logged in to {server.url}: by http://127\.0\.0\.1:\d+, scopes use, renewed automatically\n"
+    assert re.fullmatch(login, out)
     file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
     listed = run("list", server.url, "--json", cwd=tmp_path, env=env)

@@ -58,7 +58,7 @@ def test_installed_looked_at_started_and_uninstalled(folder: Path) -> None:
     (folder / "own.py").unlink()
     done = host(folder, "status", "cursor", "codex", "zed", "--check")
     assert done.returncode == 1
-    assert f"    ! {folder / 'own.py'} is gone\n" in done.stdout.decode()
+    assert f"    ! {folder / 'own.py'} does not exist\n" in done.stdout.decode()
     assert "Zed (zed): not found: " in done.stdout.decode()
     assert "answers" not in done.stdout.decode()
 

@@ -51,7 +51,7 @@ def test_lines_do_what_the_commands_do(shell: AtTerminal) -> None:
     shell.type("help call\r")
     shell.until(r"Usage: call \[OPTIONS\] TOOL")
     shell.type("help\r")
-    shell.until("\nquit      Leave; so does Ctrl-D.\n")
+    shell.until("\nquit      Leave the shell, like Ctrl-D.\n")
     shell.until(PROMPT)
     shell.type("quit\r")
 
@@ -159,7 +159,7 @@ def test_a_question_while_a_line_is_typed(tmp_path: Path) -> None:
         shell.type("send\r")
         shell.until("asking> help un")
         shell.type("watch\r")
-        shell.until("unwatch: Watch nothing any more.")
+        shell.until("unwatch: End all subscriptions.")
         leave(shell)
 
     assert json.loads((tmp_path / "answer").read_text()) == {"action": "accept", "content": {"name": "Ann"}}
@@ -174,7 +174,7 @@ def test_ctrl_c_in_such_a_question_ends_it_alone(tmp_path: Path) -> None:
         shell.type("\x03")
         shell.until("asking> ")
         shell.type("help unwatch\r")
-        shell.until("unwatch: Watch nothing any more.")
+        shell.until("unwatch: End all subscriptions.")
         leave(shell)
 
     assert json.loads((tmp_path / "answer").read_text()) == {"action": "cancel"}

@@ -180,7 +180,7 @@ def test_a_name_that_is_a_server_and_a_program_has_to_be_told_apart(folder: Path
         find("python3")
 
     told = "python3 is a server of .mcp.json and a program"
-    assert str(refused.value) == f"TARGET: {told}; say .mcp.json#python3, or -- python3"
+    assert str(refused.value) == f"TARGET: {told}; write .mcp.json#python3, or -- python3"
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_somebody_elses_entry_is_left_alone(machine: Machine, other: object) -> 
     path.write_text(text)
 
     for target in (STARTED, REACHED):
-        with pytest.raises(ConfigError, match="there is a server mcptrio already"):
+        with pytest.raises(ConfigError, match="the server mcptrio exists and is not mcptrio's"):
             plan_install(kind, path, "mcptrio", target)
     if not isinstance(other, dict) or "url" not in other:
         with pytest.raises(ConfigError, match="--force removes it"):
@@ -190,7 +190,7 @@ def test_a_url_among_others_is_not_taken_out_unasked(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     path.write_text('{"mcpServers": {"mcptrio": {"url": "https://other.example/mcp"}, "fs": {}}}')
 
-    with pytest.raises(ConfigError, match="has a URL, and may be somebody else's; --force removes it"):
+    with pytest.raises(ConfigError, match="has a URL, and may not be mcptrio's; --force removes it"):
         plan_uninstall(kind, path, "mcptrio")
     plan_uninstall(kind, path, "mcptrio", force=True).carry_out()
     assert path.read_text() == '{"mcpServers": {"fs": {}}}'

@@ -121,7 +121,7 @@ def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
 
 
 def _is_reference(text: str) -> bool:
-    """Return whether the text is FILE.json#NAME, and not a command whose last argument looks like it."""
+    """Return whether the text is FILE.json#NAME. The last argument of a command may look like it."""
     file = Path(text.rpartition("#")[0] or text)
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
@@ -133,7 +133,7 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTar
             # Either could be meant, and starting the wrong one runs a stranger's program.
             if shutil.which(name) is not None:
                 raise ConfigError(
-                    f"TARGET: {name} is a server of {path} and a program; say {path}#{name}, or -- {name}"
+                    f"TARGET: {name} is a server of {path} and a program; write {path}#{name}, or -- {name}"
                 )
             return _adapted(options, file.read(name), name, note=f"{name} is the server of this name in {path}")
     return None

@@ -187,7 +187,7 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
         _show_tool(cmd, tool)
     console.print()
     if not findings:
-        console.print_painted(look.paint("nothing odd", "green"))
+        console.print_painted(look.paint("no findings", "green"))
     for finding in findings:
         said = f"{printable(finding.where)}: {printable(finding.what)}"
         console.print_painted(look.wrap(said, _STYLES[finding.severity], label=f"{finding.severity:<8} "))
@@ -230,7 +230,7 @@ def _declared(cmd: CommandContext) -> Iterator[str]:
             tells = [text for text, is_told in (("changes of the list", capability.list_changed),) if is_told]
             if getattr(capability, "subscribe", False):
                 tells.append("changes of each")
-            yield f"{kind} (tells of {' and '.join(tells)})" if tells else kind
+            yield f"{kind} (reports {' and '.join(tells)})" if tells else kind
     for kind in ("completions", "logging"):
         if getattr(capabilities, kind) is not None:
             yield kind

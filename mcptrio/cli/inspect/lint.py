@@ -117,7 +117,7 @@ def lint_templates(templates: Sequence[ResourceTemplate]) -> Iterator[LintFindin
         try:
             URITemplate(template.uri_template)
         except ValueError as error:
-            yield LintFinding(severity="error", where=where, what=f"is no URI template (RFC 6570): {error}")
+            yield LintFinding(severity="error", where=where, what=f"is not a URI template (RFC 6570): {error}")
         if not template.description:
             yield LintFinding(severity="note", where=where, what="no description")
         yield from lint_text(where, template.uri_template, template.name, template.title, template.description)
@@ -134,7 +134,9 @@ def _lint_name(where: str, name: str) -> Iterator[LintFinding]:
     if not name:
         yield LintFinding(severity="error", where=where, what="the name is empty")
     elif not _NAME.match(name):
-        yield LintFinding(severity="warning", where=where, what="a name should have letters, digits, _, - and . alone")
+        yield LintFinding(
+            severity="warning", where=where, what="a name should contain only letters, digits, _, - and ."
+        )
     if len(name) > MAX_NAME_CHARS:
         what = f"a name should have at most {MAX_NAME_CHARS} characters, got {len(name)}"
         yield LintFinding(severity="warning", where=where, what=what)
@@ -142,9 +144,7 @@ def _lint_name(where: str, name: str) -> Iterator[LintFinding]:
 
 def _lint_description(where: str, description: str | None) -> Iterator[LintFinding]:
     if not (description or "").strip():
-        yield LintFinding(
-            severity="warning", where=where, what="no description: a model has nothing but the name to go by"
-        )
+        yield LintFinding(severity="warning", where=where, what="no description: a model sees only the name")
     elif description and len(description) > MAX_DESCRIPTION_CHARS:
         what = f"the description has {len(description)} characters, which are part of each conversation"
         yield LintFinding(severity="warning", where=where, what=what)
@@ -192,7 +192,7 @@ def _lint_schema(where: str, what: str, schema: Mapping[str, Any]) -> Iterator[L
 def _twice(what: str, names: Iterable[str]) -> Iterator[LintFinding]:
     for name, count in Counter(names).items():
         if count > 1:
-            yield LintFinding(severity="error", where=f"{what} {quote_name(name)}", what=f"is there {count} times")
+            yield LintFinding(severity="error", where=f"{what} {quote_name(name)}", what=f"is listed {count} times")
 
 
 def _texts(schema: Any) -> Iterator[str]:

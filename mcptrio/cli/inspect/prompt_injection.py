@@ -33,38 +33,38 @@ _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (what, re.compile(pattern, re.IGNORECASE))
     for what, pattern in (
-        # Gaps between words are bounded ({0,40}): an unbounded gap takes quadratic time on a long text.
         ("has an HTML comment, which is not shown everywhere", r"<!--"),
         # A chat that shows the image requests its URL, which can carry data of the conversation.
         ("has an image of the web, which is fetched where it is shown", r"!\[[^\]\n]{0,200}\]\(\s*https?:"),
         ("has a long piece in Base64", r"[A-Za-z0-9+/]{200}"),
+        # Gaps between words are bounded ({0,40}): an unbounded gap takes quadratic time on a long text.
         (
-            "looks like an order to the model",
+            "looks like an instruction to the model",
             r"\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,40}\b(?:previous|prior|above|earlier|other|all|any"
             r"|system|safety)\b[^.\n]{0,30}\b(?:instruction|prompt|rule|message|context|guideline|directive)s?\b",
         ),
         (
-            "looks like an order to keep something from the user",
+            "looks like an instruction to keep something from the user",
             r"\b(?:do not|don't|never|must not|without)\b[^.\n]{0,40}\b(?:tell|inform|notify|mention|reveal|alert|warn"
             r"|telling|informing|notifying|mentioning)\w*\b[^.\n]{0,30}\b(?:user|human|anyone|anybody|person)\b",
         ),
         (
-            "has a tag that poses as the system's",
+            "has a tag that imitates the system's",
             r"<\s*/?\s*(?:important|system|secret|hidden|admin|instructions?)\s*>",
         ),
-        ("poses as the system", r"\b(?:system prompt|new instructions?|you are now|developer mode)\b"),
+        ("imitates the system", r"\b(?:system prompt|new instructions?|you are now|developer mode)\b"),
         (
             "tells the model what to do around other tools",
             r"\b(?:before|after|instead of|when(?:ever)?)\s+(?:you\s+)?(?:use|using|call|calling|invok\w+)\s+"
             r"(?:any|other|another|every|all)\b",
         ),
         (
-            "names files where secrets are",
+            "names files that contain secrets",
             r"(?:~|\$HOME|/root|/home/\w+)?/?\.(?:ssh|aws|gnupg|netrc|kube|docker)\b|\bid_(?:rsa|ed25519)\b|/etc/(?:passwd"
             r"|shadow)\b|(?<![\w])\.env\b|\bclaude_desktop_config\b|\bmcp\.json\b",
         ),
         (
-            "speaks of sending off what is private",
+            "mentions sending private data",
             r"\b(?:send|post|forward|upload|exfiltrat\w*|include|pass)\b[^.\n]{0,50}\b(?:conversation|chat history"
             r"|credentials?|passwords?|private keys?|api[ _-]?keys?|environment variables?)\b",
         ),
@@ -73,11 +73,11 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def suspicious_parts(text: str) -> Iterator[str]:
-    """Iterate over the findings in a text, printable: ``has characters that do not show: U+200B ZERO WIDTH SPACE``."""
+    """Iterate over the findings in a text, printable: ``has invisible characters: U+200B ZERO WIDTH SPACE``."""
     text = text[:_MAX_TEXT_CHARS]
     if hidden := _hidden(text):
         names = ", ".join(_name(character) for character in hidden[:_MAX_NAMED_CHARACTERS])
-        yield f"has characters that do not show: {names}{', …' if len(hidden) > _MAX_NAMED_CHARACTERS else ''}"
+        yield f"has invisible characters: {names}{', …' if len(hidden) > _MAX_NAMED_CHARACTERS else ''}"
     for what, pattern in _PATTERNS:
         if match := pattern.search(text):
             yield f'{what}: "{_shown(text, match)}"'

@@ -40,10 +40,10 @@ class Splice:
 
 
 def spliced(text: str, splices: Iterable[Splice]) -> str:
-    """Return the text with the splices; of two at the same place, the earlier one comes first."""
+    """Return the text with the splices. Two splices at the same place keep their order."""
     pieces: list[str] = []
     end = 0
-    # Sorted is stable, so two edits at one place keep their order.
+    # sorted() is stable.
     for splice in sorted(splices, key=lambda each: each.start):
         pieces += [text[end : splice.start], splice.text]
         end = splice.end

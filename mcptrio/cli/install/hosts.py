@@ -38,7 +38,7 @@ class HostKind:
         user: the path of the user's file, if there is one.
         project: the path of a project's file, if there is one.
         signs: files that exist if it is installed; by default the folder of its file.
-        then: what the user must do afterwards.
+        then: the next step for the user, printed after an installation.
     """
 
     id: str

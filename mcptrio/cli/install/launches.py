@@ -71,7 +71,7 @@ class Launch:
         """Return a warning about the interpreter, if there is one."""
         if any(part in _PASSING for part in Path(executable).parts):
             return (
-                f"{executable} belongs to an environment that uvx may throw away;"
-                " install mcptrio for good, with `uv tool install mcptrio`, and install it into the hosts again"
+                f"{executable} belongs to an environment that uvx may delete;"
+                " install mcptrio permanently with `uv tool install mcptrio`, and install it into the hosts again"
             )
         return None

@@ -108,15 +108,15 @@ def plan_install(
         same = isinstance(said, Endpoint) and isinstance(target, Endpoint) and said.url == target.url
         if not is_ours(said) and not same:
             raise ConfigError(
-                f"{path}: there is a server {name} already that is not mcptrio; --name takes another name,"
-                " --force puts ours in its place"
+                f"{path}: the server {name} exists and is not mcptrio's; choose another name with --name,"
+                " or replace it with --force"
             )
     before: Mapping[str, Any] = {}
     # Variables and headers of a stranger's server are not passed to ours.
     if isinstance(there, Mapping) and (is_ours(host.shape.read(there)) or not force):
         before = there
     entry = host.shape.write(target, name, before)
-    # An equal entry leaves the file as it is, whatever its style.
+    # The style of an equal entry does not matter: the file is not changed.
     after = file.text if there == entry else file.put(entry)
     return InstallPlan(
         host=host,
@@ -143,7 +143,7 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
             host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps
         )
     if not force and not is_ours(said):
-        what = "has a URL, and may be somebody else's" if isinstance(said, Endpoint) else "is not mcptrio"
+        what = "has a URL, and may not be mcptrio's" if isinstance(said, Endpoint) else "is not mcptrio"
         raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
     return InstallPlan(host=host, original=file.original, after=encoded(file.mark, file.remove()), does="removed")
 

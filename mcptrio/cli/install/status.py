@@ -98,7 +98,7 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
     if not program.is_absolute():
         yield f"{program} is not absolute: the host may find another one, or none"
     elif not program.exists():
-        yield f"{program} is gone"
+        yield f"{program} does not exist"
     elif not os.access(program, os.X_OK):
         yield f"{program} cannot be run"
     for before, word in pairwise(target.args):
@@ -110,4 +110,4 @@ def _problems(target: Command | Endpoint | None) -> Iterator[str]:
         if not file.is_absolute():
             yield f"{value} is not absolute: the host starts it in another folder, and may not find it"
         elif not file.exists():
-            yield f"{value} is gone"
+            yield f"{value} does not exist"

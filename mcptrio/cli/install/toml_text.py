@@ -68,7 +68,7 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     runs = list(_runs(text, keys))
     table = _table(keys, entry, newline)
     if runs and runs[0].is_table:
-        # Other tables may stand between the parts of the entry. The new table replaces the first part.
+        # Other tables may separate the parts of the entry. The new table replaces the first part.
         return spliced(
             text, [Splice(each.start, each.end, "" if number else table) for number, each in enumerate(runs)]
         )
@@ -218,7 +218,7 @@ def _key(name: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
-        # json.dumps leaves DEL as it is, which TOML does not allow in a string.
+        # json.dumps does not escape DEL here, and TOML does not allow it in a string.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return str(value).lower()

@@ -51,10 +51,10 @@ _COMMANDS: Mapping[str, click.Command] = MappingProxyType(
     }
 )
 _OWN = {
-    "unwatch": "Watch nothing any more.",
+    "unwatch": "End all subscriptions.",
     "log": "Show log messages of this level and above.",
-    "help": "These commands, or one of them.",
-    "quit": "Leave; so does Ctrl-D.",
+    "help": "List these commands, or explain one.",
+    "quit": "Leave the shell, like Ctrl-D.",
 }
 _MAX_SUBSCRIPTIONS = 32
 """Subscriptions of one shell."""
@@ -107,7 +107,7 @@ class ClientShell:
         console = self._cmd.console
         # quote() shortens the server's name and makes it printable; only its quotation marks are not wanted.
         name = quote(info.title or info.name, most=30)[1:-1] if info is not None else "mcp"
-        console.note(f"{name}, revision {self._cmd.client.revision}; help tells the commands", "dim")
+        console.note(f"{name}, revision {self._cmd.client.revision}; type help for the commands", "dim")
         prompt = f"{console.paint(name, 'green')}> "
         while not self._has_ended:
             line = ""
