@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import outcome
 import trio
-from attrs import define, field
 
 from mcptrio.errors import MCPTrioError, StoreFailed
 from mcptrio.ground.nurseries import open_hidden_nursery
-from mcptrio.ground.waiter import Waiter
+from mcptrio.stores.batch_writer import BatchWriter
 from mcptrio.stores.sqlite_file import FileBounds, open_file, store_failed
 
 __all__ = ["Database", "open_database"]
@@ -33,22 +31,12 @@ Work: TypeAlias = "Callable[[sqlite3.Connection], T]"
 """A function that runs in a thread and uses nothing but the connection. If a batch fails, it runs again after a
 rollback."""
 
-WAITING: Final = 1000
-"""Writes in the queue; further writers wait for room."""
-# Writes in one transaction.
-_MAX_BATCHED_WRITES: Final = 256
 # Read connections, and threads that use them.
 _READERS: Final = 4
 # Seconds for the last write and for closing; after that a hanging disk is left to the system.
 _CLOSE_TIMEOUT: Final = 10.0
 
 _log = logging.getLogger("mcptrio.stores")
-
-
-@define(eq=False)
-class _Waiting(Generic[T]):
-    work: Work[T]
-    waiter: Waiter[T] = field(factory=Waiter)
 
 
 class Database:
@@ -59,11 +47,7 @@ class Database:
         self._writer = writer
         self._readers = readers
         self._reading = trio.CapacityLimiter(len(readers))
-        self._writing = trio.CapacityLimiter(1)
-        self._waiting: deque[_Waiting[Any]] = deque()
-        self._arrived = trio.lowlevel.ParkingLot()
-        self._room = trio.lowlevel.ParkingLot()
-        self._closed = False
+        self._batches: BatchWriter[Work[Any]] = BatchWriter(str(path), partial(_commit, writer, path))
 
     async def write(self, work: Work[T]) -> T:
         """Run ``work`` in a transaction and return its result once that is committed.
@@ -74,16 +58,13 @@ class Database:
         Raises:
             StoreFailed: The write failed, or the store is closed.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        # Backpressure: callers wait here while the disk is slower than they are.
-        while len(self._waiting) >= WAITING and not self._closed:
-            await self._room.park()
-        if self._closed:
-            raise StoreFailed(f"{self.path}: the store is closed")
-        waiting = _Waiting(work)
-        self._waiting.append(waiting)
-        self._arrived.unpark()
-        return await waiting.waiter.wait()
+        result: T = await self._batches.write(work)
+        return result
+
+    @property
+    def waiting(self) -> int:
+        """Number of writes in the queue."""
+        return self._batches.waiting
 
     async def read(self, work: Work[T]) -> T:
         """Run ``work`` on a snapshot of the committed data. Does not wait for writers.
@@ -95,24 +76,7 @@ class Database:
 
     async def run(self) -> None:
         """Run the writer until cancelled. The current transaction is completed first."""
-        batch: list[_Waiting[Any]] = []
-        try:
-            while True:
-                while not self._waiting:
-                    await self._arrived.park()
-                batch = self._take()
-                works = [each.work for each in batch]
-                # Not abandoned on cancellation: until the thread returns, the outcome of the transaction is unknown.
-                done = await trio.to_thread.run_sync(_commit, self._writer, self.path, works, limiter=self._writing)
-                for each, result in zip(batch, done, strict=True):
-                    each.waiter.settle(result)
-                batch = []
-        finally:
-            self._closed = True
-            self._room.unpark_all()
-            for each in (*batch, *self._waiting):
-                each.waiter.fail(StoreFailed(f"{self.path}: the store was closed"))
-            self._waiting.clear()
+        await self._batches.run()
 
     def write_now(self, work: Work[T]) -> T:
         """Run ``work`` like :meth:`write`, from a thread, while the writer does not run."""
@@ -123,17 +87,6 @@ class Database:
         """Close all connections; blocks. The last process to close the file leaves no write-ahead log."""
         for connection in (*self._readers, self._writer):
             connection.close()
-
-    def _take(self) -> list[_Waiting[Any]]:
-        batch: list[_Waiting[Any]] = []
-        while self._waiting and len(batch) < _MAX_BATCHED_WRITES:
-            each = self._waiting.popleft()
-            # The caller was cancelled while its write was in the queue.
-            if not each.waiter.is_over:
-                batch.append(each)
-        if len(self._waiting) < WAITING:
-            self._room.unpark_all()
-        return batch
 
     def _read(self, work: Work[T]) -> T:
         # The limiter admits as many threads as there are connections, and list.pop is atomic.

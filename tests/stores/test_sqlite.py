@@ -22,8 +22,9 @@ import trio.testing
 from mcptrio import Server
 from mcptrio.abc import SessionRecord, StoredEvent
 from mcptrio.errors import ConnectionClosed, StoreFailed
+from mcptrio.stores.batch_writer import MAX_WAITING
 from mcptrio.stores.sqlite import SQLiteBounds, SQLiteStores, open_sqlite_stores
-from mcptrio.stores.sqlite_database import WAITING, Database, open_database
+from mcptrio.stores.sqlite_database import Database, open_database
 from mcptrio.stores.sqlite_file import FileBounds
 from mcptrio.stores.wall_clock import WallClock
 
@@ -208,11 +209,11 @@ async def test_writers_wait_while_too_many_do(file: Path) -> None:
             done.append(await opened.write(note(text)))
 
         with locked(file):
-            for n in range(WAITING + 500):
+            for n in range(MAX_WAITING + 500):
                 nursery.start_soon(write, str(n))
             await trio.testing.wait_all_tasks_blocked()
-            assert len(opened._waiting) == WAITING
-    assert len(done) == WAITING + 500
+            assert opened.waiting == MAX_WAITING
+    assert len(done) == MAX_WAITING + 500
 
 
 async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:

@@ -1,0 +1,151 @@
+"""Work that waits for one thread: whatever waits together is done together.
+
+The SQLite stores commit it in one transaction; stores over a network send it in one round trip. The thread never has
+more than one batch, so a slow store makes the next batch larger instead of the queue of the store longer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import outcome
+import trio
+from attrs import define, field
+
+from mcptrio.errors import StoreFailed
+from mcptrio.ground.waiter import Waiter
+
+__all__ = ["BatchWriter"]
+
+W = TypeVar("W")
+
+MAX_WAITING: Final = 1000
+"""Works in the queue; further callers wait for room."""
+MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the works in the queue; one larger work is let in alone."""
+MAX_BATCH: Final = 256
+"""Works in one batch."""
+
+
+@define(eq=False)
+class _Waiting(Generic[W]):
+    work: W
+    size: int
+    waiter: Waiter[Any] = field(factory=Waiter)
+
+
+class BatchWriter(Generic[W]):
+    """A queue of works and the task that hands them to a thread in batches. :meth:`run` must run while it is used.
+
+    Args:
+        name: The store, for errors.
+        do: Does a batch in a thread, and returns one result or error for each work. It must not raise, and must return
+            within a bounded time: closing waits for it.
+        timeout: Seconds that a work may take, from its arrival; infinite if ``do`` has deadlines of its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        do: Callable[[Sequence[W]], Sequence[outcome.Value[Any] | outcome.Error]],
+        *,
+        timeout: float = float("inf"),
+    ) -> None:
+        self._name = name
+        self._do = do
+        self._timeout = timeout
+        self._waiting: deque[_Waiting[W]] = deque()
+        self._bytes = 0
+        self._arrived = trio.lowlevel.ParkingLot()
+        self._room = trio.lowlevel.ParkingLot()
+        # Its own thread slot, so a batch never waits for threads of other parts of the program.
+        self._limiter = trio.CapacityLimiter(1)
+        self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """Number of works in the queue."""
+        return len(self._waiting)
+
+    async def write(self, work: W, size: int = 0) -> Any:
+        """Return the result of ``work`` once its batch is done.
+
+        A work that is cancelled while it waits in the queue is not done. Later it is done without a result.
+
+        Args:
+            work: The work.
+            size: Bytes that it holds in memory.
+
+        Raises:
+            StoreFailed: The writer is closed, or the work took longer than the timeout; then it may still be done.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._timeout == float("inf"):
+            return await self._write(work, size)
+        with trio.move_on_after(self._timeout):
+            return await self._write(work, size)
+        raise StoreFailed(f"{self._name}: expected an answer within {self._timeout:g} s, got none")
+
+    def post(self, work: W, size: int = 0) -> bool:
+        """Add a work whose result nobody needs. Does not block.
+
+        Returns:
+            False if the queue is full or closed; the work is dropped.
+        """
+        if self._is_closed or not self._has_room(size):
+            return False
+        self._put(_Waiting(work, size))
+        return True
+
+    async def run(self) -> None:
+        """Do the works until cancelled. The current batch is completed first."""
+        batch: list[_Waiting[W]] = []
+        try:
+            while True:
+                while not self._waiting:
+                    await self._arrived.park()
+                batch = self._take()
+                # Not abandoned on cancellation: until the thread returns, the outcome of the batch is unknown.
+                done = await trio.to_thread.run_sync(self._do, [each.work for each in batch], limiter=self._limiter)
+                for each, result in zip(batch, done, strict=True):
+                    each.waiter.settle(result)
+                batch = []
+        finally:
+            self._is_closed = True
+            self._room.unpark_all()
+            for each in (*batch, *self._waiting):
+                each.waiter.fail(StoreFailed(f"{self._name}: the store is closed"))
+            self._waiting.clear()
+
+    async def _write(self, work: W, size: int) -> Any:
+        # Backpressure: callers wait here while the store is slower than they are.
+        while not self._has_room(size) and not self._is_closed:
+            await self._room.park()
+        if self._is_closed:
+            raise StoreFailed(f"{self._name}: the store is closed")
+        waiting = _Waiting(work, size)
+        self._put(waiting)
+        return await waiting.waiter.wait()
+
+    def _has_room(self, size: int) -> bool:
+        if not self._waiting:
+            return True
+        return len(self._waiting) < MAX_WAITING and self._bytes + size <= MAX_WAITING_BYTES
+
+    def _put(self, waiting: _Waiting[W]) -> None:
+        self._waiting.append(waiting)
+        self._bytes += waiting.size
+        self._arrived.unpark()
+
+    def _take(self) -> list[_Waiting[W]]:
+        batch: list[_Waiting[W]] = []
+        while self._waiting and len(batch) < MAX_BATCH:
+            each = self._waiting.popleft()
+            self._bytes -= each.size
+            # The caller was cancelled while its work was in the queue.
+            if not each.waiter.is_over:
+                batch.append(each)
+        self._room.unpark_all()
+        return batch
