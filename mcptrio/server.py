@@ -13,7 +13,7 @@ from typing import Any, final
 
 import trio
 
-from mcptrio.abc import MessageChannel, Principal
+from mcptrio.abc import MessageChannel, Principal, Stores
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.logging import ClientLogHandler
@@ -150,6 +150,21 @@ class Server(CatalogRegistrar):
                         # Each lifespan has its deadline. If opening failed, nothing was drained before.
                         await self.supervisor.drain()
                         await self.running_plugins.leave_all(self.supervisor.gate.drain_deadline)
+
+    @property
+    def stores(self) -> Stores | None:
+        """The stores that it shares with other replicas; ``None`` if there are none."""
+        return self.catalog.state.stores
+
+    def use_stores(self, stores: Stores) -> None:
+        """Use these stores instead of those in the settings.
+
+        Raises:
+            RuntimeError: The server is open.
+        """
+        if self.is_open:
+            raise RuntimeError("a server takes its stores before it is opened")
+        self.catalog.state.stores = stores
 
     # Catalog and plugins
 

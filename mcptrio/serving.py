@@ -1,4 +1,4 @@
-"""Serving in a program: options and limits, transports, channels, stores and mounted servers.
+"""Serving in a program: options and limits, transports, channels and mounted servers.
 
 Each name is imported on first use.
 """
@@ -51,12 +51,6 @@ if TYPE_CHECKING:
     from mcptrio.serve.stream import over_streams as over_streams
     from mcptrio.serve.stream_options import StreamOptions as StreamOptions
     from mcptrio.server import RunningServer as RunningServer
-    from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
-    from mcptrio.stores.sqlite import SQLiteStores as SQLiteStores
-    from mcptrio.stores.sqlite import open_sqlite_stores as open_sqlite_stores
-    from mcptrio.stores.sqlite_file import run_pragma as run_pragma
-    from mcptrio.stores.sqlite_file import store_failed as store_failed
-    from mcptrio.stores.wall_clock import WallClock as WallClock
     from mcptrio.transports.channel_adapter import adapt_channel as adapt_channel
     from mcptrio.transports.memory import memory_channel_pair as memory_channel_pair
     from mcptrio.transports.stream import StreamChannel as StreamChannel
@@ -90,13 +84,6 @@ _HOMES = {
     "over_transport": "mcptrio.serve.opened",
     "serve_asgi": "mcptrio.http.engine.server",
     "serve_stdio": "mcptrio.serve.stdio",
-    # Stores
-    "SQLiteBounds": "mcptrio.stores.sqlite",
-    "SQLiteStores": "mcptrio.stores.sqlite",
-    "WallClock": "mcptrio.stores.wall_clock",
-    "open_sqlite_stores": "mcptrio.stores.sqlite",
-    "run_pragma": "mcptrio.stores.sqlite_file",
-    "store_failed": "mcptrio.stores.sqlite_file",
     # Channels
     "StreamChannel": "mcptrio.transports.stream",
     "adapt_channel": "mcptrio.transports.channel_adapter",

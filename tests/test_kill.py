@@ -95,7 +95,7 @@ class Home:
 
     @contextmanager
     def life(self) -> Iterator[Served]:
-        env = {"MCPTRIO_HTTP_STORE": "sqlite:kept.db", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1"}
+        env = {"MCPTRIO_STORES_URL": "sqlite:kept.db", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1"}
         with serving("--http", f"--port={self.port}", "--plugin=own.py", cwd=self.folder, env=env) as served:
             assert served.port == self.port
             yield served
@@ -397,14 +397,14 @@ async def test_our_client_rides_over_it(home: Home) -> None:
 @pytest.mark.parametrize(
     ("store", "code", "told"),
     [
-        ("redis:here", 2, "expected memory or sqlite:PATH, got 'redis:here'"),
-        ("sqlite:", 2, "expected memory or sqlite:PATH, got 'sqlite:'"),
+        ("mysql:here", 2, "no installed distribution has the scheme 'mysql'; expected one of memory, "),
+        ("sqlite:", 2, "got 'sqlite:'"),
         ("sqlite:nowhere/kept.db", 1, "nowhere/kept.db: cannot be opened: No such file or directory"),
         ("sqlite:own.py", 1, "own.py: it is damaged, or no SQLite database"),
     ],
 )
 def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str) -> None:
-    ended = run("serve", "--http", "--port=0", "--plugin=own.py", cwd=home.folder, MCPTRIO_HTTP_STORE=store)
+    ended = run("serve", "--http", "--port=0", "--plugin=own.py", cwd=home.folder, MCPTRIO_STORES_URL=store)
 
     assert ended.returncode == code
     assert told in ended.stderr
@@ -413,7 +413,7 @@ def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str)
 
 def test_store_of_the_configuration_stands_beside_it(home: Home) -> None:
     (home.folder / "conf").mkdir()
-    (home.folder / "conf" / "mcptrio.toml").write_text('[http]\nstore = "sqlite:kept.db"\n')
+    (home.folder / "conf" / "mcptrio.toml").write_text('[stores]\nurl = "sqlite:kept.db"\n')
     with serving("--http", "--port=0", "--plugin=own.py", "--config=conf/mcptrio.toml", cwd=home.folder) as served:
         assert served.port
         assert (home.folder / "conf" / "kept.db").exists()

@@ -45,7 +45,7 @@ floor are strangers. ``http.engine`` is a room inside of ``http``, whose own mod
 TIED = ("mcptrio.http.engine.exchange", "mcptrio.http.engine.websocket")
 """Modules that know the type of what makes them."""
 
-FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema")
+FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema", "mcptrio.stores")
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
 
 LAZY: frozenset[tuple[str, str]] = frozenset(
@@ -54,6 +54,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.schema.validation", "jsonschema_rs"),
         # Where only files are served; it brings a parser for mails along.
         ("mcptrio.plugins.discovery", "importlib.metadata"),
+        # Most servers keep their sessions in memory.
+        ("mcptrio.stores.opening", "mcptrio.stores.sqlite"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which no client opens a WebSocket.

@@ -23,6 +23,7 @@ import mcptrio.host
 import mcptrio.net
 import mcptrio.schema
 import mcptrio.serving
+import mcptrio.stores
 import mcptrio.types
 from tests.test_public_signatures import definition, names, tree
 
@@ -39,6 +40,7 @@ PACKAGES = (
     mcptrio.auth,
     mcptrio.net,
     mcptrio.schema,
+    mcptrio.stores,
 )
 MODULES = ("mcptrio.abc", "mcptrio.auth.jose", "mcptrio.auth.urls", "mcptrio.errors", "mcptrio.testing")
 """Modules that are public as a whole."""

@@ -45,18 +45,20 @@ async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
                     relay.follow(link, body)
                 elif kind is FrameKind.UNFOLLOW:
                     relay.unfollow(link, body)
+                elif kind is FrameKind.LOST:
+                    relay.lost(link)
                 else:
                     relay.pass_on(link, body)
 
     async def worker(link: WorkerLink, bus: WorkerBus) -> None:
         while True:
-            for _, body in await link.receive():
-                bus.arrived(body)
+            for kind, body in await link.receive():
+                bus.arrived(body) if kind is FrameKind.NEWS else bus.lost()
 
     with links() as first, links() as second:
         async with trio.open_nursery() as nursery:
             for theirs, ours in (first, second):
-                buses.append(WorkerBus(theirs, queue=3))
+                buses.append(WorkerBus(theirs))
                 nursery.start_soon(parent, ours)
                 nursery.start_soon(worker, theirs, buses[-1])
                 nursery.start_soon(theirs.send)
@@ -65,37 +67,52 @@ async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
             nursery.cancel_scope.cancel()
 
 
-async def test_message_reaches_readers_here_and_there_and_nobody_else() -> None:
+class Follower:
+    """Follows a topic, and waits for its messages."""
+
+    def __init__(self, bus: WorkerBus, topic: str) -> None:
+        self.send, self._receive = trio.open_memory_channel[bytes | None](100)
+        self.unfollow = bus.follow(topic, self.send.send_nowait)
+
+    async def next(self) -> bytes | None:
+        with trio.fail_after(30):
+            return await self._receive.receive()
+
+    def has_messages(self) -> bool:
+        return bool(self.send.statistics().current_buffer_used)
+
+
+async def test_message_reaches_followers_here_and_there_and_no_other() -> None:
     async with two_workers() as (here, there):
-        async with here.subscribe("a") as own, there.subscribe("a") as other, there.subscribe("b") as unasked:
-            await wait_all_tasks_blocked(0.01)
-            await here.publish("a", b"1")
-            await here.publish("a", b"2" * 300_000)
-
-            for reader in (own, other):
-                assert [await anext(reader), await anext(reader)] == [b"1", b"2" * 300_000]
-            with trio.move_on_after(0.05) as silence:
-                await anext(unasked)
-            assert silence.cancelled_caught
-
-
-async def test_slow_reader_loses_the_oldest() -> None:
-    async with two_workers() as (here, there), there.subscribe("a") as reader:
+        own, other, unasked = Follower(here, "a"), Follower(there, "a"), Follower(there, "b")
         await wait_all_tasks_blocked(0.01)
-        for number in range(6):
-            await here.publish("a", b"%d" % number)
-        await wait_all_tasks_blocked(0.05)
+        here.publish("a", b"1")
+        here.publish("a", b"2" * 300_000)
 
-        assert [await anext(reader) for _ in range(3)] == [b"3", b"4", b"5"]
+        for follower in (own, other):
+            assert [await follower.next(), await follower.next()] == [b"1", b"2" * 300_000]
+        assert not unasked.has_messages()
 
 
-async def test_topic_is_followed_again_after_its_last_reader_has_left() -> None:
+async def test_topic_is_followed_again_after_its_last_follower_has_left() -> None:
     async with two_workers() as (here, there):
         for number in range(3):
-            async with there.subscribe("a") as reader:
-                await wait_all_tasks_blocked(0.01)
-                await here.publish("a", b"%d" % number)
-                assert await anext(reader) == b"%d" % number
+            follower = Follower(there, "a")
+            await wait_all_tasks_blocked(0.01)
+            here.publish("a", b"%d" % number)
+            assert await follower.next() == b"%d" % number
+            follower.unfollow()
+
+
+async def test_followers_learn_that_messages_were_dropped() -> None:
+    async with two_workers() as (here, there):
+        other = Follower(there, "a")
+        await wait_all_tasks_blocked(0.01)
+        here.publish("a", bytes(MAX_FRAME_BYTES))
+        here.publish("a", b"small")
+
+        assert await other.next() is None
+        assert await other.next() == b"small"
 
 
 async def test_parent_that_does_not_read_delays_nobody() -> None:
@@ -114,7 +131,9 @@ async def test_parent_that_does_not_read_delays_nobody() -> None:
                     kinds.append(kind)
                     bodies.append(body)
             nursery.cancel_scope.cancel()
-    assert len(bodies) + worker.lost == 5001
+    assert kinds.count(FrameKind.LOST) == 1
+    # All messages, the READY frame, and the one that reports the loss.
+    assert len(bodies) + worker.lost == 5002
 
 
 async def test_topic_followed_and_left_before_it_was_told_is_never_told() -> None:
@@ -123,8 +142,7 @@ async def test_topic_followed_and_left_before_it_was_told_is_never_told() -> Non
             worker.tell(b"a", b"x" * 100_000)
         bus = WorkerBus(worker)
         for _ in range(100):
-            async with bus.subscribe("b"):
-                pass
+            bus.follow("b", lambda _: None)()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(worker.send)
             worker.order(FrameKind.READY)
@@ -132,7 +150,7 @@ async def test_topic_followed_and_left_before_it_was_told_is_never_told() -> Non
             while not any(kind is FrameKind.READY for kind, _ in frames):
                 frames += await parent.receive()
             nursery.cancel_scope.cancel()
-    assert {kind for kind, _ in frames} <= {FrameKind.NEWS, FrameKind.READY}
+    assert {kind for kind, _ in frames} <= {FrameKind.NEWS, FrameKind.READY, FrameKind.LOST}
 
 
 @pytest.mark.parametrize(
@@ -147,14 +165,12 @@ async def test_what_is_no_frame_ends_the_link(sent: bytes) -> None:
             await link.receive()
 
 
-async def test_news_that_are_too_large_stay_here() -> None:
-    async with two_workers() as (here, there), here.subscribe("a") as own, there.subscribe("a") as other:
-        await wait_all_tasks_blocked(0.01)
-        await here.publish("a", bytes(MAX_FRAME_BYTES))
-        await here.publish("a", b"small")
+async def test_a_message_that_is_too_large_stays_here() -> None:
+    async with two_workers() as (here, _):
+        own = Follower(here, "a")
+        here.publish("a", bytes(MAX_FRAME_BYTES))
 
-        assert len(await anext(own)) == MAX_FRAME_BYTES
-        assert await anext(other) == b"small"
+        assert len(await own.next() or b"") == MAX_FRAME_BYTES
 
 
 # Beginning

@@ -476,7 +476,7 @@ def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
     [
         ({"MCPTRIO_HTTP_WORKERS": "0"}, 'expected an integer from 1 to 1024, or "auto", got 0'),
         ({"MCPTRIO_HTTP_WORKERS": "many"}, "expected an integer from 1 to 1024, or \"auto\", got 'many'"),
-        ({"MCPTRIO_HTTP_WORKERS": "2", "MCPTRIO_HTTP_STORE": "memory"}, "workers, which share no memory"),
+        ({"MCPTRIO_HTTP_WORKERS": "2", "MCPTRIO_STORES_URL": "memory"}, "workers, which share no memory"),
     ],
     ids=["none", "many", "memory"],
 )

@@ -27,11 +27,21 @@ if TYPE_CHECKING:
     from mcptrio.abc.engine import Engine as Engine
     from mcptrio.abc.engine import PeerSession as PeerSession
     from mcptrio.abc.engine import StateSealer as StateSealer
+    from mcptrio.abc.stores import INBOX_MESSAGE as INBOX_MESSAGE
     from mcptrio.abc.stores import Bus as Bus
+    from mcptrio.abc.stores import EffectClaim as EffectClaim
+    from mcptrio.abc.stores import EffectState as EffectState
+    from mcptrio.abc.stores import EffectStore as EffectStore
     from mcptrio.abc.stores import EventStore as EventStore
+    from mcptrio.abc.stores import QuotaStore as QuotaStore
+    from mcptrio.abc.stores import ReplayStore as ReplayStore
     from mcptrio.abc.stores import SessionRecord as SessionRecord
     from mcptrio.abc.stores import SessionStore as SessionStore
     from mcptrio.abc.stores import StoredEvent as StoredEvent
+    from mcptrio.abc.stores import Stores as Stores
+    from mcptrio.abc.stores import StoreStatus as StoreStatus
+    from mcptrio.abc.stores import session_topic as session_topic
+    from mcptrio.abc.stores import wake_message as wake_message
 
 _HOMES = {
     "ASGIApp": "mcptrio.abc.engine",
@@ -54,6 +64,16 @@ _HOMES = {
     "SessionRecord": "mcptrio.abc.stores",
     "SessionStore": "mcptrio.abc.stores",
     "StateSealer": "mcptrio.abc.engine",
+    "EffectClaim": "mcptrio.abc.stores",
+    "EffectState": "mcptrio.abc.stores",
+    "EffectStore": "mcptrio.abc.stores",
+    "INBOX_MESSAGE": "mcptrio.abc.stores",
+    "QuotaStore": "mcptrio.abc.stores",
+    "ReplayStore": "mcptrio.abc.stores",
+    "Stores": "mcptrio.abc.stores",
+    "StoreStatus": "mcptrio.abc.stores",
+    "session_topic": "mcptrio.abc.stores",
+    "wake_message": "mcptrio.abc.stores",
     "StoredEvent": "mcptrio.abc.stores",
     "TokenStore": "mcptrio.abc.authorization",
     "TokenVerifier": "mcptrio.abc.authorization",

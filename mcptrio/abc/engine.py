@@ -52,6 +52,10 @@ class PeerSession(Protocol):
         """``None`` until ``initialize`` has been answered with a result."""
         ...
 
+    def refresh(self, record: SessionRecord) -> None:
+        """Replace the record, because another replica or the transport has changed it."""
+        ...
+
     def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
         """Process the content of a POST. Does not block or raise.
 

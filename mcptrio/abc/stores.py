@@ -1,22 +1,39 @@
-"""Stores for state that outlives a request and possibly the process, and the bus between replicas."""
+"""Stores for state that outlives a request and possibly the process, and the bus between replicas.
+
+A *replica* is one process that serves. Replicas with the same stores serve the same sessions. The stores are the truth;
+the bus only tells another replica to look into them, so a lost message costs a delay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, Protocol
 
 from attrs import field, frozen
 
 from mcptrio.abc.authorization import Principal
 
 __all__ = [
+    "INBOX_MESSAGE",
     "Bus",
+    "EffectClaim",
+    "EffectState",
+    "EffectStore",
     "EventStore",
+    "QuotaStore",
+    "ReplayStore",
     "SessionRecord",
     "SessionStore",
+    "StoreStatus",
     "StoredEvent",
+    "Stores",
+    "session_topic",
+    "wake_message",
 ]
+
+INBOX_MESSAGE: Final = b"inbox"
+"""Published on the topic of a session when its inbox has a new message."""
 
 
 @frozen(kw_only=True)
@@ -37,6 +54,10 @@ class SessionRecord:
     log_level: str | None = None
     subscriptions: frozenset[str] = frozenset()
     """URIs of ``resources/subscribe``."""
+    get_stream: str = ""
+    """The id of the GET stream that receives messages outside requests, on whatever replica it is; empty if none."""
+    generation: int = 0
+    """How often the record has been stored; 0 for a new one."""
 
 
 class SessionStore(Protocol):
@@ -45,8 +66,13 @@ class SessionStore(Protocol):
     A store outside this process can fail. Then each method raises StoreFailed, and the next call tries again.
     """
 
-    async def save(self, record: SessionRecord) -> None:
-        """Store a new or changed record.
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        """Store a record if the stored one still has its generation: compare and set.
+
+        Returns:
+            The record with its new generation. ``None`` if the stored record has another one or has been deleted:
+            load it and apply the change again. A new record (generation 0) replaces nothing.
+
         Raises:
             Overloaded: the session is new, and the store is full of unexpired ones.
         """
@@ -77,10 +103,12 @@ class StoredEvent:
 
 
 class EventStore(Protocol):
-    """Messages of streams that clients can resume. An event's id is a position in its stream.
+    """Messages of streams that clients can resume, and the inbox of each session.
 
-    A stream has one writer, the process that appends to it; every process may read. A cancelled call happens
-    completely or not at all. A failure raises StoreFailed, as with :class:`SessionStore`.
+    An event's id is a position in its stream. A stream has one writer, the process that appends to it; every process
+    may read. A cancelled call happens completely or not at all. A failure raises StoreFailed, as with
+    :class:`SessionStore`. After each change of a stream the store publishes :func:`wake_message` on the
+    :func:`session_topic` of its bus, also if it appends a fallback event itself.
     """
 
     async def append(
@@ -127,23 +155,149 @@ class EventStore(Protocol):
         """Return the complete streams of the session that began after this one, in the order of their beginning."""
         ...
 
-    async def listen(self, wake: Callable[[str, str], None]) -> None:
-        """Call ``wake`` with session and stream when another process may have stored an event there.
+    async def put(self, session: str, message: bytes) -> None:
+        """Store a message of the client for the replica that waits for it, in the inbox of the session.
 
-        Runs until cancelled, for one caller at a time.
+        Then publish :data:`INBOX_MESSAGE`. The inbox has the bounds of a stream: the oldest messages are dropped.
+        """
+        ...
+
+    async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
+        """Return messages of the inbox from ``position`` (0 is the first), and the position after them.
+
+        A long list is returned in parts; an empty one is the end.
         """
         ...
 
     async def drop(self, session: str) -> None:
-        """Delete all streams of a session."""
+        """Delete all streams of a session, and its inbox."""
         ...
 
 
 class Bus(Protocol):
     """Small messages between replicas. It may lose messages, so no message is the only copy of anything."""
 
-    async def publish(self, topic: str, message: bytes) -> None: ...
+    def publish(self, topic: str, message: bytes) -> None:
+        """Send a message to the followers of a topic, those of this process included. Does not block or raise.
 
-    def subscribe(self, topic: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Receive the messages published from now on. A slow reader loses the oldest."""
+        Args:
+            topic: at most 1,024 bytes in UTF-8.
+        """
         ...
+
+    def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        """Call ``receive`` with each message that is published from now on.
+
+        Args:
+            receive: must not block or raise. ``None`` says that messages may have been lost.
+
+        Returns:
+            A function that ends this.
+        """
+        ...
+
+
+class EffectState(Enum):
+    """What a claim has found."""
+
+    CLAIMED = "claimed"
+    """The caller runs the effect, then calls ``finish`` or ``release``."""
+    RUNNING = "running"
+    """Another replica is running it."""
+    DONE = "done"
+    """It has run; the claim has its result."""
+    LOST = "lost"
+    """A replica that ran it has ended without a result. Whether the effect has happened is not known."""
+
+
+@frozen
+class EffectClaim:
+    state: EffectState
+    result: bytes = b""
+
+
+class EffectStore(Protocol):
+    """Results of side effects that happen at most once, over all replicas. A failure raises StoreFailed."""
+
+    async def claim(self, call: str, key: str) -> EffectClaim:
+        """Claim an effect, or return what is known of it.
+
+        A claim is held until :meth:`finish` or :meth:`release`, or until the process ends.
+
+        Args:
+            call: names the call over all its deliveries.
+            key: names the effect within the call.
+        """
+        ...
+
+    async def finish(self, call: str, key: str, result: bytes) -> None:
+        """Store the result of a claimed effect. Kept for an hour."""
+        ...
+
+    async def release(self, call: str, key: str) -> None:
+        """Give a claim back: the effect has not happened, and the next delivery runs it."""
+        ...
+
+
+class ReplayStore(Protocol):
+    """Names that may be used once, such as those of DPoP proofs. A failure raises StoreFailed; it never means yes."""
+
+    async def use(self, name: str, seconds: float) -> bool:
+        """Return whether the name is used for the first time within ``seconds``, and remember it."""
+        ...
+
+
+class QuotaStore(Protocol):
+    """Rates over all replicas, by the generic cell rate algorithm (ITU-T I.371). A failure raises StoreFailed."""
+
+    async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
+        """Take one from a quota of ``count`` in ``seconds``, of which ``burst`` may come at once.
+
+        Returns:
+            0.0 if there was one; otherwise the seconds until there is, and nothing is taken.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class StoreStatus:
+    """What an operator sees of the stores."""
+
+    kind: str
+    """``memory``, ``sqlite``, ``redis``, ``postgresql`` …"""
+    is_reachable: bool = True
+    failing_since: float | None = None
+    """Seconds for which it has failed; ``None`` while it works."""
+    waiting: int = 0
+    """Commands in the queue."""
+    replicas: int = 1
+    """Processes that use the stores, this one included."""
+
+
+@frozen(kw_only=True)
+class Stores:
+    """The stores of one server, opened together.
+
+    Args:
+        is_shared: whether other processes may use them, so that sealing keys must be shared too.
+        status: returns the present state; does not block.
+    """
+
+    sessions: SessionStore
+    events: EventStore
+    bus: Bus | None = None
+    effects: EffectStore | None = None
+    replays: ReplayStore | None = None
+    quotas: QuotaStore | None = None
+    is_shared: bool = False
+    status: Callable[[], StoreStatus] = lambda: StoreStatus(kind="memory")
+
+
+def session_topic(session: str) -> str:
+    """Return the topic of the bus about one session."""
+    return f"session:{session}"
+
+
+def wake_message(stream: str) -> bytes:
+    """Return the message that makes replicas look for new events of a stream."""
+    return b"wake " + stream.encode()

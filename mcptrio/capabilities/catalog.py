@@ -77,7 +77,7 @@ class Catalog:
         self.prompts = Prompts(prompts, access, calls, settings)
         self.completions = Completions(completions, prompts, resources, access, calls)
         # A function, because the advertised capabilities change with the entries.
-        self.subscriptions = Subscriptions(state, access, lambda: self.lifecycle.capabilities, settings.bus)
+        self.subscriptions = Subscriptions(state, access, lambda: self.lifecycle.capabilities)
         for kind, registry in self.registries.items():
             # Clients are not notified of completions: they have no list.
             if kind != "completions":

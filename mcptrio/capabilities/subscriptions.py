@@ -9,6 +9,7 @@ Source: MCP 2026-07-28, basic/patterns/subscriptions; MCP 2025-11-25, server/res
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable
 from functools import partial
@@ -29,11 +30,12 @@ from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import ChangeDelivery
-from mcptrio.runtime.background import keep_running
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.state import RuntimeState
 
 __all__ = ["TOPIC", "Subscriptions"]
+
+_log = logging.getLogger("mcptrio.subscriptions")
 
 TOPIC: Final = "changes"
 """The topic on the bus."""
@@ -60,21 +62,18 @@ class Subscriptions:
     """
     Args:
         advertised: returns the advertised capabilities.
-        bus: connects the replicas; ``None`` for a single process.
     """
 
-    def __init__(
-        self, state: RuntimeState, access: Access, advertised: Callable[[], ServerCapabilities], bus: Bus | None
-    ) -> None:
+    def __init__(self, state: RuntimeState, access: Access, advertised: Callable[[], ServerCapabilities]) -> None:
         self._state = state
         self._access = access
         self._advertised = advertised
-        self._bus = bus
+        state.on_subscriptions = self.touched
+        self._bus: Bus | None = None
+        """Connects the replicas while the server is open; ``None`` for a single process."""
         self._replica = secrets.token_urlsafe(6)
         self._listens: set[_Listen] = set()
         self._watched_changed = trio.Event()
-        self._news: set[bytes] = set()
-        self._waiting = trio.Event()
         self._nursery: trio.Nursery | None = None
         """Open while the server is."""
         self._changed: set[str] = set()
@@ -117,40 +116,46 @@ class Subscriptions:
         # Local subscribers first, without waiting for the bus.
         self._deliver(news)
         if self._bus is not None:
-            # A set, so equal changes wait once, however often they happen.
-            self._news.add(orjson.dumps({**news, "from": self._replica}))
-            self._waiting.set()
+            self._bus.publish(TOPIC, orjson.dumps({**news, "from": self._replica}))
 
     async def run(self) -> None:
         """Exchange changes with the other replicas. Runs while the server is open."""
+        stores = self._state.stores
+        self._bus = stores.bus if stores is not None else None
+        unfollow = self._bus.follow(TOPIC, self._receive) if self._bus is not None else None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
-                if self._bus is not None:
-                    # A failing bus may lose changes, but must not end the server.
-                    nursery.start_soon(keep_running, partial(self._send_news, self._bus), "news to other replicas")
-                    nursery.start_soon(keep_running, partial(self._hear_news, self._bus), "news from other replicas")
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
+                if unfollow is not None:
+                    unfollow()
 
-    async def _send_news(self, bus: Bus) -> None:
-        while True:
-            await self._waiting.wait()
-            self._waiting = trio.Event()
-            while self._news:
-                await bus.publish(TOPIC, self._news.pop())
+    def _receive(self, message: bytes | None) -> None:
+        if message is None:
+            self._changed_everything()
+            return
+        try:
+            news = orjson.loads(message)
+        except orjson.JSONDecodeError:
+            news = None
+        # Another version of mcptrio may publish something that this one does not know.
+        if not isinstance(news, dict):
+            _log.warning("a message of another replica was ignored: bytes=%d", len(message))
+        elif news.pop("from", None) != self._replica:
+            self._deliver(news)
 
-    async def _hear_news(self, bus: Bus) -> None:
-        async with bus.subscribe(TOPIC) as messages:
-            async for message in messages:
-                news = orjson.loads(message)
-                if news.pop("from", None) != self._replica:
-                    self._deliver(news)
+    def _changed_everything(self) -> None:
+        """Report everything that clients subscribe to as changed: messages of other replicas may have been lost."""
+        for what in _LISTS:
+            self._deliver({"list": what})
+        for uri in self.watched():
+            self._deliver({"uri": uri})
 
     def _deliver(self, news: dict[str, Any]) -> None:
         what, uri = news.get("list"), news.get("uri")
-        if what in _LISTS:
+        if isinstance(what, str) and what in _LISTS:
             method = f"notifications/{what}/list_changed"
             self._tell(method, EmptyParams, what, lambda listen: bool(getattr(listen.wanted, _LISTS[what])))
         elif isinstance(uri, str):

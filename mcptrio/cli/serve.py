@@ -143,8 +143,8 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
 def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], worker: WorkerProcess | None) -> Server:
     if options["isolated"]:
         _limit_memory(read, wanted)
-    key, bus = (None, None) if worker is None else (worker.beginning.key, worker.bus)
-    server = make_server(read, wanted, options, key=key, bus=bus)
+    key = worker.beginning.key if worker is not None else None
+    server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
     if options["isolated"]:
         from mcptrio.mounting.access_method import add_access_method

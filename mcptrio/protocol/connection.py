@@ -263,9 +263,14 @@ class Connection:
         except MCPError as error:
             return Unexpected(f"{message.method}: {error.message}")
         # Over HTTP with several replicas it may arrive twice; the second one changes nothing.
-        if message.method == _INITIALIZED and self.phase is Phase.NEGOTIATED:
-            self.phase = Phase.READY
+        if message.method == _INITIALIZED:
+            self.mark_initialized()
         return NotificationReceived(method, params, peer)
+
+    def mark_initialized(self) -> None:
+        """Take the client for ready: its notification has arrived, here or at another replica."""
+        if self.phase is Phase.NEGOTIATED:
+            self.phase = Phase.READY
 
     def _response(self, message: Response) -> Event:
         # A response to an unknown id is ignored: its request may have timed out a moment ago.

@@ -7,6 +7,7 @@ adds the requests in flight.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -40,6 +41,7 @@ class Conversation:
         is_shared: whether one outlet serves all requests (stdio); it is then not closed when a request ends.
         trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards callers.
         record: of a stored session; otherwise made after ``initialize``.
+        on_subscriptions: called when another replica has changed the subscriptions.
     """
 
     connection: Connection
@@ -51,6 +53,7 @@ class Conversation:
     is_shared: bool = False
     trusts_forwarded_caller: bool = False
     record: SessionRecord | None = None
+    on_subscriptions: Callable[[], None] | None = None
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
     started: float = field(init=False, factory=trio.current_time)
@@ -96,6 +99,15 @@ class Conversation:
         """Note in the record that the client is ready."""
         if self.record is not None and not self.record.initialized:
             self.record = evolve(self.record, initialized=True)
+
+    def refresh(self, record: SessionRecord) -> None:
+        """Replace the record, because another replica or the transport has changed it."""
+        has_others = record.subscriptions != self.subscriptions
+        self.record = record
+        if has_others and self.on_subscriptions is not None:
+            self.on_subscriptions()
+        if record.initialized:
+            self.connection.mark_initialized()
 
     # Streams for messages that belong to no request
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mcptrio.abc import Bus
+from mcptrio.abc import Stores
 from mcptrio.ground.expected import PROGRAM_ONLY, instance, integer, number
 from mcptrio.runtime.limits import ServerLimits
 from mcptrio.runtime.timeouts import Timeouts
@@ -31,7 +31,8 @@ class ServerSettings:
         ping_interval: seconds between keep-alive pings in revisions that have them; 0 sends none.
         audience: names this service inside sealed state; the same on every replica.
         keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
-        bus: news between replicas; ``None`` for a single process.
+        stores: what the server shares with other replicas, from :func:`mcptrio.stores.open_stores`; ``None`` for
+            a single process.
         experimental: capabilities outside the specification that are advertised, by name, each with its settings.
         strict: whether a plugin that fails is an error; if not, the server runs without it.
     """
@@ -45,6 +46,6 @@ class ServerSettings:
     ping_interval: float = field(default=0.0, validator=number(0))
     audience: str = "mcptrio"
     keys: Sequence[bytes] = field(default=(), repr=False, metadata=PROGRAM_ONLY)
-    bus: Bus | None = field(default=None, metadata=PROGRAM_ONLY)
+    stores: Stores | None = field(default=None, metadata=PROGRAM_ONLY)
     experimental: Mapping[str, Mapping[str, Any]] = field(factory=dict, metadata=PROGRAM_ONLY)
     strict: bool = field(default=False, metadata=PROGRAM_ONLY)

@@ -30,6 +30,10 @@ class RuntimeState:
 
     def __init__(self, settings: ServerSettings, sealer: StateSealer) -> None:
         self.loop = EventLoop()
+        self.stores = settings.stores
+        """The stores that the server shares with other replicas; ``None`` if there are none."""
+        self.on_subscriptions: Callable[[], None] = _nothing
+        """Called when a session has other subscriptions than before."""
         self.deadlines = Deadlines()
         self.sessions: set[Session] = set()
         self.works = Works()
@@ -66,3 +70,7 @@ class RuntimeState:
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run a task until the server closes."""
         self.nursery.start_soon(function, *args)
+
+
+def _nothing() -> None:
+    pass

@@ -258,6 +258,7 @@ class Supervisor:
             id=record.id if record is not None else None,
             principal=principal,
             record=record,
+            on_subscriptions=self.state.on_subscriptions,
             begin=partial(self.state.start, self._run_session),
         )
         self._count(session)

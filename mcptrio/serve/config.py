@@ -27,6 +27,7 @@ from mcptrio.settings.toml_source import TOMLSource, read_toml
 
 if TYPE_CHECKING:
     from mcptrio.serve.http_options import HTTPTable
+    from mcptrio.serve.stores_table import StoresTable
     from mcptrio.serve.stream_options import StreamTable
 
 __all__ = [
@@ -51,6 +52,7 @@ _CLASSES: Final = MappingProxyType(
         "tools": ("mcptrio.serve.config", "ToolsTable"),
         "http": ("mcptrio.serve.http_options", "HTTPTable"),
         "stream": ("mcptrio.serve.stream_options", "StreamTable"),
+        "stores": ("mcptrio.serve.stores_table", "StoresTable"),
         "log": ("mcptrio.serve.config", "LogTable"),
     }
 )
@@ -171,6 +173,11 @@ class ServeConfig:
     @cached_property
     def stream(self) -> StreamTable:
         table: StreamTable = self._read("stream")
+        return table
+
+    @cached_property
+    def stores(self) -> StoresTable:
+        table: StoresTable = self._read("stores")
         return table
 
     @cached_property

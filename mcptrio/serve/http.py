@@ -17,7 +17,7 @@ from attrs import frozen
 from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import first_of, open_hidden_nursery, require_trio
-from mcptrio.serve.http_options import HTTPOptions, open_http_app
+from mcptrio.serve.http_options import HTTPOptions, make_http_app
 from mcptrio.serve.opened import CLOSE_TIMEOUT, serve_transport, until_left
 from mcptrio.server import Server
 
@@ -66,7 +66,6 @@ async def over_http(
 
     Raises:
         OSError: The address cannot be bound.
-        StoreFailed: The store cannot be opened.
     """
     require_trio("over_http", side="server")
     expect(server, Server, "over_http: server")
@@ -100,7 +99,6 @@ async def serve_http(
 
     Raises:
         OSError: The address cannot be bound.
-        StoreFailed: The store cannot be opened.
     """
     require_trio("serve_http", side="server")
     options = options or HTTPOptions()
@@ -121,8 +119,8 @@ async def serve_http(
 
     async with open_hidden_nursery() as nursery:
         nursery.start_soon(_close_after, shutdown, server, closing, options.shutdown_delay, sockets.leaving)
-        async with open_http_app(server, options, host=host) as app:
-            await serve_transport(server, serve, shutdown=closing, task_status=task_status)
+        app = make_http_app(server, options, host=host)
+        await serve_transport(server, serve, shutdown=closing, task_status=task_status)
         nursery.cancel_scope.cancel()
 
 

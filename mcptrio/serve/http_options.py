@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import Attribute, evolve, field, frozen
+from attrs import Attribute, field, frozen
 
-from mcptrio.abc import EventStore, Guard, SessionStore
+from mcptrio.abc import Guard
 from mcptrio.ground.expected import PROGRAM_ONLY, Range, integer, number
 from mcptrio.http.server.limits import HTTPLimits
 
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
     from mcptrio.http.server.app import HTTPApp
     from mcptrio.server import Server
 
-__all__ = ["SQLITE_STORE", "HTTPOptions", "HTTPTable", "StoreName", "make_http_app", "open_http_app"]
+__all__ = ["HTTPOptions", "HTTPTable", "make_http_app"]
 
-SQLITE_STORE = "sqlite:"
-"""The prefix that names a store in a file; the path follows."""
 _SSE, _MESSAGES, _WEBSOCKET = "/sse", "/messages", "/ws"
 
 
@@ -51,15 +48,11 @@ class HTTPOptions(HTTPLimits):
         forwarded: Proxies whose ``X-Forwarded-For`` or ``Forwarded`` headers are trusted for the client address and the
             scheme: addresses, networks like ``10.0.0.0/8``, ``unix`` for the peers of a Unix socket. They have to send
             it with every request. The rightmost address that is not a trusted proxy counts.
-        store: Where handshake sessions and the messages of resumable streams are kept: ``memory``, or ``sqlite:`` and
-            the path of a file, with which they survive the process.
-        sessions: A custom session store, which takes precedence over ``store``.
-        events: A custom event store, which takes precedence over ``store``.
         auth: Authenticates requests, for example an :class:`mcptrio.auth.ResourceServer`. By default all requests are
             accepted and anonymous.
 
     Raises:
-        ValueError: ``path`` is a path of ``legacy_sse``, or ``store`` or ``forwarded`` is invalid.
+        ValueError: ``path`` is a path of ``legacy_sse``, or ``forwarded`` is invalid.
     """
 
     path: str = "/mcp"
@@ -70,16 +63,11 @@ class HTTPOptions(HTTPLimits):
     allow_hosts: tuple[str, ...] = field(default=(), converter=_names)
     allow_origins: tuple[str, ...] = field(default=(), converter=_names)
     forwarded: tuple[str, ...] = field(default=(), converter=_names)
-    store: str = "memory"
-    sessions: SessionStore | None = field(default=None, metadata=PROGRAM_ONLY)
-    events: EventStore | None = field(default=None, metadata=PROGRAM_ONLY)
     auth: Guard | None = field(default=None, metadata=PROGRAM_ONLY)
 
     def __attrs_post_init__(self) -> None:
         if self.legacy_sse and self.path.rstrip("/") in (_SSE, _MESSAGES):
             raise ValueError(f"path: expected another path than {_SSE} and {_MESSAGES}, or legacy_sse = false")
-        if self.store != "memory" and not (self.store.startswith(SQLITE_STORE) and self.store != SQLITE_STORE):
-            raise ValueError(f"store: expected memory or sqlite:PATH, got {self.store!r}")
         if self.forwarded:
             from mcptrio.http.client_address import Proxies
 
@@ -87,19 +75,6 @@ class HTTPOptions(HTTPLimits):
                 Proxies.of(self.forwarded)
             except ValueError as error:
                 raise ValueError(f"forwarded: {error}") from error
-
-
-class StoreName(str):
-    """The name of a store. A relative path in it starts at the folder of the configuration."""
-
-    __slots__ = ()
-
-    @classmethod
-    def from_setting(cls, value: object, folder: Path) -> StoreName:
-        if not isinstance(value, str):
-            raise ValueError("Expected `str`")
-        path = value.removeprefix(SQLITE_STORE)
-        return cls(value if path in (value, "") else f"{SQLITE_STORE}{folder / Path(path).expanduser()}")
 
 
 class _Workers:
@@ -132,48 +107,31 @@ class HTTPTable(HTTPOptions):
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     tls_passphrase_file: Path | None = None
-    store: StoreName = field(default=StoreName("memory"))
-
-
-@asynccontextmanager
-async def open_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> AsyncIterator[HTTPApp]:
-    """Open the stores and yield the endpoint as an ASGI application. Its method ``run`` must run while it is used.
-
-    Args:
-        server: The server.
-        options: The options of the endpoint.
-        host: The bound address, which is accepted in ``Host``.
-
-    Raises:
-        StoreFailed: The store cannot be opened.
-    """
-    if not options.store.startswith(SQLITE_STORE) or (options.sessions and options.events):
-        yield make_http_app(server, options, host=host)
-        return
-    # Imported here: most endpoints keep their sessions in memory.
-    from mcptrio.stores.sqlite import open_sqlite_stores
-
-    async with open_sqlite_stores(options.store.removeprefix(SQLITE_STORE)) as stores:
-        sessions, events = options.sessions or stores.sessions, options.events or stores.events
-        yield make_http_app(server, evolve(options, sessions=sessions, events=events), host=host)
 
 
 def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.1") -> HTTPApp:
-    """Return the endpoint with stores that need no opening: those of the options, by default in memory."""
+    """Return the endpoint as an ASGI application. Its method ``run`` must run while it is used.
+
+    Args:
+        server: The server. Sessions are kept in its stores, or in memory if it has none.
+        options: The options of the endpoint.
+        host: The bound address, which is accepted in ``Host``.
+    """
     from mcptrio.http.client_address import Proxies
     from mcptrio.http.server.app import HTTPApp
     from mcptrio.http.server.legacy_sse import LegacyPaths
     from mcptrio.http.server.origins import HostPolicy, OriginPolicy
-    from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
+    from mcptrio.stores.memory import memory_stores
 
     legacy = None
     if options.legacy_sse:
         legacy = LegacyPaths(stream=_SSE, messages=_MESSAGES)
+    stores = server.stores or memory_stores()
     return HTTPApp(
         server.supervisor,
-        sessions=options.sessions or MemorySessionStore(),
-        events=options.events or MemoryEventStore(),
-        bus=server.settings.bus,
+        sessions=stores.sessions,
+        events=stores.events,
+        bus=stores.bus,
         path=options.path,
         legacy=legacy,
         websocket=_WEBSOCKET if options.websocket else None,

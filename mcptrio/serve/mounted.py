@@ -8,10 +8,10 @@ from typing import Any
 
 import trio
 
-from mcptrio.errors import PluginError, StoreFailed
+from mcptrio.errors import PluginError
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import first_of
-from mcptrio.serve.http_options import HTTPOptions, make_http_app, open_http_app
+from mcptrio.serve.http_options import HTTPOptions, make_http_app
 from mcptrio.server import Server
 
 __all__ = ["ServerApp", "asgi_app"]
@@ -43,16 +43,9 @@ class ServerApp:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[ServerApp]:
-        """Open the server, and keep its HTTP sessions alive during the block.
-
-        Raises:
-            StoreFailed: The store of the options cannot be opened.
-        """
-        async with (
-            open_http_app(self._server, self._options) as app,
-            self._server.open(),
-            trio.open_nursery() as nursery,
-        ):
+        """Open the server, and keep its HTTP sessions alive during the block."""
+        app = make_http_app(self._server, self._options)
+        async with self._server.open(), trio.open_nursery() as nursery:
             await nursery.start(app.run)
             self._app = app
             try:
@@ -72,7 +65,7 @@ class ServerApp:
             async with self.running():
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-        except* (PluginError, StoreFailed) as group:
+        except* PluginError as group:
             # Only a strict server raises PluginError. An exception would mean that the application has no lifespan, and
             # the HTTP server would continue without it.
             await send({"type": "lifespan.startup.failed", "message": str(first_of(group))})

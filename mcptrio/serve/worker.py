@@ -132,6 +132,8 @@ class WorkerProcess:
                     for kind, body in await self._link.receive():
                         if kind is FrameKind.NEWS:
                             self.bus.arrived(body)
+                        elif kind is FrameKind.LOST:
+                            self.bus.lost()
                         elif kind is FrameKind.LEAVE and not ends.leaving.is_set():
                             self.place.leave()
                             ends.leaving.set()

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
-
-import trio
+from collections.abc import Callable
 
 from mcptrio.serve.worker_link import MAX_FRAME_BYTES, FrameKind, WorkerLink
-from mcptrio.stores.subscription import Subscription
+from mcptrio.stores.followers import Followers
 
 __all__ = ["BusRelay", "WorkerBus"]
 
 _log = logging.getLogger("mcptrio.workers")
-
-# Longest topic; its length has two bytes in a frame.
-_MAX_TOPIC_BYTES: Final = 1024
 
 
 class WorkerBus:
@@ -30,55 +23,35 @@ class WorkerBus:
 
     Args:
         link: The link to the parent.
-        queue: Messages that wait for one subscriber. When full, the oldest is dropped.
     """
 
-    def __init__(self, link: WorkerLink, *, queue: int = 1000) -> None:
+    def __init__(self, link: WorkerLink) -> None:
         self._link = link
-        self._queue = queue
-        self._topics: dict[str, set[Subscription]] = {}
+        self._followers = Followers(
+            on_first=lambda topic: link.order(FrameKind.FOLLOW, topic.encode(), instead=FrameKind.UNFOLLOW),
+            on_last=lambda topic: link.order(FrameKind.UNFOLLOW, topic.encode(), instead=FrameKind.FOLLOW),
+        )
 
-    async def publish(self, topic: str, message: bytes) -> None:
-        """Deliver a message to the subscribers in this process, and send it to the parent unless it has 16 MiB or more.
-
-        Raises:
-            ValueError: The topic is longer than 1024 bytes.
-        """
-        await trio.lowlevel.checkpoint()
-        name = _encode(topic)
+    def publish(self, topic: str, message: bytes) -> None:
+        """Deliver a message in this process, and send it to the parent unless it has 16 MiB or more."""
+        name = topic.encode()
         if len(message) + len(name) + 2 >= MAX_FRAME_BYTES:
             _log.warning("message not sent to the other workers: bytes=%d limit=%d", len(message), MAX_FRAME_BYTES)
         self._link.tell(name, message)
-        self._hand_out(topic, message)
+        self._followers.deliver(topic, message)
 
-    @asynccontextmanager
-    async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Receive the messages of a topic from now on.
+    def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        """Receive the messages of a topic from now on. Those of other workers arrive once the parent knows of it."""
+        return self._followers.add(topic, receive)
 
-        Messages of other workers arrive once the parent knows of the subscription.
-        """
-        name = _encode(topic)
-        subscription = Subscription(self._queue)
-        readers = self._topics.setdefault(topic, set())
-        if not readers:
-            self._link.order(FrameKind.FOLLOW, name, instead=FrameKind.UNFOLLOW)
-        readers.add(subscription)
-        try:
-            yield subscription
-        finally:
-            readers.discard(subscription)
-            if not readers:
-                del self._topics[topic]
-                self._link.order(FrameKind.UNFOLLOW, name, instead=FrameKind.FOLLOW)
+    def lost(self) -> None:
+        """Tell all followers that messages of other workers may have been lost."""
+        self._followers.lost()
 
     def arrived(self, news: bytes) -> None:
         """Deliver the body of a NEWS frame from the parent."""
         topic, message = _decode(news)
-        self._hand_out(topic.decode("utf-8", "replace"), message)
-
-    def _hand_out(self, topic: str, message: bytes) -> None:
-        for subscription in self._topics.get(topic, ()):
-            subscription.put(message)
+        self._followers.deliver(topic.decode("utf-8", "replace"), message)
 
 
 class BusRelay:
@@ -106,19 +79,18 @@ class BusRelay:
             self.unfollow(link, topic)
         self._topics.pop(link, None)
 
+    def lost(self, sender: WorkerLink) -> None:
+        """Tell the other workers that messages of this one were dropped."""
+        for link in self._topics:
+            if link is not sender:
+                link.order(FrameKind.LOST)
+
     def pass_on(self, sender: WorkerLink, news: bytes) -> None:
         """Forward the body of a NEWS frame to the other workers with subscribers to its topic."""
         topic, _ = _decode(news)
         for link in self._followers.get(topic, ()):
             if link is not sender:
                 link.forward(news)
-
-
-def _encode(topic: str) -> bytes:
-    name = topic.encode()
-    if len(name) > _MAX_TOPIC_BYTES:
-        raise ValueError(f"expected a topic of at most {_MAX_TOPIC_BYTES} bytes, got one of {len(name)}")
-    return name
 
 
 def _decode(news: bytes) -> tuple[bytes, bytes]:

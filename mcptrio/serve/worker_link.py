@@ -51,6 +51,8 @@ class FrameKind(IntEnum):
     """A bus message: the length of its topic in two bytes, the topic, the message."""
     ALIVE = 7
     """To the parent, every :data:`BEAT_INTERVAL` seconds: the worker's event loop is responsive. No body."""
+    LOST = 8
+    """Bus messages of the sender were dropped. No body."""
 
 
 Frame = tuple[FrameKind, bytes]
@@ -99,15 +101,20 @@ class WorkerLink:
     def forward(self, news: bytes) -> None:
         """Queue the body of a NEWS frame unchanged."""
         if len(news) >= MAX_FRAME_BYTES:
-            self.lost += 1
+            self._report_lost()
             return
         frame = _encode(FrameKind.NEWS, news)
         self._news.append(frame)
         self._news_bytes += len(frame)
         while len(self._news) > _MAX_QUEUED_NEWS or self._news_bytes > _MAX_QUEUED_BYTES:
             self._news_bytes -= len(self._news.popleft())
-            self.lost += 1
+            self._report_lost()
         self._write()
+
+    def _report_lost(self) -> None:
+        self.lost += 1
+        # In the queue at most once, and before the messages: readers look into the store, which has it all.
+        self._orders[FrameKind.LOST, b""] = _encode(FrameKind.LOST, b"")
 
     async def send(self) -> None:
         """Write queued frames whenever the socket has room, until the link is closed."""

@@ -404,6 +404,8 @@ class Pool:
                 for kind, body in await link.receive():
                     if kind is FrameKind.NEWS:
                         self._relay.pass_on(link, body)
+                    elif kind is FrameKind.LOST:
+                        self._relay.lost(link)
                     elif kind is FrameKind.FOLLOW:
                         self._relay.follow(link, body)
                     elif kind is FrameKind.UNFOLLOW:

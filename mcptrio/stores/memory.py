@@ -1,29 +1,45 @@
 """Session store, event store and bus in memory.
 
 They are the defaults, and most tests use them. They implement the interfaces in :mod:`mcptrio.abc` and last as long as
-the process. Only the bus and ``listen`` contain checkpoints.
+the process. None of their methods waits.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
 import trio
-from attrs import define, field
+from attrs import define, evolve, field
 
-from mcptrio.abc import SessionRecord, StoredEvent
+from mcptrio.abc import INBOX_MESSAGE, Bus, SessionRecord, StoredEvent, Stores, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.stores.event_ids import event_id, read_event_id
-from mcptrio.stores.subscription import Subscription
+from mcptrio.stores.event_ids import INBOX, event_id, read_event_id
+from mcptrio.stores.followers import Followers
+from mcptrio.stores.settings import StoreBounds
 
-__all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore"]
+__all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore", "memory_stores"]
 
 # Bytes that an event costs in addition to its data: the objects and the id, rounded up.
 _EVENT_COST: Final = 160
+
+
+def memory_stores(bounds: StoreBounds | None = None, *, bus: Bus | None = None) -> Stores:
+    """Return stores in this process."""
+    bounds = bounds or StoreBounds()
+    return Stores(
+        sessions=MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.sessions),
+        events=MemoryEventStore(
+            stream_events=bounds.stream_events,
+            session_bytes=bounds.session_bytes,
+            total_bytes=bounds.total_bytes,
+            event_timeout=bounds.event_timeout,
+            bus=bus,
+        ),
+        bus=bus,
+    )
 
 
 class MemorySessionStore:
@@ -42,17 +58,17 @@ class MemorySessionStore:
         # Expired sessions that made room for new ones; the next expire() returns them too.
         self._dropped: list[str] = []
 
-    async def save(self, record: SessionRecord) -> None:
-        """Store a record.
-
-        Raises:
-            Overloaded: The session is new, and the store is full of unexpired ones.
-        """
-        if record.id not in self._sessions and len(self._sessions) >= self._most:
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        entry = self._sessions.get(record.id)
+        if (entry[1].generation if entry is not None else 0) != record.generation:
+            return None
+        if entry is None and len(self._sessions) >= self._most:
             self._dropped += self._drop_expired(most=1)
             if len(self._sessions) >= self._most:
                 raise Overloaded(f"too many sessions: {self._most} are kept")
-        self._use(record)
+        stored = evolve(record, generation=record.generation + 1)
+        self._use(stored)
+        return stored
 
     async def load(self, id: str) -> SessionRecord | None:
         entry = self._sessions.get(id)
@@ -120,6 +136,7 @@ class MemoryEventStore:
         session_bytes: Bytes of one session.
         total_bytes: Bytes of all sessions; events of the least recently active session are dropped first.
         event_timeout: Seconds without a new event after which the events of a stream are dropped.
+        bus: Wakes the readers of other servers in this process that use the same store.
     """
 
     def __init__(
@@ -129,7 +146,9 @@ class MemoryEventStore:
         session_bytes: int = 16 * 1024 * 1024,
         total_bytes: int = 256 * 1024 * 1024,
         event_timeout: float = 3600.0,
+        bus: Bus | None = None,
     ) -> None:
+        self._bus = bus
         self._stream_events = stream_events
         self._session_bytes = session_bytes
         self._total_bytes = total_bytes
@@ -140,6 +159,13 @@ class MemoryEventStore:
         self._began = 0
 
     async def append(
+        self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
+    ) -> StoredEvent:
+        event = self._append(session, stream, *data, last=last, will=will)
+        self._publish(session, wake_message(stream))
+        return event
+
+    def _append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         now = trio.current_time()
@@ -199,13 +225,25 @@ class MemoryEventStore:
         later = [(line.number, name) for name, line in kept.streams.items() if line.complete]
         return [name for number, name in sorted(later) if number > began.number]
 
-    async def listen(self, wake: Callable[[str, str], None]) -> None:
-        await trio.sleep_forever()
+    async def put(self, session: str, message: bytes) -> None:
+        self._append(session, INBOX, message)
+        self._publish(session, INBOX_MESSAGE)
+
+    async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
+        line = self._stream(session, INBOX)
+        if line is None:
+            return [], position
+        skipped = max(position - line.first, 0)
+        return [event.data for event in islice(line.events, skipped, None)], max(position, line.next)
 
     async def drop(self, session: str) -> None:
         kept = self._sessions.pop(session, None)
         if kept is not None:
             self._size -= kept.size
+
+    def _publish(self, session: str, message: bytes) -> None:
+        if self._bus is not None:
+            self._bus.publish(session_topic(session), message)
 
     def _stream(self, session: str, stream: str) -> _Stream | None:
         kept = self._sessions.get(session)
@@ -264,32 +302,20 @@ class MemoryEventStore:
 
 
 class MemoryBus:
-    """Topics within one process.
+    """Topics within one process."""
 
-    Args:
-        queue: Messages that wait for one subscriber. When full, the oldest is dropped.
-    """
+    def __init__(self) -> None:
+        self._followers = Followers()
 
-    def __init__(self, *, queue: int = 1000) -> None:
-        self._queue = queue
-        self._topics: dict[str, set[Subscription]] = {}
+    def publish(self, topic: str, message: bytes) -> None:
+        self._followers.deliver(topic, message)
 
-    async def publish(self, topic: str, message: bytes) -> None:
-        await trio.lowlevel.checkpoint()
-        for subscription in self._topics.get(topic, ()):
-            subscription.put(message)
+    def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        return self._followers.add(topic, receive)
 
-    @asynccontextmanager
-    async def subscribe(self, topic: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        subscription = Subscription(self._queue)
-        self._topics.setdefault(topic, set()).add(subscription)
-        try:
-            yield subscription
-        finally:
-            subscriptions = self._topics[topic]
-            subscriptions.discard(subscription)
-            if not subscriptions:
-                del self._topics[topic]
+    def lose(self) -> None:
+        """Tell all followers that messages may have been lost, as buses over a network do after an interruption."""
+        self._followers.lost()
 
 
 def _cost(event: StoredEvent) -> int:

@@ -6,70 +6,57 @@ of one machine may share the file.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import trio
 from attrs import frozen
 
-from mcptrio.abc import EventStore, SessionStore
+from mcptrio.abc import Bus, Stores, StoreStatus
+from mcptrio.errors import StoreFailed
 from mcptrio.stores.process_locks import ProcessRegistry
+from mcptrio.stores.settings import StoreBounds
+from mcptrio.stores.sqlite_bus import SQLiteBus, newest_ids
 from mcptrio.stores.sqlite_database import Database, open_database
 from mcptrio.stores.sqlite_events import SQLiteEventStore, drop_events
 from mcptrio.stores.sqlite_file import FileBounds
 from mcptrio.stores.sqlite_sessions import SQLiteSessionStore
 from mcptrio.stores.wall_clock import WallClock
 
-__all__ = ["SQLiteBounds", "SQLiteStores", "open_sqlite_stores"]
+__all__ = ["SQLiteBounds", "open_sqlite_stores"]
 
 # Seconds that sessions and events are kept at least after a restart, so clients can reconnect, however long the restart
 # took and whatever time the clock shows.
 _RESTART_GRACE_SECONDS: Final = 60.0
+# Seconds between two checks for other processes.
+_PROCESS_CHECK_INTERVAL: Final = 2.0
+
+_log = logging.getLogger("mcptrio.stores")
 
 
 @frozen(kw_only=True)
-class SQLiteBounds:
-    """The limits of the stores.
-
-    Above a limit on events the oldest are dropped; above a limit on sessions a new one is refused.
+class SQLiteBounds(StoreBounds):
+    """The limits of the stores in a file.
 
     Args:
-        idle_timeout: Seconds without use after which a session expires.
-        sessions: The number of sessions.
         record_bytes: Bytes of all session records.
-        stream_events: Events of one stream.
-        session_bytes: Bytes of the events of one session.
-        total_bytes: Bytes of all events; those of the least recently active session are dropped first.
-        event_timeout: Seconds without a new event after which the events of a stream are dropped.
         file_bytes: The size at which the file is full; then writes fail, as on a full disk.
         busy_timeout: Seconds to wait for another process that writes.
     """
 
-    idle_timeout: float = 1800.0
-    sessions: int = 100_000
     record_bytes: int = 256 * 1024 * 1024
-    stream_events: int = 1000
-    session_bytes: int = 16 * 1024 * 1024
-    total_bytes: int = 256 * 1024 * 1024
-    event_timeout: float = 3600.0
     file_bytes: int = 1024 * 1024 * 1024
     busy_timeout: float = 5.0
 
 
-@frozen(kw_only=True)
-class SQLiteStores:
-    """The two stores of an open file."""
-
-    sessions: SessionStore
-    events: EventStore
-
-
 @asynccontextmanager
 async def open_sqlite_stores(
-    path: str | Path, bounds: SQLiteBounds | None = None, *, clock: WallClock | None = None
-) -> AsyncIterator[SQLiteStores]:
+    path: str | Path, bounds: SQLiteBounds | None = None, *, bus: Bus | None = None, clock: WallClock | None = None
+) -> AsyncIterator[Stores]:
     """Open the stores in a file, which is created if it is missing.
 
     Leave the context when the stores are no longer in use.
@@ -77,12 +64,13 @@ async def open_sqlite_stores(
     Args:
         path: The file.
         bounds: The limits.
+        bus: Connects the processes that share the file; ``None`` for messages in the file.
         clock: A clock for tests.
 
     Raises:
         StoreFailed: The file cannot be opened, is not a store of mcptrio, or was made by a newer version.
     """
-    opening = _Opening(path, bounds or SQLiteBounds(), clock or WallClock())
+    opening = _Opening(path, bounds or SQLiteBounds(), clock or WallClock(), bus)
     async with open_database(
         opening.path,
         bounds=FileBounds(bytes=opening.bounds.file_bytes, busy_timeout=opening.bounds.busy_timeout),
@@ -90,7 +78,13 @@ async def open_sqlite_stores(
         watch=opening.watch,
         end=opening.end,
     ):
-        yield SQLiteStores(sessions=opening.sessions, events=opening.events)
+        yield Stores(
+            sessions=opening.sessions,
+            events=opening.events,
+            bus=bus or opening.messages,
+            is_shared=True,
+            status=opening.status,
+        )
 
 
 class _Opening:
@@ -99,11 +93,17 @@ class _Opening:
     sessions: SQLiteSessionStore
     events: SQLiteEventStore
     processes: ProcessRegistry
+    messages: SQLiteBus
+    database: Database
 
-    def __init__(self, path: str | Path, bounds: SQLiteBounds, clock: WallClock) -> None:
+    def __init__(self, path: str | Path, bounds: SQLiteBounds, clock: WallClock, bus: Bus | None) -> None:
         self.path = Path(path).absolute()
         self.bounds = bounds
+        self._bus = bus
         self._clock = clock
+        self._looking = trio.CapacityLimiter(1)
+        self._replicas = 1
+        self._failed_at: float | None = None
 
     def begin(self, database: Database) -> None:
         """Register this process, and complete the streams of processes that have ended.
@@ -112,6 +112,7 @@ class _Opening:
             StoreFailed: The file cannot be written.
         """
         self.processes = ProcessRegistry(self.path)
+        self.database = database
         begun = False
         try:
             self.processes.sweep()
@@ -123,8 +124,42 @@ class _Opening:
             if not begun:
                 self.processes.leave()
 
-    async def watch(self, _: Database) -> None:
-        await self.events.check_processes()
+    async def watch(self, database: Database) -> None:
+        """Complete the streams of processes that have ended, and exchange messages with the others."""
+        async with trio.open_nursery() as nursery:
+            if self._bus is None:
+                nursery.start_soon(self.messages.run)
+            while True:
+                try:
+                    await self._check_processes(database)
+                    self._failed_at = None
+                except StoreFailed as error:
+                    _log.error("%s", error)
+                    if self._failed_at is None:
+                        self._failed_at = trio.current_time()
+                await trio.sleep(_PROCESS_CHECK_INTERVAL)
+
+    async def _check_processes(self, database: Database) -> None:
+        # Newest event first: a process that is not among the writers read next has stored none of the events up to it.
+        newest = await database.read(newest_ids)
+        writers = await database.read(_writers)
+        gone = await trio.to_thread.run_sync(self._gone, writers, limiter=self._looking)
+        await self.events.settle_writers(gone)
+        self._replicas = len(writers) - len(gone)
+        self.messages.set_alone(self._replicas <= 1, newest)
+
+    def _gone(self, writers: list[str]) -> list[str]:
+        return [id for id in writers if not self.processes.is_alive(id)]
+
+    def status(self) -> StoreStatus:
+        since = None if self._failed_at is None else trio.current_time() - self._failed_at
+        return StoreStatus(
+            kind="sqlite",
+            is_reachable=since is None,
+            failing_since=since,
+            waiting=self.database.waiting,
+            replicas=max(1, self._replicas),
+        )
 
     def end(self, database: Database) -> None:
         """Store what was collected, and complete the streams of this process.
@@ -156,7 +191,9 @@ class _Opening:
             session_bytes=bounds.session_bytes,
             total_bytes=bounds.total_bytes,
             event_timeout=bounds.event_timeout,
+            bus=self._bus,
         )
+        self.messages = SQLiteBus(database, self._clock, self.processes.id)
 
     def _settle(self, database: Database, writer: str) -> None:
         def work(connection: sqlite3.Connection) -> bool:
@@ -167,8 +204,8 @@ class _Opening:
 
     def _enter(self, connection: sqlite3.Connection) -> list[str]:
         """Register this process as a writer; return the writers that have ended."""
-        writers = [id for (id,) in connection.execute("SELECT id FROM writers")]
-        gone = [id for id in writers if not self.processes.is_alive(id)]
+        writers = _writers(connection)
+        gone = self._gone(writers)
         # Other processes use the file, so use their epoch; alone, set a new one.
         if len(gone) < len(writers):
             self._clock.join(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
@@ -194,3 +231,7 @@ class _Opening:
                 f" WHERE {column} > :now OR {column} < :oldest",
                 {"now": now, "oldest": oldest},
             )
+
+
+def _writers(connection: sqlite3.Connection) -> list[str]:
+    return [id for (id,) in connection.execute("SELECT id FROM writers")]

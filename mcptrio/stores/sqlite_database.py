@@ -61,6 +61,10 @@ class Database:
         result: T = await self._batches.write(work)
         return result
 
+    def post(self, work: Work[Any]) -> None:
+        """Add a write whose result nobody needs. Does not block; the write is dropped if too many wait."""
+        self._batches.post(work)
+
     @property
     def waiting(self) -> int:
         """Number of writes in the queue."""

@@ -6,19 +6,17 @@ will).
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-import trio
 from attrs import define, frozen
 
-from mcptrio.abc import StoredEvent
-from mcptrio.errors import ConnectionClosed, StoreFailed
+from mcptrio.abc import INBOX_MESSAGE, Bus, StoredEvent, session_topic, wake_message
+from mcptrio.errors import ConnectionClosed
+from mcptrio.stores.event_ids import INBOX, position_of, read_event_id
 from mcptrio.stores.event_ids import event_id as id_of
-from mcptrio.stores.event_ids import read_event_id
 from mcptrio.stores.process_locks import ProcessRegistry
 from mcptrio.stores.sqlite_database import Database
 from mcptrio.stores.wall_clock import WallClock
@@ -37,14 +35,6 @@ _AGED: Final = 4
 _SETTLED: Final = 200
 # Streams to complete once the store can write again; further ones wait for the end of this process.
 _OWED: Final = 10_000
-# Seconds between two polls for events of other processes.
-_POLL_INTERVAL: Final = 0.25
-# Seconds between two checks for other processes.
-_PROCESS_CHECK_INTERVAL: Final = 2.0
-# Streams in the result of one poll.
-_NEWS: Final = 10_000
-
-_log = logging.getLogger("mcptrio.stores")
 
 
 @frozen(kw_only=True)
@@ -70,7 +60,7 @@ class _Line:
 
 
 class SQLiteEventStore:
-    """Events of resumable streams. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
+    """Events of resumable streams, and inboxes. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
         database: The database.
@@ -80,6 +70,7 @@ class SQLiteEventStore:
         session_bytes: Bytes of one session.
         total_bytes: Bytes of all sessions; events of the least recently active session are dropped first.
         event_timeout: Seconds without a new event after which the events of a stream are dropped.
+        bus: Wakes the readers in other processes; ``None`` if those find new events by themselves.
     """
 
     def __init__(
@@ -92,6 +83,7 @@ class SQLiteEventStore:
         session_bytes: int,
         total_bytes: int,
         event_timeout: float,
+        bus: Bus | None,
     ) -> None:
         self._database = database
         self._clock = clock
@@ -102,17 +94,15 @@ class SQLiteEventStore:
         self._age = event_timeout
         # Streams to complete as soon as the store can write.
         self._owed: dict[tuple[str, str], None] = {}
-        self._looking = trio.CapacityLimiter(1)
-        # True while no other process is known to have the file open; then polling is skipped.
-        self._alone = True
-        # The newest event that this process has polled or stored.
-        self._seen = 0
+        self._bus = bus
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
     ) -> StoredEvent:
         wanted = _Append(session=session, stream=stream, data=data, last=last, will=will, now=self._clock.now())
-        return StoredEvent(id_of(stream, await self._database.write(partial(self._append, wanted=wanted))), data[-1])
+        position = await self._database.write(partial(self._append, wanted=wanted))
+        self._wake(session, stream)
+        return StoredEvent(id_of(stream, position), data[-1])
 
     async def settle(self, session: str, stream: str) -> None:
         settled = False
@@ -122,6 +112,7 @@ class SQLiteEventStore:
         finally:
             if not settled and len(self._owed) < _OWED:
                 self._owed[session, stream] = None
+        self._wake(session, stream)
 
     async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
         found = read_event_id(event_id)
@@ -140,55 +131,39 @@ class SQLiteEventStore:
     async def completed_after(self, session: str, stream: str) -> list[str]:
         return await self._database.read(partial(_completed_after, session=session, stream=stream))
 
-    async def listen(self, wake: Callable[[str, str], None]) -> None:
-        while True:
-            await trio.sleep(_POLL_INTERVAL)
-            if self._alone:
-                continue
-            try:
-                self._seen, news = await self._database.read(partial(_news, seen=self._seen))
-            except StoreFailed as error:
-                _log.error("%s", error)
-                await trio.sleep(_PROCESS_CHECK_INTERVAL)
-            else:
-                for session, stream in news:
-                    wake(session, stream)
+    async def put(self, session: str, message: bytes) -> None:
+        wanted = _Append(session=session, stream=INBOX, data=(message,), last=False, will=None, now=self._clock.now())
+        await self._database.write(partial(self._append, wanted=wanted))
+        if self._bus is not None:
+            self._bus.publish(session_topic(session), INBOX_MESSAGE)
+
+    async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
+        events, _ = await self.read(session, INBOX, position)
+        return [event.data for event in events], position_of(events[-1].id) + 1 if events else position
 
     async def drop(self, session: str) -> None:
         await self._database.write(partial(drop_events, session=session))
 
-    async def check_processes(self) -> None:
-        """Complete the streams of processes that have ended. Runs until cancelled.
+    async def settle_writers(self, writers: Sequence[str]) -> None:
+        """Complete the streams of processes that have ended, and those for which that failed before.
 
-        Also completes streams for which that failed before.
+        Raises:
+            StoreFailed: The file cannot be written.
         """
-        while True:
-            try:
-                await self._check_processes_once()
-            except StoreFailed as error:
-                _log.error("%s", error)
-            await trio.sleep(_PROCESS_CHECK_INTERVAL)
-
-    async def _check_processes_once(self) -> None:
-        # Newest event first: a process that is not among the writers read next has stored none of the events up to it.
-        newest = await self._database.read(_newest)
-        writers = await self._database.read(_writers)
-        gone = await trio.to_thread.run_sync(self._gone, writers, limiter=self._looking)
-        for id in gone:
+        for id in writers:
             while await self._database.write(partial(self.settle_writer, writer=id, now=self._clock.now())):
                 pass
-        self._alone = len(writers) - len(gone) <= 1
-        if self._alone:
-            self._seen = newest
         while self._owed:
             session, stream = next(iter(self._owed))
             await self._database.write(partial(self._settle, session=session, stream=stream, now=self._clock.now()))
             self._owed.pop((session, stream), None)
+            self._wake(session, stream)
+
+    def _wake(self, session: str, stream: str) -> None:
+        if self._bus is not None:
+            self._bus.publish(session_topic(session), wake_message(stream))
 
     # In a thread
-
-    def _gone(self, writers: list[str]) -> list[str]:
-        return [id for id in writers if not self._processes.is_alive(id)]
 
     def settle_writer(self, connection: sqlite3.Connection, *, writer: str, now: float) -> bool:
         """Complete streams of a writer that has ended, and delete the writer with its last stream.
@@ -216,15 +191,17 @@ class SQLiteEventStore:
         """Append events; return the position of the last. Positions, sums and deletions are part of one transaction."""
         session, now, count = wanted.session, wanted.now, len(wanted.data)
         size = sum(map(len, wanted.data)) + count * _EVENT_COST
+        # Every process may put messages into an inbox, so it does not end with any of them.
+        writer = "" if wanted.stream == INBOX else self._processes.id
         line = _line(connection, session, wanted.stream)
         if line is None:
             key = connection.execute(
                 "INSERT INTO streams (session, name, first, next, complete, touched, will, writer)"
                 " VALUES (?, ?, 0, 0, 0, ?, x'', ?)",
-                (session, wanted.stream, now, self._processes.id),
+                (session, wanted.stream, now, writer),
             ).lastrowid
             assert key is not None
-            line = _Line(key, 0, 0, 0, b"", self._processes.id)
+            line = _Line(key, 0, 0, 0, b"", writer)
         elif line.complete:
             raise ConnectionClosed("the stream is complete")
         connection.executemany(
@@ -235,7 +212,7 @@ class SQLiteEventStore:
         will = b"" if wanted.last else line.will if wanted.will is None else wanted.will
         connection.execute(
             "UPDATE streams SET next = ?, complete = ?, touched = ?, will = ?, writer = ? WHERE key = ?",
-            (following, wanted.last, now, will, self._processes.id, line.key),
+            (following, wanted.last, now, will, writer, line.key),
         )
         kept = connection.execute(
             "INSERT INTO kept VALUES (?, ?, ?)"
@@ -384,23 +361,3 @@ def drop_events(connection: sqlite3.Connection, session: str) -> None:
     row = connection.execute("DELETE FROM kept WHERE session = ? RETURNING bytes", (session,)).fetchone()
     if row is not None:
         connection.execute("UPDATE sums SET value = value - ? WHERE name = 'event_bytes'", row)
-
-
-def _writers(connection: sqlite3.Connection) -> list[str]:
-    return [id for (id,) in connection.execute("SELECT id FROM writers")]
-
-
-def _newest(connection: sqlite3.Connection) -> int:
-    return int(
-        connection.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'").fetchone()[0]
-    )
-
-
-def _news(connection: sqlite3.Connection, *, seen: int) -> tuple[int, list[tuple[str, str]]]:
-    newest = _newest(connection)
-    rows = connection.execute(
-        "SELECT DISTINCT session, name FROM streams JOIN events ON events.stream = streams.key"
-        " WHERE events.id > ? LIMIT ?",
-        (seen, _NEWS),
-    ).fetchall()
-    return newest, rows

@@ -24,7 +24,7 @@ __all__ = ["FileBounds", "open_file", "run_pragma", "store_failed"]
 # The application id in the file header: "mcpt".
 _APPLICATION: Final = 0x6D637074
 # The version of the schema, stored as user_version.
-_SCHEMA: Final = 1
+_SCHEMA: Final = 2
 # SQLite's default page size in bytes; max_page_count counts pages.
 _PAGE: Final = 4096
 # Bytes to which the write-ahead log is truncated after it was larger.
@@ -47,6 +47,7 @@ _TABLES: Final = (
     """CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
         record BLOB NOT NULL,
+        generation INTEGER NOT NULL,
         used REAL NOT NULL
     )""",
     "CREATE INDEX sessions_by_use ON sessions (used)",
@@ -81,6 +82,14 @@ _TABLES: Final = (
         data BLOB NOT NULL
     )""",
     "CREATE UNIQUE INDEX events_by_position ON events (stream, position)",
+    # What one process tells the others; see sqlite_bus.
+    """CREATE TABLE messages (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        topic TEXT NOT NULL,
+        message BLOB NOT NULL,
+        writer TEXT NOT NULL,
+        sent REAL NOT NULL
+    )""",
 )
 
 _log = logging.getLogger("mcptrio.stores")
@@ -103,7 +112,7 @@ def open_file(path: Path, bounds: FileBounds) -> sqlite3.Connection:
     """Return a connection to the file, which is created for its owner only if it is missing.
 
     Raises:
-        StoreFailed: The file cannot be opened, is not a store of mcptrio, or was made by a newer version.
+        StoreFailed: The file cannot be opened, is not a store of mcptrio, or was made by another version.
     """
     try:
         _make(path)
@@ -208,7 +217,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
     Runs in a transaction, because another process may be creating the tables.
 
     Raises:
-        StoreFailed: The file belongs to another program, or was made by a newer version.
+        StoreFailed: The file belongs to another program, or was made by another version.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     schema: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -217,6 +226,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
         return 0
     if application != _APPLICATION:
         raise StoreFailed(f"{path}: expected a store of mcptrio or a new file, got the database of another program")
-    if schema > _SCHEMA:
-        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: made by a newer mcptrio")
+    if schema != _SCHEMA:
+        age = "a newer" if schema > _SCHEMA else "an older"
+        raise StoreFailed(f"{path}: expected schema {_SCHEMA}, got {schema}: made by {age} mcptrio; use another file")
     return schema

@@ -10,12 +10,13 @@ import logging
 import sqlite3
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import orjson
+from attrs import evolve
 
-from mcptrio.abc import Principal, SessionRecord
+from mcptrio.abc import SessionRecord
 from mcptrio.errors import Overloaded, StoreFailed
+from mcptrio.stores.records import read_record, write_record
 from mcptrio.stores.sqlite_database import Database
 from mcptrio.stores.wall_clock import WallClock
 
@@ -66,10 +67,11 @@ class SQLiteSessionStore:
         # Last uses that are not stored yet.
         self._noted: dict[str, float] = {}
 
-    async def save(self, record: SessionRecord) -> None:
-        data = orjson.dumps(_plain(record))
-        now = self._clock.now()
-        await self._database.write(partial(self._save, id=record.id, data=data, now=now))
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        stored = evolve(record, generation=record.generation + 1)
+        save = partial(self._save, id=record.id, data=write_record(stored), generation=stored.generation)
+        is_stored = await self._database.write(partial(save, now=self._clock.now()))
+        return stored if is_stored else None
 
     async def load(self, id: str) -> SessionRecord | None:
         row: tuple[bytes, float] | None = await self._database.read(partial(_select, id=id))
@@ -87,7 +89,7 @@ class SQLiteSessionStore:
                 except StoreFailed as error:
                     # The record was found, so the request continues; the uses are stored later.
                     _log.error("%s", error)
-        return _record(data, f"{self._database.path}: session {id[:6]}…")
+        return read_record(data, f"{self._database.path}: session {id[:6]}…")
 
     async def delete(self, id: str) -> bool:
         now = self._clock.now()
@@ -125,20 +127,23 @@ class SQLiteSessionStore:
                 self._noted = {**noted, **self._noted}
         return result
 
-    def _save(self, connection: sqlite3.Connection, *, id: str, data: bytes, now: float) -> None:
-        row = connection.execute("SELECT length(record) FROM sessions WHERE id = ?", (id,)).fetchone()
+    def _save(self, connection: sqlite3.Connection, *, id: str, data: bytes, generation: int, now: float) -> bool:
+        row = connection.execute("SELECT length(record), generation FROM sessions WHERE id = ?", (id,)).fetchone()
+        if (row[1] if row is not None else 0) != generation - 1:
+            return False
         if row is None and self._is_full(connection):
             for expired in self._expire(connection, now=now, most=_ROOM):
                 self._forget(connection, expired)
             if self._is_full(connection):
                 raise Overloaded("too many sessions are kept")
         connection.execute(
-            "INSERT INTO sessions VALUES (?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET record = excluded.record, used = max(used, excluded.used)",
-            (id, data, now),
+            "INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE"
+            " SET record = excluded.record, generation = excluded.generation, used = max(used, excluded.used)",
+            (id, data, generation, now),
         )
         _add(connection, "sessions", int(row is None))
         _add(connection, "session_bytes", len(data) - (row[0] if row else 0))
+        return True
 
     def _is_full(self, connection: sqlite3.Connection) -> bool:
         sums = dict(connection.execute("SELECT name, value FROM sums").fetchall())
@@ -183,41 +188,3 @@ def _delete(connection: sqlite3.Connection, *, id: str) -> float | None:
 def _add(connection: sqlite3.Connection, name: str, value: int) -> None:
     if value:
         connection.execute("UPDATE sums SET value = value + ? WHERE name = ?", (value, name))
-
-
-def _plain(record: SessionRecord) -> dict[str, Any]:
-    principal = record.principal
-    return {
-        "id": record.id,
-        "revision": record.revision,
-        # Without claims: each request brings its own token.
-        "principal": principal
-        and {
-            "subject": principal.subject,
-            "issuer": principal.issuer,
-            "client_id": principal.client_id,
-            "scopes": sorted(principal.scopes),
-        },
-        "client_info": dict(record.client_info),
-        "client_capabilities": dict(record.client_capabilities),
-        "initialized": record.initialized,
-        "log_level": record.log_level,
-        "subscriptions": sorted(record.subscriptions),
-    }
-
-
-def _record(data: bytes, where: str) -> SessionRecord:
-    """Return the record in stored data.
-
-    Raises:
-        StoreFailed: The data are malformed.
-    """
-    try:
-        plain = orjson.loads(data)
-        principal = plain.pop("principal")
-        if principal is not None:
-            principal = Principal(**{**principal, "scopes": frozenset(principal["scopes"])})
-        subscriptions = frozenset(plain.pop("subscriptions"))
-        return SessionRecord(**plain, principal=principal, subscriptions=subscriptions)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise StoreFailed(f"{where}: expected a record, got something else: {error}") from error

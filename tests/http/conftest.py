@@ -52,6 +52,9 @@ class EchoSession:
     def busy(self) -> bool:
         return bool(self.scopes or self.outlets)
 
+    def refresh(self, record: SessionRecord) -> None:
+        self.record = record
+
     def receive(self, incoming: Incoming, outlet: MessageSink) -> None:
         if isinstance(incoming, Batch):
             if self.record is None or not REVISIONS[self.record.revision].batches:

@@ -13,6 +13,7 @@ import trio
 from attrs import define, field
 
 from mcptrio import Context, Header, Server, tool
+from mcptrio.abc import Stores
 from mcptrio.abc.links import Link
 from mcptrio.errors import RequestFailed, SessionLost
 from mcptrio.http.client.link import HTTPLink, open_http_link
@@ -21,10 +22,8 @@ from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Resp
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 from mcptrio.serve.http import serve_http
-from mcptrio.serving import (
-    HTTPOptions,
-)
-from mcptrio.stores.memory import MemorySessionStore
+from mcptrio.serving import HTTPOptions, ServerSettings
+from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 
 from .web import eventually
 
@@ -87,10 +86,12 @@ class Peer:
 
 
 @asynccontextmanager
-async def serving(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[tuple[Server, str, trio.Event]]:
+async def serving(
+    *functions: Callable[..., Any], stores: Stores | None = None, **options: Any
+) -> AsyncIterator[tuple[Server, str, trio.Event]]:
     """A server of these tools, its URL, and what ends it."""
     plugin = SimpleNamespace(**{function.__name__: function for function in functions})
-    server = Server("tested", plugins=[plugin])
+    server = Server("tested", plugins=[plugin], settings=ServerSettings(stores=stores))
     shutdown = trio.Event()
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
@@ -245,7 +246,8 @@ async def test_leaving_an_exchange(revision: Revision) -> None:
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_session_ends_with_the_link(revision: Revision) -> None:
     sessions = MemorySessionStore()
-    async with serving(echo, sessions=sessions) as (_, url, _):
+    stores = Stores(sessions=sessions, events=MemoryEventStore())
+    async with serving(echo, stores=stores) as (_, url, _):
         async with connected(url, revision) as peer:
             await peer.text("echo", {"text": "x"})
             assert len(sessions._sessions) == 1
@@ -255,10 +257,11 @@ async def test_session_ends_with_the_link(revision: Revision) -> None:
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_session_that_the_server_lost(revision: Revision) -> None:
     sessions = MemorySessionStore()
+    stores = Stores(sessions=sessions, events=MemoryEventStore())
     async with serving(echo) as (_, first, _):
         async with connected(first, revision) as peer:
             await peer.text("echo", {"text": "x"})
-            async with serving(echo, sessions=sessions) as (_, second, _):
+            async with serving(echo, stores=stores) as (_, second, _):
                 # The client sees this like a restart.
                 async with connected(second, revision) as other:
                     other.link._session = peer.link._session

@@ -22,7 +22,8 @@ FAST = HTTPLimits(stream_delay=0.02)
 
 async def replicas(start: Starter, **options: Any) -> tuple[Server, Server, Client]:
     """Two servers over the same stores, and a client of the second one in the session of the first."""
-    shared = {"sessions": MemorySessionStore(), "events": MemoryEventStore(), "bus": MemoryBus(), **options}
+    bus = MemoryBus()
+    shared = {"sessions": MemorySessionStore(), "events": MemoryEventStore(bus=bus), "bus": bus, **options}
     one, two = await start(**shared), await start(**shared)
     await one.client.initialize()
     other = two.client

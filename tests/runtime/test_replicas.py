@@ -16,7 +16,7 @@ from mcptrio import Context, Server
 from mcptrio.abc import Principal
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, Timeouts
-from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
+from mcptrio.stores.memory import MemoryBus, memory_stores
 from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 from tests.server_options import server_options
@@ -64,13 +64,13 @@ def authenticate_by_header(headers: Mapping[str, str]) -> Principal | None:
 
 @asynccontextmanager
 async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[Replicas]:
-    store, events, bus = MemorySessionStore(), MemoryEventStore(), MemoryBus()
-
-    servers = [Server(**server_options({**options, "bus": bus})) for _ in range(2)]
+    stores = memory_stores(bus=MemoryBus())
+    servers = [Server(**server_options({**options, "stores": stores})) for _ in range(2)]
     for server in servers:
         for function in functions:
             server.add_tool(function)
-    make = partial(HTTPApp, sessions=store, events=events, bus=bus, guard=FunctionGuard(authenticate_by_header))
+    guard = FunctionGuard(authenticate_by_header)
+    make = partial(HTTPApp, sessions=stores.sessions, events=stores.events, bus=stores.bus, guard=guard)
     async with servers[0].open(), servers[1].open(), trio.open_nursery() as nursery:
         apps = [make(server.supervisor) for server in servers]
         for app in apps:

@@ -31,13 +31,55 @@ async def test_session_comes_back_as_it_was(opener: Opener) -> None:
         subscriptions=frozenset({"file:///a", "file:///b"}),
     )
     async with opener(SQLiteBounds()) as kept:
-        await kept.sessions.save(record("a"))
-        await kept.sessions.save(whole)
-        await kept.sessions.save(record("b"))
+        assert await kept.sessions.save(record("a")) == evolve(record("a"), generation=1)
+        stored = evolve(whole, generation=2)
+        assert await kept.sessions.save(evolve(whole, generation=1)) == stored
+        assert await kept.sessions.save(record("b")) == evolve(record("b"), generation=1)
 
-        assert await kept.sessions.load("a") == whole
-        assert await kept.sessions.load("b") == record("b")
+        assert await kept.sessions.load("a") == stored
+        assert await kept.sessions.load("b") == evolve(record("b"), generation=1)
         assert await kept.sessions.load("c") is None
+
+
+async def test_of_two_changes_to_one_generation_the_second_is_refused(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        first = await kept.sessions.save(record("a"))
+        assert first is not None
+        second = await kept.sessions.save(evolve(first, log_level="error"))
+
+        assert await kept.sessions.save(evolve(first, initialized=True)) is None
+        assert await kept.sessions.save(record("a")) is None
+        assert await kept.sessions.load("a") == second
+        assert await kept.sessions.delete("a")
+        assert second is not None
+        assert await kept.sessions.save(second) is None
+        assert await kept.sessions.load("a") is None
+
+
+async def test_an_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client(opener: Opener) -> None:
+    async with opener(SQLiteBounds()) as kept:
+        store = kept.events
+        assert await store.inbox("s", 0) == ([], 0)
+        for message in (b"1", b"2"):
+            await store.put("s", message)
+        await store.put("t", b"other")
+
+        assert await store.inbox("s", 0) == ([b"1", b"2"], 2)
+        assert await store.inbox("s", 1) == ([b"2"], 2)
+        assert await store.inbox("s", 2) == ([], 2)
+        assert await store.after("s", "inbox/0") is None
+        await store.drop("s")
+        assert await store.inbox("s", 0) == ([], 0)
+        assert await store.inbox("t", 0) == ([b"other"], 1)
+
+
+async def test_an_inbox_has_the_bounds_of_a_stream(opener: Opener) -> None:
+    async with opener(SQLiteBounds(stream_events=3)) as kept:
+        for n in range(5):
+            await kept.events.put("s", b"%d" % n)
+
+        assert await kept.events.inbox("s", 0) == ([b"2", b"3", b"4"], 5)
+        assert await kept.events.inbox("s", 4) == ([b"4"], 5)
 
 
 async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.testing.MockClock) -> None:
@@ -47,12 +89,12 @@ async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.tes
         await store.save(record("used"))
         await store.save(record("idle"))
         mock_clock.jump(6)
-        assert await store.load("used") == record("used")
+        assert await store.load("used") == evolve(record("used"), generation=1)
         mock_clock.jump(6)
 
         assert await store.load("idle") is None
         assert await store.expire() == ["idle"]
-        assert await store.load("used") == record("used")
+        assert await store.load("used") == evolve(record("used"), generation=1)
         assert await store.delete("used")
         assert not await store.delete("used")
 
@@ -67,7 +109,7 @@ async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(
 
         with pytest.raises(Overloaded):
             await store.save(record("c"))
-        await store.save(evolve(record("a"), log_level="error"))
+        assert await store.save(evolve(record("a"), generation=1, log_level="error")) is not None
         mock_clock.jump(11)
         await store.save(record("c"))
         assert await store.load("c") is not None

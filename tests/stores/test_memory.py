@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import trio
-
 from mcptrio.stores.memory import MemoryBus
 
 __all__: list[str] = []
 
 
-async def test_bus_reaches_every_reader_of_a_topic_from_now_on() -> None:
+def test_bus_reaches_every_follower_of_a_topic_from_now_on() -> None:
     bus = MemoryBus()
-    await bus.publish("t", b"before")
-    async with bus.subscribe("t") as one, bus.subscribe("t") as two, bus.subscribe("u") as other:
-        await bus.publish("t", b"now")
-        assert await anext(one) == b"now"
-        assert await anext(two) == b"now"
-        with trio.move_on_after(0.01) as scope:
-            await anext(other)
+    one: list[bytes | None] = []
+    two: list[bytes | None] = []
+    bus.publish("t", b"before")
+    unfollow_one, unfollow_two = bus.follow("t", one.append), bus.follow("t", two.append)
+    bus.publish("t", b"now")
+    bus.publish("u", b"other")
+    unfollow_one()
+    bus.publish("t", b"later")
+    unfollow_two()
+    unfollow_two()
+    bus.publish("t", b"after")
 
-    assert scope.cancelled_caught
-    assert bus._topics == {}
+    assert one == [b"now"]
+    assert two == [b"now", b"later"]
 
 
-async def test_slow_reader_of_the_bus_loses_the_oldest() -> None:
-    bus = MemoryBus(queue=2)
-    async with bus.subscribe("t") as reader:
-        for n in range(5):
-            await bus.publish("t", b"%d" % n)
+def test_a_follower_that_leaves_while_a_message_is_delivered_does_not_disturb_the_others() -> None:
+    bus = MemoryBus()
+    received: list[bytes | None] = []
 
-        assert [await anext(reader), await anext(reader)] == [b"3", b"4"]
+    def leave(_: bytes | None) -> None:
+        unfollow()
+
+    unfollow = bus.follow("t", leave)
+    bus.follow("t", received.append)
+    bus.publish("t", b"1")
+    bus.publish("t", b"2")
+
+    assert received == [b"1", b"2"]

@@ -6,11 +6,8 @@ import os
 import re
 import sqlite3
 import stat
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,12 +15,13 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from attrs import evolve
 
 from mcptrio import Server
-from mcptrio.abc import SessionRecord, StoredEvent
+from mcptrio.abc import SessionRecord, StoredEvent, Stores
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.stores.batch_writer import MAX_WAITING
-from mcptrio.stores.sqlite import SQLiteBounds, SQLiteStores, open_sqlite_stores
+from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 from mcptrio.stores.sqlite_database import Database, open_database
 from mcptrio.stores.sqlite_file import FileBounds
 from mcptrio.stores.wall_clock import WallClock
@@ -31,6 +29,7 @@ from mcptrio.stores.wall_clock import WallClock
 __all__: list[str] = []
 
 RECORD = SessionRecord(id="a", revision="a revision", subscriptions=frozenset({"file:///a"}))
+STORED = evolve(RECORD, generation=1)
 MARGIN = SQLiteBounds(busy_timeout=0.1)
 PATIENT = SQLiteBounds(busy_timeout=60)
 
@@ -72,7 +71,7 @@ async def test_everything_is_there_again_and_open_streams_have_ended(file: Path)
         second = await stores.events.append("a", "done", b"2", last=True)
         await stores.events.append("a", "open", b"1", will=b"restarted")
     async with open_sqlite_stores(file) as stores:
-        assert await stores.sessions.load("a") == RECORD
+        assert await stores.sessions.load("a") == STORED
         assert await stores.events.after("a", first.id) == ("done", [second], True)
         assert datas(await stores.events.read("a", "open", 0)) == ([b"1", b"restarted"], True)
         with pytest.raises(ConnectionClosed):
@@ -104,7 +103,7 @@ async def test_file_that_others_may_read_is_complained_of(file: Path, caplog: py
     assert "accessible to other users and contains user data: mode=644" in caplog.text
 
 
-def ended(stream: str, stores: SQLiteStores) -> Callable[[], Awaitable[bool]]:
+def ended(stream: str, stores: Stores) -> Callable[[], Awaitable[bool]]:
     async def has_ended() -> bool:
         return (await stores.events.read("a", stream, 0))[1]
 
@@ -220,7 +219,7 @@ async def test_readers_do_not_wait_for_a_writer(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         await stores.sessions.save(RECORD)
         with locked(file), trio.fail_after(30):
-            assert await stores.sessions.load("a") == RECORD
+            assert await stores.sessions.load("a") == STORED
 
 
 async def test_use_that_could_not_be_stored_is_stored_later(file: Path, mock_clock: trio.testing.MockClock) -> None:
@@ -228,13 +227,13 @@ async def test_use_that_could_not_be_stored_is_stored_later(file: Path, mock_clo
     async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=30, busy_timeout=0.1), clock=clock) as stores:
         await stores.sessions.save(RECORD)
         mock_clock.jump(29)
-        assert await stores.sessions.load("a") == RECORD
+        assert await stores.sessions.load("a") == STORED
         with locked(file), pytest.raises(StoreFailed):
             await stores.sessions.expire()
         mock_clock.jump(2)
 
         assert await stores.sessions.expire() == []
-        assert await stores.sessions.load("a") == RECORD
+        assert await stores.sessions.load("a") == STORED
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -287,7 +286,7 @@ async def test_long_stream_comes_in_parts(file: Path) -> None:
 
 
 @asynccontextmanager
-async def full(file: Path) -> AsyncIterator[tuple[SQLiteStores, int]]:
+async def full(file: Path) -> AsyncIterator[tuple[Stores, int]]:
     """Stores whose file is full, and how many events fitted."""
     async with open_sqlite_stores(file, SQLiteBounds(file_bytes=400_000)) as stores:
         await stores.sessions.save(RECORD)
@@ -308,7 +307,7 @@ async def test_full_disk_fails_what_was_to_be_stored_and_nothing_else(file: Path
         events, complete = await stores.events.read("a", "x", 0)
         assert (len(events), complete) == (appended, False)
         assert appended > 10
-        assert await stores.sessions.load("a") == RECORD
+        assert await stores.sessions.load("a") == STORED
         await stores.events.drop("a")
         await stores.events.append("a", "y", b"." * 10_000)
     assert len(content_of(file)) <= 400_000
@@ -348,9 +347,10 @@ async def test_file_that_is_no_database_is_refused_and_left_alone(file: Path, co
     [
         (("CREATE TABLE recipes (name)",), "got the database of another program"),
         (("PRAGMA user_version=3",), "got the database of another program"),
-        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=2"), "got 2: made by a newer mcptrio"),
+        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=3"), "got 3: made by a newer mcptrio"),
+        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=1"), "got 1: made by an older mcptrio"),
     ],
-    ids=["another's", "another's empty one", "newer"],
+    ids=["another's", "another's empty one", "newer", "older"],
 )
 async def test_database_that_is_not_ours_is_refused_and_left_alone(
     file: Path, statements: tuple[str, ...], problem: str
@@ -460,7 +460,7 @@ async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: 
     steady[0] = 5.0
     async with open_sqlite_stores(file, bounds, clock=clock()) as stores:
         assert await stores.sessions.expire() == []
-        assert await stores.sessions.load("a") == RECORD
+        assert await stores.sessions.load("a") == STORED
         await stores.events.append("b", "y", b"1")
         assert await stores.events.read("a", "x", 0) == ([event], True)
         steady[0] += 601
@@ -483,7 +483,7 @@ async def test_clock_that_is_set_meanwhile_changes_no_age(file: Path) -> None:
         async with open_sqlite_stores(file, SQLiteBounds(idle_timeout=600), clock=clock()) as two:
             assert await two.sessions.expire() == []
             steady[0] += 599
-            assert await two.sessions.load("a") == RECORD
+            assert await two.sessions.load("a") == STORED
 
 
 async def test_session_that_is_only_used_is_not_expired_by_another_process(file: Path) -> None:
@@ -500,14 +500,14 @@ async def test_session_that_is_only_used_is_not_expired_by_another_process(file:
         await one.sessions.save(RECORD)
         for _ in range(10):
             steady[0] += 100
-            assert await one.sessions.load("a") == RECORD
+            assert await one.sessions.load("a") == STORED
             # As the HTTP endpoint does every few seconds.
             assert await one.sessions.expire() == await two.sessions.expire() == []
 
 
 async def test_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text("utf-8")
-    [example] = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "open_sqlite_stores" in each]
+    [example] = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "open_stores" in each]
     names: dict[str, Any] = {}
     exec(example, names)
     monkeypatch.chdir(tmp_path)
@@ -518,79 +518,3 @@ async def test_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         nursery.cancel_scope.cancel()
 
     assert os.listdir(tmp_path) == ["sessions.db"]
-
-
-# Two processes
-
-OTHER = """
-import sys, trio
-from mcptrio import Server
-from mcptrio.abc import SessionRecord, StoredEvent
-from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
-
-async def main():
-    async with open_sqlite_stores(sys.argv[1], SQLiteBounds(busy_timeout=60)) as stores:
-        await stores.sessions.save(SessionRecord(id="theirs", revision="a revision"))
-        for n in range(20):
-            event = await stores.events.append("a", f"theirs{n % 2}", b"%d" % n, will=b"gone")
-        print(event.id, flush=True)
-        await trio.to_thread.run_sync(sys.stdin.readline)
-        await stores.events.append("a", "theirs0", b"more")
-        print("more", flush=True)
-        await trio.sleep_forever()
-
-trio.run(main)
-"""
-
-
-async def test_two_processes_share_a_file(file: Path) -> None:
-    woken: list[tuple[str, str]] = []
-    with trio.fail_after(120):
-        async with open_sqlite_stores(file, PATIENT) as stores, trio.open_nursery() as nursery:
-            await stores.events.append("a", "ours", b"1", will=b"not yet")
-
-            async def not_alone() -> bool:
-                return not stores.events._alone
-
-            async def heard() -> bool:
-                return ("a", "theirs0") in woken
-
-            nursery.start_soon(stores.events.listen, lambda *place: woken.append(place))
-            command = [sys.executable, "-c", OTHER, str(file)]
-            run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False)
-            process = await nursery.start(run)
-            said = b""
-            while not said.endswith(b"\n"):
-                said += await process.stdout.receive_some()
-            assert said == b"theirs1/9\n"
-            assert await stores.sessions.load("theirs") is not None
-            assert (await stores.events.read("a", "theirs0", 10)) == ([], False)
-            # By now it is known that another process listens.
-            await until(not_alone)
-            await trio.sleep(0.6)
-            woken.clear()
-            await process.stdin.send_all(b"\n")
-            await until(heard)
-            assert datas(await stores.events.read("a", "theirs0", 10)) == ([b"more"], False)
-            process.kill()
-            await until(ended("theirs1", stores))
-
-            assert datas(await stores.events.read("a", "theirs0", 10)) == ([b"more", b"gone"], True)
-            assert datas(await stores.events.read("a", "ours", 0)) == ([b"1"], False)
-            assert len([name for name in os.listdir(file.parent) if name.endswith(".lock")]) == 1
-            await process.stdin.aclose()
-            await process.stdout.aclose()
-            nursery.cancel_scope.cancel()
-
-
-async def test_two_that_open_a_new_file_at_once(file: Path) -> None:
-    async def use(number: int) -> None:
-        async with open_sqlite_stores(file, PATIENT) as stores:
-            await stores.events.append("a", f"x{number}", b"1", last=True)
-
-    async with trio.open_nursery() as nursery:
-        for number in range(4):
-            nursery.start_soon(use, number)
-    async with open_sqlite_stores(file) as stores:
-        for number in range(4):
-            assert datas(await stores.events.read("a", f"x{number}", 0)) == ([b"1"], True)

@@ -16,8 +16,9 @@ from mcptrio.cli.server.renewing import renewal
 from mcptrio.cli.server.serve_settings import ServeSettings, given
 from mcptrio.cli.server.tls import certificates_of
 from mcptrio.serve.http import serve_http
-from mcptrio.serve.http_options import SQLITE_STORE, StoreName
 from mcptrio.serve.http_process import HTTPProcess
+from mcptrio.serve.stores import serve_with_stores
+from mcptrio.serve.stores_table import SQLITE_STORE, StoreName
 from mcptrio.serve.worker import WorkerProcess
 
 __all__ = ["over_http"]
@@ -36,10 +37,11 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         message=read.server.message,
         auth=guard_for(read, worker.beginning.key if worker is not None else None),
     )
+    stores = read.stores
     if worker is not None:
         # A request reaches any worker, so all workers use one store.
         if worker.beginning.folder is not None:
-            http = evolve(http, store=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
+            stores = evolve(stores, url=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
         # A POST of HTTP with SSE would have to reach the worker that has the client's stream.
         http = evolve(http, legacy_sse=False)
     certificates = certificates_of(read, http2=http.http2)
@@ -53,4 +55,8 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         renew=renewal(server, settings) if worker is None else None,
     )
     ready = settings.ready(server, process.ready.started if worker is not None else None)
-    process.run(partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready))
+    serve = partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
+    # The parent's bus reaches only its workers; other machines use the same engine.
+    is_local = stores.url.startswith(SQLITE_STORE)
+    bus = worker.bus if worker is not None and is_local else None
+    process.run(partial(serve_with_stores, server, stores, serve, bus))

@@ -28,7 +28,6 @@ from mcptrio.settings.problems import Key
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from mcptrio.abc import Bus
     from mcptrio.plugins.lock import ToolLock
     from mcptrio.plugins.manager import Instead, PluginManager
     from mcptrio.plugins.plugin import Plugin
@@ -227,14 +226,12 @@ def make_server(
     options: Mapping[str, Any],
     *,
     key: bytes | None = None,
-    bus: Bus | None = None,
 ) -> Server:
     """Load the plugins and make the server.
 
     Args:
         options: The options of ``serve`` by name; one that was not given is ``None`` or missing.
         key: Seals the state that passes through clients, if no key is configured.
-        bus: Reaches the other replicas.
     """
     from mcptrio.plugins.manager import PluginManager
     from mcptrio.server import Server
@@ -267,7 +264,7 @@ def make_server(
         plugins=manager,
         config=tables,
         tools=_policy(wanted, lock),
-        settings=evolve(read.server, keys=keys_of(read) or ([key] if key else []), bus=bus),
+        settings=evolve(read.server, keys=keys_of(read) or ([key] if key else [])),
     )
     if lock is not None:
         from mcptrio.plugins.lock_changes import changes_since

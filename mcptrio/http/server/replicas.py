@@ -1,30 +1,41 @@
 """Messages between the local parts of one session on several replicas.
 
-The sessions use it. For each session it sends the events that matter on other replicas: the client's answer to a
-question, a cancellation, a changed log level, the end, a wake-up for the reader of a stream, and the replica that the
-client listens to. The bus may lose messages. A lost answer costs the question's timeout, a lost wake-up a delay, and a
-lost end nothing, because the store is asked first. After a lost change of the listening replica, a client with streams
-on both may get an unsolicited message twice, until it listens again.
+The sessions use it. A message only says where to look: the record, the inbox and the events are in the stores. So a
+lost message costs a delay, until the next request of the session or the next sweep. After a lost ``resumed``, a client
+that reads one stream on two connections may get an event on both.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from enum import Enum
 from typing import Final
 
-import orjson
+from mcptrio.abc import INBOX_MESSAGE, Bus, session_topic, wake_message
+from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Response
 
-from mcptrio.abc import Bus
-from mcptrio.protocol.jsonrpc import encode
-from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
+__all__ = ["Notice", "Replicas", "is_for_any_replica", "messages_of"]
 
-__all__ = ["Replicas"]
 
-_CHANGING: Final = frozenset(
-    {"notifications/initialized", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
-)
-"""The messages that change the record of a session; each may be repeated without harm."""
+class Notice(Enum):
+    """What has happened to a session elsewhere. The value is the first word of the message."""
+
+    WAKE = wake_message("").strip()
+    """A stream has new events."""
+    INBOX = INBOX_MESSAGE
+    """The inbox has a new message."""
+    RECORD = b"record"
+    """The record has a new version."""
+    RESUMED = b"resumed"
+    """The client now reads a stream on another replica."""
+    END = b"end"
+    """The session has ended."""
+    LOST = b"lost"
+    """Messages may have been lost. Never sent."""
+
+
+_NOTICES: Final = {notice.value: notice for notice in Notice}
 
 
 class Replicas:
@@ -37,51 +48,46 @@ class Replicas:
     def __init__(self, bus: Bus | None) -> None:
         self._bus = bus
         # The bus delivers our own messages as well; the name lets us skip them.
-        self._self = secrets.token_urlsafe(6)
+        self._name = secrets.token_urlsafe(6)
         self.exist = bus is not None
 
-    async def tell(self, session: str, news: Mapping[str, str]) -> None:
+    def tell(self, session: str, notice: Notice, what: str = "") -> None:
         """Publish to the local parts of the session elsewhere."""
         if self._bus is not None:
-            await self._bus.publish(f"session:{session}", orjson.dumps({"from": self._self, **news}))
+            self._bus.publish(session_topic(session), b"%b %b %b" % (notice.value, what.encode(), self._name.encode()))
 
-    async def pass_on(self, session: str, incoming: Message | Batch) -> None:
-        """Publish answers and cancellations: the request that they belong to may run on another replica."""
-        if self._bus is not None:
-            messages = [message for message in _messages(incoming) if _travels(message)]
-            if messages:
-                await self.tell(session, {"message": encode(messages).decode()})
-
-    async def repeat(self, session: str, served: Message | Batch) -> None:
-        """Publish a message that changes the session's record, so that the other replicas repeat the change."""
-        if self._bus is not None:
-            messages = [message for message in _messages(served) if _changes(message)]
-            if messages:
-                await self.tell(session, {"message": encode(messages).decode()})
-
-    async def follow(self, session: str, hear: Callable[[Mapping[str, str]], None]) -> None:
-        """Call ``hear`` with each message from another replica, until cancelled."""
+    def follow(self, session: str, hear: Callable[[Notice, str], None]) -> Callable[[], None]:
+        """Call ``hear`` with each notice of another replica or of a store. Returns a function that ends this."""
         if self._bus is None:
-            return
-        async with self._bus.subscribe(f"session:{session}") as arriving:
-            async for data in arriving:
-                news = orjson.loads(data)
-                # Our own part has done it already.
-                if news["from"] != self._self:
-                    hear(news)
+            return _nothing
+
+        def receive(message: bytes | None) -> None:
+            if message is None:
+                hear(Notice.LOST, "")
+                return
+            kind, _, rest = message.partition(b" ")
+            what, _, sender = rest.decode("utf-8", "replace").partition(" ")
+            # One from a newer version of mcptrio may be unknown.
+            notice = _NOTICES.get(kind)
+            if notice is not None and sender != self._name:
+                hear(notice, what)
+
+        return self._bus.follow(session_topic(session), receive)
 
 
-def _messages(incoming: Message | Batch) -> list[Message]:
+def messages_of(incoming: Message | Batch) -> list[Message]:
+    """Return the valid messages of a POST."""
     if isinstance(incoming, Batch):
         return [message for message in incoming.messages if not isinstance(message, Malformed)]
     return [incoming]
 
 
-def _changes(message: Message) -> bool:
-    return isinstance(message, (Request, Notification)) and message.method in _CHANGING
-
-
-def _travels(message: Message | Batch) -> bool:
+def is_for_any_replica(message: Message) -> bool:
+    """Return whether the request that it belongs to may run on another replica: for answers and cancellations."""
     if isinstance(message, Notification):
         return message.method == "notifications/cancelled"
     return isinstance(message, (Response, ErrorResponse))
+
+
+def _nothing() -> None:
+    pass

@@ -1,7 +1,7 @@
-"""The local part of one handshake session over HTTP: its streams, and its messages from other replicas.
+"""The local part of one handshake session over HTTP: its streams, and what it must know of other replicas.
 
 :mod:`mcptrio.http.server.sessions` makes it, and the exchanges of the session use it. The record is in the session
-store and the messages are in the event store, so nothing here must survive the process.
+store, and messages are in the event store, so nothing here must survive the process.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from weakref import WeakValueDictionary
 
 import trio
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mcptrio.abc import EventStore, MessageSink, PeerSession, Principal, SessionRecord, SessionStore
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
-from mcptrio.http.server.replicas import Replicas
+from mcptrio.http.server.replicas import Notice, Replicas, is_for_any_replica, messages_of
+from mcptrio.http.server.session_records import merge_records
 from mcptrio.http.server.session_streams import SessionStream, StreamSignals
 from mcptrio.outbox import Item
-from mcptrio.protocol.jsonrpc import decode
-from mcptrio.protocol.messages import Batch, Message, Notification
+from mcptrio.protocol.jsonrpc import decode, encode
+from mcptrio.protocol.messages import Batch, Malformed, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPTraits
 
@@ -91,17 +91,19 @@ class HTTPSession:
         self.touched = self.used
         """When the store was last told that the session is in use."""
         self.ended = False
-        self.scope = trio.CancelScope()
         self.keepalives = shared.keepalives
         self._shared = shared
         self._saved = saved
+        """The record as the store has it; ``None`` before the first save."""
+        self._inbox_position = 0
+        self._unfollow: Callable[[], None] | None = None
+        self._notices: set[Notice] = set()
+        """What the running task :meth:`_look` has to look at; empty if it does not run."""
         # Weak: a view is needed only while a reader holds it.
         self._views: WeakValueDictionary[str, SessionStream] = WeakValueDictionary()
         """Streams of other replicas that are read here."""
         self._attached: SessionStream | None = None
         """The GET stream, while the engine sends to it."""
-        self._newest = ""
-        """Opening time and id of the newest GET stream on any replica."""
 
     @property
     def traits(self) -> HTTPTraits | None:
@@ -112,9 +114,13 @@ class HTTPSession:
     @property
     def is_idle(self) -> bool:
         """Whether nothing would be lost if the local part ended now: nothing runs, and the record is stored."""
-        return (
-            not (self.peer.busy or self.exchanges or self.streams or self.waiting) and self.peer.record is self._saved
-        )
+        return not (self.peer.busy or self.exchanges or self.streams or self.waiting or self._is_changed)
+
+    @property
+    def _is_changed(self) -> bool:
+        """Whether the engine has replaced the record since it was stored."""
+        record = self.peer.record
+        return record is not self._saved and record != self._saved
 
     def open_stream(
         self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None
@@ -130,7 +136,6 @@ class HTTPSession:
             self.id,
             self._shared.events,
             self.wakes,
-            self._announce,
             asked=asked,
             expected=expected,
             sends_priming_event=traits is not None and traits.priming,
@@ -146,9 +151,9 @@ class HTTPSession:
             self._views[id] = stream
         return stream
 
-    async def resume(self, id: str) -> SessionStream:
+    def resume(self, id: str) -> SessionStream:
         """Return the stream with this id, and end its readers on the other replicas."""
-        await self._shared.replicas.tell(self.id, {"resumed": id})
+        self._shared.replicas.tell(self.id, Notice.RESUMED, id)
         return self.find_stream(id)
 
     def start(self, stream: SessionStream, items: Sequence[Item] = ()) -> None:
@@ -157,7 +162,11 @@ class HTTPSession:
         self._shared.start_soon(self._pump, stream, items)
 
     async def listen(self) -> SessionStream:
-        """Return the GET stream, attached to the engine here and detached on every other replica."""
+        """Return the GET stream, attached to the engine here and detached on every other replica.
+
+        Raises:
+            StoreFailed: the record, which names the stream, could not be stored.
+        """
         if self.get_stream is None:
             self.get_stream = self.open_stream(GET_STREAM_PREFIX)
             self.start(self.get_stream)
@@ -165,10 +174,9 @@ class HTTPSession:
         if self._attached is not stream:
             self.peer.attach(stream)
             self._attached = stream
-        # Later than every stream we know of, even if another machine's clock is ahead.
-        opened = max(time.time_ns(), int(self._newest.partition(" ")[0] or 0) + 1)
-        self._newest = f"{opened:020d} {stream.id}"
-        await self._shared.replicas.tell(self.id, {"standing": self._newest})
+        # Each message must go to one stream only (2025-11-25, basic/transports, "Multiple Connections").
+        self._name_get_stream(stream.id)
+        await self.save()
         return stream
 
     async def stop_listening(self) -> None:
@@ -178,19 +186,24 @@ class HTTPSession:
             self._detach()
             stream.close()
             self.get_stream = None
-            # Ours was the newest, so another replica with readers should attach its own again.
-            if self._newest.endswith(f" {stream.id}"):
-                await self._shared.replicas.tell(self.id, {"vacant": stream.id})
+            await self._leave_get_stream(stream)
 
     async def receive(self, incoming: Message | Batch, outlet: MessageSink, principal: Principal | None) -> None:
-        """Pass on the message of a POST, here and to tasks on other replicas that wait for it."""
+        """Pass on the message of a POST, here and to tasks on other replicas that wait for it.
+
+        Raises:
+            StoreFailed: a message for another replica could not be stored.
+        """
         self.used = trio.current_time()
         self.peer.principal = principal
         # False if an answer or a cancellation belongs to no request here: another replica may have it.
         known = self.peer.receive(incoming, outlet)
         await self.try_to_save()
-        if not known or isinstance(incoming, Batch):
-            await self._shared.replicas.pass_on(self.id, incoming)
+        if self._shared.replicas.exist and (not known or isinstance(incoming, Batch)):
+            for message in messages_of(incoming):
+                if is_for_any_replica(message):
+                    # Before the client gets its 202: what was accepted must not be lost.
+                    await self._shared.events.put(self.id, encode(message))
 
     async def save(self) -> None:
         """Store the record if the engine has replaced it.
@@ -199,17 +212,18 @@ class HTTPSession:
             StoreFailed: it could not be stored, and will be tried again.
             Overloaded: it is new, and the store has too many.
         """
-        record = self.peer.record
-        if record is not None and record is not self._saved and not self.ended:
-            # Set before the await, so that a concurrent request does not store the same record again.
-            before, self._saved = self._saved, record
-            saved = False
-            try:
-                await self._shared.store.save(record)
-                saved = True
-            finally:
-                if not saved and self._saved is record:
-                    self._saved = before
+        while self._is_changed and not self.ended:
+            record = self.peer.record
+            assert record is not None
+            stored = await self._shared.store.save(record)
+            if stored is not None:
+                self._saved = stored
+                if self.peer.record is record:
+                    self.peer.refresh(stored)
+                self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
+            else:
+                # Another replica has stored a newer one.
+                await self._load()
 
     async def try_to_save(self) -> None:
         """Store the record, and log a failure: the change has already happened, and the sweep tries again."""
@@ -218,10 +232,37 @@ class HTTPSession:
         except StoreFailed as error:
             _log.error("a session could not be saved: %s", error)
 
-    async def repeat(self, served: Message | Batch) -> None:
-        """Let the other replicas do to their records what this message has done to ours."""
-        if self._shared.replicas.exist and self._saved is not None and not self.ended:
-            await self._shared.replicas.repeat(self.id, served)
+    def refresh(self, stored: SessionRecord) -> None:
+        """Take over what another replica has stored. Changes that are not stored yet are kept."""
+        mine, base = self.peer.record, self._saved
+        if mine is None or base is None or stored.generation <= base.generation:
+            return
+        self._saved = stored
+        self.peer.refresh(merge_records(mine, base=base, theirs=stored))
+        if self._attached is not None and stored.get_stream not in ("", self._attached.id):
+            # Its readers stay: it is attached again when the other one has gone.
+            self._detach()
+        elif not stored.get_stream and self.get_stream is not None and self.get_stream.readers:
+            self._shared.start_soon(self.listen)
+
+    def follow(self) -> None:
+        """Hear the other replicas until the session ends here."""
+        self._unfollow = self._shared.replicas.follow(self.id, self._hear)
+
+    async def look_for_messages(self) -> None:
+        """Read the inbox, if a request here may wait for a message in it.
+
+        Raises:
+            StoreFailed: it cannot be read.
+        """
+        while self.peer.busy and not self.ended:
+            messages, self._inbox_position = await self._shared.events.inbox(self.id, self._inbox_position)
+            if not messages:
+                return
+            for each in messages:
+                message = decode(each)
+                if not isinstance(message, (Batch, Malformed)):
+                    self.peer.receive(message, NOWHERE)
 
     def end(self, reason: str) -> None:
         """Forget the local part."""
@@ -232,35 +273,65 @@ class HTTPSession:
                 # Handlers that wait for room must not wait for a session that has ended.
                 stream.outbox.abort()
             self.wakes.end()
-            self.scope.cancel(reason=reason)
+            if self._unfollow is not None:
+                self._unfollow()
 
-    async def follow(self) -> None:
-        """Hear the other replicas until the session ends here."""
-        with self.scope:
-            await self._shared.replicas.follow(self.id, self._hear)
+    def _hear(self, notice: Notice, what: str) -> None:
+        match notice:
+            case Notice.WAKE:
+                # The pump has woken the readers of our own streams already.
+                if what not in self.streams:
+                    self.wakes.wake(what)
+            case Notice.RESUMED:
+                stream = self.streams.get(what) or self._views.get(what)
+                if stream is not None:
+                    stream.supersede()
+            case Notice.END:
+                self.end("the session has ended elsewhere")
+            case Notice.RECORD:
+                if self._saved is None or not what.isdigit() or int(what) > self._saved.generation:
+                    self._look_soon({notice})
+            case Notice.INBOX:
+                if self.peer.busy:
+                    self._look_soon({notice})
+            case Notice.LOST:
+                self.wakes.wake_all()
+                self._look_soon({Notice.RECORD, Notice.INBOX})
 
-    def _hear(self, news: Mapping[str, str]) -> None:
-        if "wake" in news:
-            self.wakes.wake(news["wake"])
-        elif "message" in news:
-            incoming = decode(news["message"].encode())
-            if isinstance(incoming, Batch):
-                for message in incoming.messages:
-                    self.peer.receive(message, NOWHERE)
-        elif "standing" in news:
-            if news["standing"] > self._newest:
-                self._newest = news["standing"]
-                # Its readers stay: it is attached again when the newer one has gone.
-                self._detach()
-        elif "vacant" in news:
-            if self.get_stream is not None and self.get_stream.readers:
-                self._shared.start_soon(self.listen)
-        elif "resumed" in news:
-            stream = self.streams.get(news["resumed"]) or self._views.get(news["resumed"])
-            if stream is not None:
-                stream.supersede()
-        elif "end" in news:
-            self.end(news["end"])
+    def _look_soon(self, notices: set[Notice]) -> None:
+        if not self._notices:
+            self._shared.start_soon(self._look)
+        self._notices |= notices
+
+    async def _look(self) -> None:
+        try:
+            while self._notices and not self.ended:
+                notice = next(iter(self._notices))
+                if notice is Notice.RECORD:
+                    await self._load()
+                else:
+                    await self.look_for_messages()
+                self._notices.discard(notice)
+        finally:
+            self._notices.clear()
+
+    async def _load(self) -> None:
+        stored = await self._shared.store.load(self.id)
+        if stored is None:
+            self.end("the session has ended elsewhere")
+        else:
+            self.refresh(stored)
+
+    def _name_get_stream(self, id: str) -> None:
+        record = self.peer.record
+        if record is not None and record.get_stream != id:
+            self.peer.refresh(evolve(record, get_stream=id))
+
+    async def _leave_get_stream(self, stream: SessionStream) -> None:
+        """Let another replica with readers attach its own stream again."""
+        if self.peer.record is not None and self.peer.record.get_stream == stream.id:
+            self._name_get_stream("")
+            await self.try_to_save()
 
     async def _pump(self, stream: SessionStream, items: Sequence[Item]) -> None:
         try:
@@ -274,11 +345,9 @@ class HTTPSession:
                 self.get_stream = None
         # After the pump: the store can now append the fallback event if the pump has failed.
         await stream.settle()
+        await self._leave_get_stream(stream)
 
     def _detach(self) -> None:
         if self._attached is not None:
             self.peer.detach(self._attached)
             self._attached = None
-
-    async def _announce(self, stream: str) -> None:
-        await self._shared.replicas.tell(self.id, {"wake": stream})

@@ -14,7 +14,7 @@ Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery"; SEP-169
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -57,10 +57,13 @@ class StreamSignals:
         if event is not None:
             event.set()
 
-    def end(self) -> None:
-        self.over = True
+    def wake_all(self) -> None:
         for stream in tuple(self._events):
             self.wake(stream)
+
+    def end(self) -> None:
+        self.over = True
+        self.wake_all()
 
 
 class SessionStream:
@@ -69,7 +72,6 @@ class SessionStream:
     Args:
         asked: the message that the stream answers; ``None`` if only :meth:`close` completes it.
         expected: the number of responses that complete it.
-        announce: makes the other replicas look into the store.
         sends_priming_event: whether readers first get an event without data, which gives them an id for resuming.
         window: events that the newest reader may be behind before the pump waits.
     """
@@ -80,7 +82,6 @@ class SessionStream:
         session: str,
         store: EventStore,
         wakes: StreamSignals,
-        announce: Callable[[str], Awaitable[None]],
         *,
         asked: Message | Batch | None = None,
         expected: int | None = None,
@@ -102,7 +103,6 @@ class SessionStream:
         self._session = session
         self._store = store
         self._wakes = wakes
-        self._announce = announce
         self._unanswered = _requests(asked)
         """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
@@ -207,7 +207,6 @@ class SessionStream:
         if self.broken:
             await self._store.settle(self._session, self.id)
             self.wake()
-            await self._announce(self.id)
 
     def _encode(self, items: Sequence[Item]) -> tuple[list[bytes], bool]:
         """Return the first items as events, at least one, and whether they complete the stream."""
@@ -234,7 +233,6 @@ class SessionStream:
         for reader in self.readers[-1:]:
             reader.unwritten_events += len(events)
         self._wakes.wake(self.id)
-        await self._announce(self.id)
 
     def _settled_by(self, item: Item) -> int:
         """Return the number of responses in it, and note which requests they answer."""

@@ -20,7 +20,7 @@ from mcptrio.abc import Bus, Engine, EventStore, PeerSession, Principal, Session
 from mcptrio.errors import Overloaded
 from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
-from mcptrio.http.server.replicas import Replicas
+from mcptrio.http.server.replicas import Notice, Replicas
 from mcptrio.http.server.request_auth import is_same_person
 from mcptrio.http.server.session import HTTPSession, Shared
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -74,8 +74,6 @@ class Sessions:
         """Own the tasks of all sessions, and drop those that are idle for too long. Runs until cancelled."""
         try:
             async with trio.open_nursery() as self._nursery:
-                nursery = self._nursery
-                nursery.start_soon(self._engine.contained, self._listen, "listening for events of other processes")
                 task_status.started()
                 while True:
                     await trio.sleep(_EXPIRY_INTERVAL)
@@ -131,6 +129,8 @@ class Sessions:
         if session is None or session.ended:
             session = HTTPSession(self._shared, self._open_peer(principal, record), record)
             self._enter(session)
+        else:
+            session.refresh(record)
         self._here.move_to_end(id)
         session.used = session.touched = trio.current_time()
         return session
@@ -140,7 +140,7 @@ class Sessions:
         # The store first: a replica that misses the message finds no record at the next request.
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
-        await self._replicas.tell(session.id, {"end": "the client has ended the session"})
+        self._replicas.tell(session.id, Notice.END)
 
     def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
         """Return a local part at the engine; if it has no room, release the least recently used idle part first.
@@ -174,24 +174,12 @@ class Sessions:
             raise RuntimeError("HTTPApp.run() is not running: start it in the nursery that serves the application")
         return self._nursery
 
-    async def _listen(self) -> None:
-        def wake(id: str, stream: str) -> None:
-            session = self._here.get(id)
-            if session is not None:
-                session.wakes.wake(stream)
-
-        await self.events.listen(wake)
-
     def _enter(self, session: HTTPSession) -> None:
+        before = self._here.get(session.id)
+        if before is not None:
+            before.end("its local part was replaced")
         self._here[session.id] = session
-        # Without other replicas a session needs no task, which would cost 10 KiB.
-        if self._replicas.exist:
-            self._start_soon(self._follow, session)
-
-    async def _follow(self, session: HTTPSession) -> None:
-        await session.follow()
-        if self._here.get(session.id) is session:
-            del self._here[session.id]
+        session.follow()
 
     async def _forget(self, session: HTTPSession, reason: str) -> None:
         self._release(session, reason)
@@ -200,8 +188,14 @@ class Sessions:
     async def _sweep(self) -> None:
         now = trio.current_time()
         for session in tuple(self._here.values()):
+            if session.ended:
+                self._release(session, "the session has ended")
+                continue
             # A record that could not be stored when it changed.
             await session.try_to_save()
+            # A message of the bus may have been lost.
+            if self._replicas.exist:
+                await session.look_for_messages()
             get_stream = session.get_stream
             if (
                 get_stream is not None
@@ -214,7 +208,9 @@ class Sessions:
                 if now - session.touched > _TOUCH_INTERVAL:
                     session.touched = now
                     # Loading counts as use: a long call must not let its session expire in the store.
-                    await self._store.load(session.id)
+                    stored = await self._store.load(session.id)
+                    if stored is not None:
+                        session.refresh(stored)
             elif now - session.used > self._limits.idle_timeout:
                 self._release(session, "idle here")
         self._expired.update(dict.fromkeys(await self._store.expire()))
@@ -226,4 +222,4 @@ class Sessions:
                 self._release(session_here, "the session has expired")
             await self.events.drop(id)
             self._expired.pop(id, None)
-            await self._replicas.tell(id, {"end": "the session has expired"})
+            self._replicas.tell(id, Notice.END)

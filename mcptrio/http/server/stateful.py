@@ -134,7 +134,6 @@ async def _deliver(
     expected = _expected(incoming)
     if not expected and not isinstance(incoming, Batch):
         await session.receive(incoming, NOWHERE, principal)
-        await session.repeat(incoming)
         await exchange.respond(202)
         return
     stream = session.open_stream(POST_STREAM_PREFIX, asked=incoming, expected=expected)
@@ -144,7 +143,6 @@ async def _deliver(
         if expected:
             await _answer(session, exchange, incoming, stream)
         else:
-            await session.repeat(incoming)
             await _accept(exchange, stream)
     finally:
         session.waiting.discard(stream)
@@ -190,7 +188,6 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
         return
     # Before the response leaves: the next request may reach another replica.
     await session.try_to_save()
-    await session.repeat(incoming)
     if not exchange.takes_events:
         first = items
         await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, first))
@@ -256,7 +253,7 @@ async def _resume(sessions: Sessions, session: HTTPSession, exchange: Exchange, 
         # Not 404, which would oblige the client to begin a new session (2025-11-25, "Session Management", rule 4).
         await exchange.refuse(HTTPRefusal.because(400, "Last-Event-ID: no such event, or what came after it is gone"))
         return
-    stream = await session.resume(found[0])
+    stream = session.resume(found[0])
     get_stream = stream.id.startswith(GET_STREAM_PREFIX)
 
     async def follow() -> None:

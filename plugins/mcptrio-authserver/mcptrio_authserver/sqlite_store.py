@@ -21,7 +21,7 @@ import orjson
 import trio
 
 from mcptrio.errors import StoreFailed
-from mcptrio.serving import run_pragma, store_failed
+from mcptrio.stores import run_pragma, store_failed
 
 from .ledger import Ledger
 from .refusals import Refusal

@@ -1,0 +1,38 @@
+"""The table ``[stores]``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import field, frozen
+
+from mcptrio.stores.settings import StoreSettings
+
+__all__ = ["SQLITE_STORE", "StoreName", "StoresTable"]
+
+SQLITE_STORE = "sqlite:"
+"""The prefix that names a store in a file; the path follows."""
+
+
+class StoreName(str):
+    """The URL of a store. A relative path in it starts at the folder of the configuration."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_setting(cls, value: object, folder: Path) -> StoreName:
+        if not isinstance(value, str):
+            raise ValueError("Expected `str`")
+        path = value.removeprefix(SQLITE_STORE)
+        return cls(value if path in (value, "") else f"{SQLITE_STORE}{folder / Path(path).expanduser()}")
+
+
+@frozen(kw_only=True)
+class StoresTable(StoreSettings):
+    """The table ``[stores]``: where sessions, events and what replicas share are kept.
+
+    Args:
+        url: ``memory``, ``sqlite:PATH``, or the URL of an engine whose distribution is installed.
+    """
+
+    url: StoreName = field(default=StoreName("memory"))

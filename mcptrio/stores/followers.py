@@ -1,0 +1,69 @@
+"""The followers of the topics of a bus in this process.
+
+Each bus has one of these, and delivers to it what it receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Followers"]
+
+
+class Followers:
+    """The functions that receive the messages of each topic.
+
+    Args:
+        on_first: Called with a topic that gets its first follower.
+        on_last: Called with a topic whose last follower has left.
+    """
+
+    def __init__(
+        self, on_first: Callable[[str], None] | None = None, on_last: Callable[[str], None] | None = None
+    ) -> None:
+        self._on_first = on_first
+        self._on_last = on_last
+        # Most topics have one follower, so a tuple costs less than a set, and delivery may change the followers.
+        self._topics: dict[str, tuple[Callable[[bytes | None], None], ...]] = {}
+
+    @property
+    def topics(self) -> list[str]:
+        return list(self._topics)
+
+    def add(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        """Add a follower.
+
+        Args:
+            receive: Takes a message, or ``None`` if messages may have been lost. Must not block or raise.
+
+        Returns:
+            A function that removes it, and does nothing the second time.
+        """
+        others = self._topics.get(topic, ())
+        self._topics[topic] = (*others, receive)
+        if not others and self._on_first is not None:
+            self._on_first(topic)
+
+        def remove() -> None:
+            followers = list(self._topics.get(topic, ()))
+            if receive not in followers:
+                return
+            followers.remove(receive)
+            if followers:
+                self._topics[topic] = tuple(followers)
+            else:
+                del self._topics[topic]
+                if self._on_last is not None:
+                    self._on_last(topic)
+
+        return remove
+
+    def deliver(self, topic: str, message: bytes | None) -> None:
+        """Pass a message to the followers of a topic."""
+        for receive in self._topics.get(topic, ()):
+            receive(message)
+
+    def lost(self) -> None:
+        """Tell all followers that messages may have been lost."""
+        for topic in self.topics:
+            self.deliver(topic, None)

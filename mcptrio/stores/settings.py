@@ -1,0 +1,62 @@
+"""Limits and settings of stores, for every engine. The table ``[stores]`` is read into :class:`StoreSettings`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import field, frozen
+
+from mcptrio.ground.expected import PROGRAM_ONLY, integer, number
+
+__all__ = ["StoreBounds", "StoreSettings"]
+
+
+@frozen(kw_only=True)
+class StoreBounds:
+    """The limits of sessions and events.
+
+    Above a limit on events the oldest are dropped; above a limit on sessions a new one is refused.
+
+    Args:
+        idle_timeout: Seconds without use after which a session expires.
+        sessions: The number of sessions.
+        stream_events: Events of one stream.
+        session_bytes: Bytes of the events of one session.
+        total_bytes: Bytes of all events; those of the least recently active session are dropped first. Engines with a
+            limit of their own (``maxmemory`` of Redis, the disk of PostgreSQL) use that.
+        event_timeout: Seconds without a new event after which the events of a stream are dropped.
+    """
+
+    idle_timeout: float = field(default=1800.0, validator=number(1), metadata=PROGRAM_ONLY)
+    sessions: int = field(default=100_000, validator=integer(1), metadata=PROGRAM_ONLY)
+    stream_events: int = field(default=1000, validator=integer(1), metadata=PROGRAM_ONLY)
+    session_bytes: int = field(default=16 * 1024 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
+    total_bytes: int = field(default=256 * 1024 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
+    event_timeout: float = field(default=3600.0, validator=number(1), metadata=PROGRAM_ONLY)
+
+
+@frozen(kw_only=True)
+class StoreSettings(StoreBounds):
+    """How to use an engine that other machines share.
+
+    Args:
+        prefix: The first part of every key, table or channel, so that several services can share one engine.
+        lease: Seconds after which a replica that no longer renews its lease counts as ended.
+        timeout: Seconds that one command may take.
+        start_timeout: Seconds for which the start waits for an engine that is not reachable yet.
+        confirm: Redis: how many replicas of the engine must have a write before it counts (``WAIT``).
+        unlogged: PostgreSQL: True to keep sessions and events in unlogged tables, which a crash of the engine empties.
+        insecure: True to allow a connection without TLS to another machine.
+        ca_file: A file of authorities for TLS, instead of the system's.
+        password_file: A file with the password, which then need not be in the URL.
+    """
+
+    prefix: str = "mcptrio"
+    lease: float = field(default=10.0, validator=number(1))
+    timeout: float = field(default=2.0, validator=number(0.1))
+    start_timeout: float = field(default=30.0, validator=number(0))
+    confirm: int = field(default=0, validator=integer(0))
+    unlogged: bool = False
+    insecure: bool = False
+    ca_file: Path | None = None
+    password_file: Path | None = None

@@ -1,0 +1,137 @@
+"""A bus in the SQLite file: processes that share the file find messages there, and events that others have stored.
+
+Used by :func:`mcptrio.stores.sqlite.open_sqlite_stores` if no other bus connects the processes. It polls while another
+process has the file open, so a message takes up to a quarter of a second.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import trio
+from attrs import frozen
+
+from mcptrio.abc import INBOX_MESSAGE, session_topic, wake_message
+from mcptrio.errors import StoreFailed
+from mcptrio.stores.event_ids import INBOX
+from mcptrio.stores.followers import Followers
+from mcptrio.stores.sqlite_database import Database
+from mcptrio.stores.wall_clock import WallClock
+
+__all__ = ["Newest", "SQLiteBus", "newest_ids"]
+
+# Seconds between two polls.
+_POLL_INTERVAL: Final = 0.25
+# Seconds until the next poll after one that failed.
+_RETRY_INTERVAL: Final = 2.0
+# Seconds for which messages are kept. A process that polls less often is told that it has lost some.
+_MAX_MESSAGE_SECONDS: Final = 60.0
+# Messages, and streams with new events, in the result of one poll; after more, all readers look for themselves.
+_MAX_FOUND: Final = 10_000
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+@frozen
+class Newest:
+    """The newest ids in the file."""
+
+    event: int
+    message: int
+
+
+class SQLiteBus:
+    """
+    Args:
+        database: The database.
+        clock: The clock for the age of messages.
+        writer: The id of this process among those that use the file.
+    """
+
+    def __init__(self, database: Database, clock: WallClock, writer: str) -> None:
+        self._database = database
+        self._clock = clock
+        self._writer = writer
+        self._followers = Followers()
+        self._is_alone = True
+        # The newest that this process has polled or that was stored before it began to poll.
+        self._seen = Newest(0, 0)
+
+    def publish(self, topic: str, message: bytes) -> None:
+        self._followers.deliver(topic, message)
+        # Also while no other process has the file open: one that is just opening it is noticed later.
+        self._database.post(partial(self._insert, topic=topic, message=message, now=self._clock.now()))
+
+    def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        return self._followers.add(topic, receive)
+
+    def set_alone(self, is_alone: bool, newest: Newest) -> None:
+        """Poll only while another process has the file open.
+
+        Args:
+            newest: What was the newest before the processes were counted, so nothing up to it is of another process.
+        """
+        self._is_alone = is_alone
+        if is_alone:
+            self._seen = newest
+
+    async def run(self) -> None:
+        """Deliver messages of other processes. Runs until cancelled."""
+        while True:
+            await trio.sleep(_POLL_INTERVAL)
+            if self._is_alone:
+                continue
+            try:
+                await self._poll()
+            except StoreFailed as error:
+                _log.error("%s", error)
+                await trio.sleep(_RETRY_INTERVAL)
+
+    async def _poll(self) -> None:
+        seen = self._seen
+        self._seen, streams, messages, is_complete = await self._database.read(
+            partial(_found, seen=seen, writer=self._writer)
+        )
+        for topic, message in messages:
+            self._followers.deliver(topic, message)
+        for session, stream in streams:
+            self._followers.deliver(session_topic(session), INBOX_MESSAGE if stream == INBOX else wake_message(stream))
+        if not is_complete:
+            self._followers.lost()
+
+    def _insert(self, connection: sqlite3.Connection, *, topic: str, message: bytes, now: float) -> None:
+        connection.execute(
+            "INSERT INTO messages (topic, message, writer, sent) VALUES (?, ?, ?, ?)",
+            (topic, message, self._writer, now),
+        )
+        connection.execute(
+            "DELETE FROM messages WHERE id = (SELECT min(id) FROM messages) AND sent < ?", (now - _MAX_MESSAGE_SECONDS,)
+        )
+        connection.execute("DELETE FROM messages WHERE id <= (SELECT max(id) FROM messages) - ?", (_MAX_FOUND,))
+
+
+def newest_ids(connection: sqlite3.Connection) -> Newest:
+    rows = dict(connection.execute("SELECT name, seq FROM sqlite_sequence WHERE name IN ('events', 'messages')"))
+    return Newest(rows.get("events", 0), rows.get("messages", 0))
+
+
+def _found(
+    connection: sqlite3.Connection, *, seen: Newest, writer: str
+) -> tuple[Newest, list[tuple[str, str]], list[tuple[str, bytes]], bool]:
+    """Return the newest ids, the streams and messages after ``seen``, and whether these are all."""
+    streams = connection.execute(
+        "SELECT DISTINCT session, name FROM streams JOIN events ON events.stream = streams.key"
+        " WHERE events.id > ? LIMIT ?",
+        (seen.event, _MAX_FOUND),
+    ).fetchall()
+    messages = connection.execute(
+        "SELECT topic, message FROM messages WHERE id > ? AND writer != ? ORDER BY id", (seen.message, writer)
+    ).fetchall()
+    oldest = connection.execute("SELECT min(id) FROM messages").fetchone()[0]
+    newest = newest_ids(connection)
+    has_lost = newest.message > seen.message and (oldest is None or oldest > seen.message + 1)
+    return newest, streams, messages, len(streams) < _MAX_FOUND and not has_lost
