@@ -14,7 +14,7 @@ from typing import Any, final
 import trio
 
 from mcptrio.abc import MessageChannel, Principal, Stores
-from mcptrio.abc.status import PluginState, Readiness, ServerStatus
+from mcptrio.abc.status import PluginState, Readiness, ServerStatus, StoreStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.logging import ClientLogHandler
 from mcptrio.ground.expected import expect
@@ -35,6 +35,9 @@ from mcptrio.runtime.supervisor import Supervisor
 from mcptrio.runtime.watchdog import watch_loop
 
 __all__ = ["RunningServer", "Server"]
+
+MAX_STORE_FAILURE_SECONDS = 5.0
+"""Seconds for which the stores may fail before ``/readyz`` says so: a load balancer should not react to a short one."""
 
 
 class Server(CatalogRegistrar):
@@ -240,7 +243,14 @@ class Server(CatalogRegistrar):
 
     def _readiness(self) -> Readiness:
         plugins: dict[str, PluginState] = {plugin.name: plugin.state for plugin in self.plugins.plugins.values()}
-        return Readiness(ready=self.is_open and "quarantined" not in plugins.values(), plugins=plugins)
+        stores = self._store_status()
+        has_stores = stores is None or (stores.failing_since or 0) < MAX_STORE_FAILURE_SECONDS
+        ready = self.is_open and "quarantined" not in plugins.values() and has_stores
+        return Readiness(ready=ready, plugins=plugins, stores=stores)
+
+    def _store_status(self) -> StoreStatus | None:
+        stores = self.stores
+        return stores.status() if stores is not None and stores.is_shared else None
 
     def _status(self) -> ServerStatus:
         supervisor = self.supervisor
@@ -255,6 +265,7 @@ class Server(CatalogRegistrar):
             plugins=tuple(plugin.status for plugin in self.plugins.plugins.values()),
             sessions=tuple(session.status for session in supervisor.sessions),
             parked=self.catalog.state.parking.status,
+            stores=self._store_status(),
         )
 
 

@@ -12,18 +12,29 @@ from pathlib import Path
 __all__ = ["install", "one_tool"]
 
 
-def install(folder: Path, name: str, version: str = "1.0", *, modules: Mapping[str, str], **entries: str) -> Path:
+def install(
+    folder: Path,
+    name: str,
+    version: str = "1.0",
+    *,
+    modules: Mapping[str, str],
+    groups: Mapping[str, Mapping[str, str]] | None = None,
+    **entries: str,
+) -> Path:
     """Install a distribution into a folder that is, or will be, on the path.
 
     Args:
         modules: name to source; ``package/module`` for one within a package.
+        groups: other groups of entry points than ``mcptrio``.
         entries: plugin name to entry point.
     """
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    lines = "".join(f"{plugin} = {point}\n" for plugin, point in entries.items())
-    (info / "entry_points.txt").write_text(f"[mcptrio]\n{lines}")
+    text = ""
+    for group, points in {"mcptrio": entries, **(groups or {})}.items():
+        text += f"[{group}]\n" + "".join(f"{name} = {point}\n" for name, point in points.items())
+    (info / "entry_points.txt").write_text(text)
     for module, source in modules.items():
         path = folder / f"{module}.py"
         path.parent.mkdir(exist_ok=True)

@@ -404,7 +404,9 @@ async def test_our_client_rides_over_it(home: Home) -> None:
     ],
 )
 def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str) -> None:
-    ended = run("serve", "--http", "--port=0", "--plugin=own.py", cwd=home.folder, MCPTRIO_STORES_URL=store)
+    shared = {"MCPTRIO_KEYS": "k" * 32, "MCPTRIO_SERVER_AUDIENCE": "tests"}
+    serve = ("serve", "--http", "--port=0", "--plugin=own.py")
+    ended = run(*serve, cwd=home.folder, MCPTRIO_STORES_URL=store, **shared)
 
     assert ended.returncode == code
     assert told in ended.stderr

@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 import trio
+from attrs import evolve
 
 from mcptrio import Server
+from mcptrio.abc import StoreStatus
 from mcptrio.serve.http import serve_http
-from mcptrio.serving import (
-    HTTPOptions,
-    PluginManager,
-    asgi_app,
-)
+from mcptrio.serving import HTTPOptions, PluginManager, ServerSettings, asgi_app
+from mcptrio.stores import memory_stores
 from tests.processes import HELLO, PATIENCE, Served, run, serving
 
 __all__: list[str] = []
@@ -314,6 +313,28 @@ def test_ready_with_healthy_plugins_only(folder: Path) -> None:
     assert health["plugins"]["broken"] == "quarantined"
 
 
+def test_ready_says_how_the_stores_are(folder: Path) -> None:
+    with (
+        serving("--http", "--port=0", "--plugin=own.py", "--store=sqlite:kept.db", cwd=folder) as served,
+        closing(Client(served.port)) as client,
+    ):
+        status, health = client.get("/readyz")
+
+    assert (status, health["stores"]["kind"], health["stores"]["is_reachable"]) == (200, "sqlite", True)
+
+
+@pytest.mark.parametrize(("failing", "expected"), [(None, 200), (4.0, 200), (6.0, 503)])
+async def test_not_ready_once_the_stores_have_failed_for_a_while(failing: float | None, expected: int) -> None:
+    status = StoreStatus(kind="engine", is_reachable=failing is None, failing_since=failing)
+    stores = evolve(memory_stores(), is_shared=True, status=lambda: status)
+    server = Server(settings=ServerSettings(stores=stores))
+    app = asgi_app(server)
+    async with app.running():
+        assert await ask(app, "/readyz") == expected
+        assert await ask(app, "/healthz") == 200
+        assert server.status.stores == status
+
+
 async def test_access_log_names_method_and_tool(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mcptrio.http.access")
     shutdown = trio.Event()
@@ -335,20 +356,6 @@ async def test_access_log_names_method_and_tool(caplog: pytest.LogCaptureFixture
 async def test_not_ready_while_draining() -> None:
     """New clients are refused, but the application that mounts it may still ask."""
 
-    async def ask(app: Any, path: str) -> int:
-        sent: list[dict[str, Any]] = []
-
-        async def send(event: dict[str, Any]) -> None:
-            sent.append(event)
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")]}
-        await app(scope, receive, send)
-        status: int = sent[0]["status"]
-        return status
-
     server = Server(plugins=PluginManager())
     app = asgi_app(server)
     assert await ask(app, "/readyz") == 503  # not yet open
@@ -357,3 +364,18 @@ async def test_not_ready_while_draining() -> None:
         with trio.fail_after(30):
             await server.supervisor.drain()
         assert (await ask(app, "/healthz"), await ask(app, "/readyz")) == (200, 503)
+
+
+async def ask(app: Any, path: str) -> int:
+    sent: list[dict[str, Any]] = []
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")]}
+    await app(scope, receive, send)
+    status: int = sent[0]["status"]
+    return status

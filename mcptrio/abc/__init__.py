@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.engine import Engine as Engine
     from mcptrio.abc.engine import PeerSession as PeerSession
     from mcptrio.abc.engine import StateSealer as StateSealer
+    from mcptrio.abc.status import StoreStatus as StoreStatus
     from mcptrio.abc.stores import INBOX_MESSAGE as INBOX_MESSAGE
     from mcptrio.abc.stores import Bus as Bus
     from mcptrio.abc.stores import EffectClaim as EffectClaim
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from mcptrio.abc.stores import SessionStore as SessionStore
     from mcptrio.abc.stores import StoredEvent as StoredEvent
     from mcptrio.abc.stores import Stores as Stores
-    from mcptrio.abc.stores import StoreStatus as StoreStatus
     from mcptrio.abc.stores import session_topic as session_topic
     from mcptrio.abc.stores import wake_message as wake_message
 
@@ -71,7 +71,7 @@ _HOMES = {
     "QuotaStore": "mcptrio.abc.stores",
     "ReplayStore": "mcptrio.abc.stores",
     "Stores": "mcptrio.abc.stores",
-    "StoreStatus": "mcptrio.abc.stores",
+    "StoreStatus": "mcptrio.abc.status",
     "session_topic": "mcptrio.abc.stores",
     "wake_message": "mcptrio.abc.stores",
     "StoredEvent": "mcptrio.abc.stores",

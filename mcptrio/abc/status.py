@@ -20,6 +20,7 @@ __all__ = [
     "RequestStatus",
     "ServerStatus",
     "SessionStatus",
+    "StoreStatus",
     "ThreadStatus",
 ]
 
@@ -137,6 +138,25 @@ class PluginStatus:
 
 
 @frozen(kw_only=True)
+class StoreStatus:
+    """The state of the stores that replicas share.
+
+    Args:
+        kind: ``memory``, ``sqlite``, or the name of the engine.
+        is_reachable: whether the last command worked.
+        failing_since: seconds for which it has failed; ``None`` while it works.
+        waiting: commands in the queue.
+        replicas: processes that use the stores, this one included.
+    """
+
+    kind: str
+    is_reachable: bool = True
+    failing_since: float | None = None
+    waiting: int = 0
+    replicas: int = 1
+
+
+@frozen(kw_only=True)
 class ServerStatus:
     """The status of a server.
 
@@ -146,6 +166,7 @@ class ServerStatus:
         in_flight: the number of requests.
         working: the number of calls of plugins' functions whose code has not ended, even if their request has.
         parked: handlers that wait for a client's answer between two requests.
+        stores: the state of the stores; ``None`` if there are none outside the process.
     """
 
     name: str
@@ -158,6 +179,7 @@ class ServerStatus:
     plugins: tuple[PluginStatus, ...]
     sessions: tuple[SessionStatus, ...]
     parked: tuple[ParkedStatus, ...]
+    stores: StoreStatus | None
 
 
 @frozen(kw_only=True)
@@ -166,7 +188,9 @@ class Readiness:
 
     Args:
         plugins: the states by the names of the plugins.
+        stores: the state of the stores; ``None`` if there are none outside the process.
     """
 
     ready: bool
     plugins: Mapping[str, PluginState]
+    stores: StoreStatus | None = None

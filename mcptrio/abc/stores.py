@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from attrs import field, frozen
 
 from mcptrio.abc.authorization import Principal
+from mcptrio.abc.status import StoreStatus
 
 __all__ = [
     "INBOX_MESSAGE",
@@ -25,7 +26,6 @@ __all__ = [
     "ReplayStore",
     "SessionRecord",
     "SessionStore",
-    "StoreStatus",
     "StoredEvent",
     "Stores",
     "session_topic",
@@ -257,21 +257,6 @@ class QuotaStore(Protocol):
             0.0 if there was one; otherwise the seconds until there is, and nothing is taken.
         """
         ...
-
-
-@frozen(kw_only=True)
-class StoreStatus:
-    """What an operator sees of the stores."""
-
-    kind: str
-    """``memory``, ``sqlite``, ``redis``, ``postgresql`` …"""
-    is_reachable: bool = True
-    failing_since: float | None = None
-    """Seconds for which it has failed; ``None`` while it works."""
-    waiting: int = 0
-    """Commands in the queue."""
-    replicas: int = 1
-    """Processes that use the stores, this one included."""
 
 
 @frozen(kw_only=True)

@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "plugins": ("List, show, enable, disable, install and check plugins."),
         "lock": ("Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates."),
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
+        "store": "Check the engine that replicas share, or bring its tables up to date.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
         "new": "Create a plugin package that works, with tests.",
         "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",
@@ -55,7 +56,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "Serve plugins": ("run", "serve", "dev"),
+        "Serve plugins": ("run", "serve", "dev", "store"),
         "Talk to a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Look after plugins": ("plugins", "lock", "new", "package"),
         "Control access": ("auth", "token"),

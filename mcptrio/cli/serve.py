@@ -55,7 +55,7 @@ class ServeCommand(CLICommand):
 
     sections = MappingProxyType(
         {
-            "Transport": ("transport", "listen", "host", "port"),
+            "Transport": ("transport", "listen", "host", "port", "store"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
             "General": ("log_level",),
         }
@@ -88,6 +88,11 @@ class ServeCommand(CLICommand):
 @click.option("--strict", is_flag=True, help="Exit if a plugin fails, instead of leaving it out.")
 @host_option
 @port_option
+@click.option(
+    "--store",
+    metavar="URL",
+    help="Keep sessions here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME.  [default: memory]",
+)
 @log_level_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
@@ -110,6 +115,8 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         raise click.UsageError("expected --stdio, --http, --listen or --transport")
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--listen does not go with {transport}")
+    if options.get("store") is not None and transport != "http":
+        raise click.UsageError(f"--store goes with --http, not with {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: only a parent process uses it")
     worker = None

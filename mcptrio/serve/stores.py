@@ -1,16 +1,49 @@
-"""Serves with the stores of the table ``[stores]``. The command line uses it."""
+"""Opens the stores of the table ``[stores]``, and serves with them. The command line uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from mcptrio.abc import Bus
+from attrs import evolve
+
+from mcptrio.abc import Bus, Stores
+from mcptrio.errors import ConfigError
 from mcptrio.serve.stores_table import StoresTable
 from mcptrio.server import Server
 from mcptrio.stores.opening import open_stores
 
-__all__ = ["serve_with_stores"]
+__all__ = ["open_table", "serve_with_stores"]
+
+
+@asynccontextmanager
+async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterator[Stores]:
+    """Open the stores of a table, each URL once.
+
+    Args:
+        table: The table ``[stores]``.
+        bus: Reaches the other workers of the parent; ``None`` without workers.
+
+    Raises:
+        ConfigError: A URL or a setting is invalid, or an engine does not have what it is named for.
+        StoreFailed: An engine cannot be used.
+    """
+    opened: dict[str, Stores] = {}
+    async with AsyncExitStack() as stack:
+        # The engine with the bus first: the event stores of the others wake readers through it.
+        for url in dict.fromkeys((table.urls["bus"], table.url, *table.urls.values())):
+            opened[url] = await stack.enter_async_context(open_stores(url, table, bus=bus))
+            bus = bus or opened[url].bus
+        named = {name: getattr(opened[url], name) for name, url in table.urls.items()}
+        for name, value in named.items():
+            if value is None and getattr(table, name) is not None:
+                raise ConfigError(f"stores.{name}: expected an engine that has it, got {table.urls[name]}")
+        yield evolve(
+            opened[table.url],
+            **{**named, "bus": bus},
+            is_shared=any(each.is_shared for each in opened.values()),
+        )
 
 
 async def serve_with_stores(
@@ -25,13 +58,13 @@ async def serve_with_stores(
         bus: Reaches the other workers of the parent; ``None`` without workers.
 
     Raises:
-        ConfigError: The URL or a setting is invalid.
-        StoreFailed: The engine cannot be used.
+        ConfigError: A URL or a setting is invalid.
+        StoreFailed: An engine cannot be used.
     """
     # One process with everything in memory needs no bus: it would only repeat to itself what it knows.
-    if table.url == "memory" and bus is None:
+    if bus is None and set(table.urls.values()) == {"memory"}:
         await serve(**more)
         return
-    async with open_stores(table.url, table, bus=bus) as stores:
+    async with open_table(table, bus) as stores:
         server.use_stores(stores)
         await serve(**more)

@@ -8,8 +8,10 @@ from attrs import field, frozen
 
 from mcptrio.stores.settings import StoreSettings
 
-__all__ = ["SQLITE_STORE", "StoreName", "StoresTable"]
+__all__ = ["PORTS", "SQLITE_STORE", "StoreName", "StoresTable"]
 
+PORTS = ("sessions", "events", "bus", "effects", "replays", "quotas")
+"""The kinds of state, which are the fields of :class:`mcptrio.abc.Stores`."""
 SQLITE_STORE = "sqlite:"
 """The prefix that names a store in a file; the path follows."""
 
@@ -33,6 +35,18 @@ class StoresTable(StoreSettings):
 
     Args:
         url: ``memory``, ``sqlite:PATH``, or the URL of an engine whose distribution is installed.
+        sessions, events, bus, effects, replays, quotas: The URL for one kind of state; ``None`` uses ``url``.
     """
 
     url: StoreName = field(default=StoreName("memory"))
+    sessions: StoreName | None = None
+    events: StoreName | None = None
+    bus: StoreName | None = None
+    effects: StoreName | None = None
+    replays: StoreName | None = None
+    quotas: StoreName | None = None
+
+    @property
+    def urls(self) -> dict[str, StoreName]:
+        """The URL for each kind of state."""
+        return {name: getattr(self, name) or self.url for name in PORTS}

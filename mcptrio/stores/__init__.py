@@ -10,6 +10,7 @@ from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.stores.batch_writer import BatchWriter as BatchWriter
+    from mcptrio.stores.checks import Check as Check
     from mcptrio.stores.event_ids import INBOX as INBOX
     from mcptrio.stores.event_ids import event_id as event_id
     from mcptrio.stores.event_ids import position_of as position_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from mcptrio.stores.memory import MemorySessionStore as MemorySessionStore
     from mcptrio.stores.memory import memory_stores as memory_stores
     from mcptrio.stores.opening import StoreOpener as StoreOpener
+    from mcptrio.stores.opening import StoreTools as StoreTools
     from mcptrio.stores.opening import open_stores as open_stores
     from mcptrio.stores.records import read_record as read_record
     from mcptrio.stores.records import write_record as write_record
@@ -37,6 +39,8 @@ _HOMES = {
     "StoreBounds": "mcptrio.stores.settings",
     "open_stores": "mcptrio.stores.opening",
     "StoreOpener": "mcptrio.stores.opening",
+    "StoreTools": "mcptrio.stores.opening",
+    "Check": "mcptrio.stores.checks",
     "SQLiteBounds": "mcptrio.stores.sqlite",
     "open_sqlite_stores": "mcptrio.stores.sqlite",
     "WallClock": "mcptrio.stores.wall_clock",

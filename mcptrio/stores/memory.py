@@ -30,7 +30,7 @@ def memory_stores(bounds: StoreBounds | None = None, *, bus: Bus | None = None) 
     """Return stores in this process."""
     bounds = bounds or StoreBounds()
     return Stores(
-        sessions=MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.sessions),
+        sessions=MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.max_sessions),
         events=MemoryEventStore(
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,

@@ -1,27 +1,30 @@
 """Opens stores by their URL. Other distributions add engines through the entry-point group ``mcptrio.stores``.
 
-The name of an entry point is the scheme of the URLs, and its object a function like :class:`StoreOpener`.
+The name of an entry point is the scheme of the URLs, and its object a function like :class:`StoreOpener`. The group
+``mcptrio.store_tools`` has what ``mcptrio store`` uses, like :class:`StoreTools`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from difflib import get_close_matches
 from importlib.metadata import entry_points
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from attrs import asdict
 
 from mcptrio.abc import Bus, Stores
 from mcptrio.errors import ConfigError
+from mcptrio.stores.checks import Check
 from mcptrio.stores.memory import memory_stores
 from mcptrio.stores.settings import StoreBounds, StoreSettings
+from mcptrio.stores.urls import is_of_this_machine, scheme_of
 
-__all__ = ["GROUP", "StoreOpener", "open_stores", "scheme_of"]
+__all__ = ["StoreOpener", "StoreTools", "find_tools", "open_stores"]
 
-GROUP: Final = "mcptrio.stores"
+_GROUP: Final = "mcptrio.stores"
+_TOOLS_GROUP: Final = "mcptrio.store_tools"
 # Engines whose distribution is not installed, with the command that installs it.
 _EXTRAS: Final = {
     "redis": "mcptrio-store-redis",
@@ -33,7 +36,6 @@ _EXTRAS: Final = {
     "postgresql": "mcptrio-store-postgres",
     "postgres": "mcptrio-store-postgres",
 }
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 class StoreOpener(Protocol):
@@ -51,6 +53,27 @@ class StoreOpener(Protocol):
         Raises:
             ConfigError: The URL or a setting is invalid.
             StoreFailed: The engine cannot be used.
+        """
+        ...
+
+
+class StoreTools(Protocol):
+    """What an operator can have done to an engine. A module with these two functions will do."""
+
+    async def check(self, url: str, settings: StoreSettings) -> list[Check]:
+        """Check whether a replica can use the engine well. An engine that cannot be reached is a finding.
+
+        Raises:
+            ConfigError: The URL or a setting is invalid.
+        """
+        ...
+
+    async def migrate(self, url: str, settings: StoreSettings) -> list[str]:
+        """Bring the engine's tables up to date, and return what was done.
+
+        Raises:
+            ConfigError: The URL or a setting is invalid.
+            StoreFailed: The engine cannot be reached, or refuses a change.
         """
         ...
 
@@ -87,33 +110,32 @@ async def open_stores(
         yield stores
 
 
-def scheme_of(url: str) -> str:
-    """Return the scheme of the URL of a store, in lower case.
+def find_tools(url: str) -> StoreTools:
+    """Return the tools for the engine of a URL.
 
     Raises:
-        ConfigError: It has none, or the path of a file is missing.
+        ConfigError: The engine needs none, or no installed distribution has the scheme.
     """
-    found = _SCHEME.match(url)
-    scheme = found[1].lower() if found is not None else url
-    if (scheme == "memory" and url != "memory") or (found is None and url != "memory") or url.lower() == "sqlite:":
-        expected = "memory, sqlite:PATH, redis://HOST:PORT or postgresql://USER@HOST/DATABASE"
-        raise ConfigError(f"store: expected {expected}, got {_without_password(url)!r}")
-    return scheme
+    scheme = scheme_of(url)
+    if is_of_this_machine(url):
+        raise ConfigError(f"store: expected the URL of an engine, got {scheme}, which is checked when it is opened")
+    tools: StoreTools = _load(_TOOLS_GROUP, scheme)
+    return tools
 
 
 def _opener(scheme: str) -> StoreOpener:
-    found = entry_points(group=GROUP)
+    opener: StoreOpener = _load(_GROUP, scheme)
+    return opener
+
+
+def _load(group: str, scheme: str) -> Any:
+    found = entry_points(group=group)
     for each in found:
         if each.name == scheme:
-            opener: StoreOpener = each.load()
-            return opener
+            return each.load()
     if scheme in _EXTRAS:
         raise ConfigError(f"store: {scheme} needs a distribution that is not installed: pip install {_EXTRAS[scheme]}")
-    known = ["memory", "sqlite", *_EXTRAS, *(each.name for each in found)]
+    known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})
     near = get_close_matches(scheme, known, 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(sorted(set(known)))}"
-    raise ConfigError(f"store: no installed distribution has the scheme {scheme!r}{hint}")
-
-
-def _without_password(url: str) -> str:
-    return re.sub(r"(//[^/:@]*):[^/@]*@", r"\1:…@", url)
+    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+    raise ConfigError(f"store: no installed distribution has the scheme {scheme!r}; {hint}")

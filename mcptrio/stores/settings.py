@@ -19,7 +19,7 @@ class StoreBounds:
 
     Args:
         idle_timeout: Seconds without use after which a session expires.
-        sessions: The number of sessions.
+        max_sessions: The number of sessions.
         stream_events: Events of one stream.
         session_bytes: Bytes of the events of one session.
         total_bytes: Bytes of all events; those of the least recently active session are dropped first. Engines with a
@@ -28,7 +28,7 @@ class StoreBounds:
     """
 
     idle_timeout: float = field(default=1800.0, validator=number(1), metadata=PROGRAM_ONLY)
-    sessions: int = field(default=100_000, validator=integer(1), metadata=PROGRAM_ONLY)
+    max_sessions: int = field(default=100_000, validator=integer(1), metadata=PROGRAM_ONLY)
     stream_events: int = field(default=1000, validator=integer(1), metadata=PROGRAM_ONLY)
     session_bytes: int = field(default=16 * 1024 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
     total_bytes: int = field(default=256 * 1024 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)

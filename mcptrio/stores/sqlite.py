@@ -179,7 +179,7 @@ class _Opening:
             database,
             self._clock,
             idle_timeout=bounds.idle_timeout,
-            most=bounds.sessions,
+            most=bounds.max_sessions,
             total_bytes=bounds.record_bytes,
             forget=drop_events,
         )

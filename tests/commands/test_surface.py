@@ -14,8 +14,8 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 33
-MAX_OPTIONS = 196
+MAX_COMMANDS = 35
+MAX_OPTIONS = 200
 MAX_SERVING = 15
 
 GARDEN = """

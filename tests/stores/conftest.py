@@ -38,7 +38,7 @@ class _Memory:
 @asynccontextmanager
 async def memory(bounds: SQLiteBounds) -> AsyncIterator[Kept]:
     yield _Memory(
-        MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.sessions),
+        MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.max_sessions),
         MemoryEventStore(
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,

@@ -102,7 +102,7 @@ async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.tes
 async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(
     opener: Opener, mock_clock: trio.testing.MockClock
 ) -> None:
-    async with opener(SQLiteBounds(idle_timeout=10, sessions=2)) as kept:
+    async with opener(SQLiteBounds(idle_timeout=10, max_sessions=2)) as kept:
         store = kept.sessions
         await store.save(record("a"))
         await store.save(record("b"))
@@ -276,7 +276,7 @@ async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(
     opener: Opener, mock_clock: trio.testing.MockClock
 ) -> None:
     """The store either drops its events or names the sessions to drop."""
-    async with opener(SQLiteBounds(idle_timeout=10, sessions=1)) as kept:
+    async with opener(SQLiteBounds(idle_timeout=10, max_sessions=1)) as kept:
         await kept.sessions.save(record("a"))
         await kept.events.append("a", "s", b"1")
         mock_clock.jump(11)

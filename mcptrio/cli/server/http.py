@@ -37,7 +37,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         message=read.server.message,
         auth=guard_for(read, worker.beginning.key if worker is not None else None),
     )
-    stores = read.stores
+    stores = settings.stores
     if worker is not None:
         # A request reaches any worker, so all workers use one store.
         if worker.beginning.folder is not None:
@@ -57,6 +57,6 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     ready = settings.ready(server, process.ready.started if worker is not None else None)
     serve = partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
     # The parent's bus reaches only its workers; other machines use the same engine.
-    is_local = stores.url.startswith(SQLITE_STORE)
+    is_local = stores.urls["bus"].startswith(SQLITE_STORE)
     bus = worker.bus if worker is not None and is_local else None
     process.run(partial(serve_with_stores, server, stores, serve, bus))

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mcptrio.cli.server.plugin_server import report_opened
+from mcptrio.cli.server.shared_stores import check_replicas
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import ReadyStatus
+from mcptrio.serve.stores_table import StoreName, StoresTable
 
 if TYPE_CHECKING:
     from mcptrio.cli.server.plugin_server import WantedPlugins
@@ -26,7 +29,7 @@ __all__ = ["ServeSettings", "given"]
 _log = logging.getLogger("mcptrio.cli")
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, slots=False)
 class ServeSettings:
     """The settings of one ``mcptrio serve``.
 
@@ -44,6 +47,24 @@ class ServeSettings:
     addresses: list[str]
     as_json: bool
     """Whether the log consists of JSON lines."""
+
+    @cached_property
+    def stores(self) -> StoresTable:
+        """The table ``[stores]``, with the option ``--store``.
+
+        Raises:
+            ConfigError: Replicas on several machines have no common sealing keys, or no name of their own.
+        """
+        table = self.read.stores
+        if self.options.get("store") is not None:
+            table = evolve(table, url=StoreName(self.options["store"]))
+        check_replicas(self.read, table)
+        return table
+
+    @property
+    def has_store(self) -> bool:
+        """Whether the operator has named a store."""
+        return self.options.get("store") is not None or self.read.is_set("stores", "url")
 
     def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> ReadyStatus:
         """Return the status that announces the server's addresses once its plugins are open.

@@ -40,7 +40,7 @@ def supervise(settings: ServeSettings, count: int) -> None:
     if sys.platform == "win32":
         raise read.error(("http", "workers"), "expected 1 on Windows, where processes cannot inherit sockets")
     http = read.http
-    if read.is_set("stores", "url") and read.stores.url == "memory":
+    if settings.has_store and settings.stores.url == "memory":
         raise read.error(("stores", "url"), "expected sqlite:PATH or nothing with workers, which share no memory")
     if read.is_set("http", "legacy_sse") and http.legacy_sse:
         problem = "expected false with workers: HTTP with SSE needs one process for a client"
@@ -57,7 +57,7 @@ def supervise(settings: ServeSettings, count: int) -> None:
             shutdown=read.server.timeouts.shutdown + http.shutdown_delay,
             as_json=settings.as_json,
             # Without a configured store, the workers share one in a temporary folder.
-            folder=not read.is_set("stores", "url"),
+            folder=not settings.has_store,
             worker_timeout=http.worker_timeout,
         )
     )

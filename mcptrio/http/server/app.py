@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import orjson
 import trio
-from attrs import frozen
+from attrs import asdict, frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
@@ -385,7 +385,10 @@ class HTTPApp:
     async def _say_ready(self, exchange: Exchange, *_: object) -> None:
         found = self._engine.readiness()
         ready = found.ready and not self._engine.draining and not self._leaving
-        await exchange.respond(200 if ready else 503, orjson.dumps({"ready": ready, "plugins": dict(found.plugins)}))
+        body: dict[str, object] = {"ready": ready, "plugins": dict(found.plugins)}
+        if found.stores is not None:
+            body["stores"] = asdict(found.stores)
+        await exchange.respond(200 if ready else 503, orjson.dumps(body))
 
     def _missing_scopes(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None

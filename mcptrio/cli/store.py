@@ -1,0 +1,73 @@
+"""``mcptrio store``: checks an engine that replicas share, and brings its tables up to date.
+
+The settings of the table ``[stores]`` apply, such as ``password_file`` and ``ca_file``.
+
+Exit codes: 0 done, or everything is as it should be; 1 failed, or something is not; 2 wrong use or configuration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import trio
+from attrs import asdict
+
+from mcptrio.cli.help_pages import CLICommand, CLIGroup
+from mcptrio.cli.server.config_options import config_option, read_config
+from mcptrio.cli.terminal.json_output import json_option, print_json
+from mcptrio.cli.terminal.layout import Style, TerminalStyle
+from mcptrio.errors import StoreFailed
+from mcptrio.ground.quoting import printable
+from mcptrio.stores.opening import find_tools
+
+__all__ = ["command"]
+
+_STYLES: dict[str, Style] = {"ok": "green", "problem": "red"}
+
+
+@click.group("store", cls=CLIGroup)
+def command() -> None:
+    """Check the engine that replicas share, or bring its tables up to date."""
+
+
+@command.command("check", cls=CLICommand)
+@click.argument("url")
+@config_option
+@json_option
+@click.pass_context
+def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> None:
+    """Check whether a replica can use the engine at URL well.
+
+    It is asked for its version, its latency, the rights of the user, what it does when it is full, and its clock.
+    """
+    found = trio.run(find_tools(url).check, url, read_config(config).stores)
+    problems = sum(not each.is_ok for each in found)
+    if as_json:
+        print_json({"problems": problems, "checks": [asdict(each) for each in found]})
+    else:
+        look = TerminalStyle.of_stdout()
+        rows = [
+            ("ok" if each.is_ok else "problem", each.name, printable(_described(each.found, each.advice, each.is_ok)))
+            for each in found
+        ]
+        click.echo(look.table((), rows, styles=_STYLES))
+    ctx.exit(1 if problems else 0)
+
+
+@command.command("migrate", cls=CLICommand)
+@click.argument("url")
+@config_option
+def migrate(url: str, config: Path | None) -> None:
+    """Create the tables of the engine at URL, or bring them up to date. Serving never does this by itself."""
+    try:
+        done = trio.run(find_tools(url).migrate, url, read_config(config).stores)
+    except StoreFailed as error:
+        raise click.ClickException(str(error)) from error
+    look = TerminalStyle.of_stdout()
+    for each in done or ["everything is up to date"]:
+        click.echo(look.wrap(printable(each)))
+
+
+def _described(found: str, advice: str, is_ok: bool) -> str:
+    return found if is_ok or not advice else f"{found}; {advice}"

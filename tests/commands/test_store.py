@@ -1,0 +1,125 @@
+"""``mcptrio store`` and ``serve --store``, with the distribution of an engine that is made here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.distributions import install
+from tests.processes import run
+
+__all__: list[str] = []
+
+ENGINE = """
+from contextlib import asynccontextmanager
+
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import Check, memory_stores
+
+
+@asynccontextmanager
+async def open_shelf_stores(url, settings, *, bus=None):
+    print(f"opened {url} {settings.prefix}", flush=True)
+    yield memory_stores(settings, bus=bus)
+
+
+async def check(url, settings):
+    if "down" in url:
+        return [Check("reachable", False, "shelf.example:1 refuses connections", "start it")]
+    return [Check("reachable", True, f"yes, as {settings.prefix}"), Check("clock", True, "0.1 s apart")]
+
+
+async def migrate(url, settings):
+    if "down" in url:
+        raise StoreFailed("shelf.example:1 refuses connections")
+    return [] if "new" in url else ["made 3 tables"]
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """An environment in which the engine is installed."""
+    engine = {"shelf": "shelf_engine:open_shelf_stores"}
+    groups = {"mcptrio.stores": engine, "mcptrio.store_tools": {"shelf": "shelf_engine"}}
+    installed = install(tmp_path / "site", "mcptrio-store-shelf", modules={"shelf_engine": ENGINE}, groups=groups)
+    return {"PYTHONPATH": str(installed)}
+
+
+def test_check_says_what_it_found(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "mcptrio.toml").write_text('[stores]\nprefix = "team"\n')
+    done = run("store", "check", "shelf://here", cwd=tmp_path, **environment)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["ok  reachable  yes, as team", "ok  clock      0.1 s apart"]
+
+
+def test_check_gives_advice_and_fails_if_something_is_wrong(tmp_path: Path, environment: dict[str, str]) -> None:
+    done = run("store", "check", "shelf://down", cwd=tmp_path, **environment)
+    as_json = run("store", "check", "shelf://down", "--json", cwd=tmp_path, **environment)
+
+    assert done.returncode == as_json.returncode == 1
+    assert done.stdout == "problem  reachable  shelf.example:1 refuses connections; start it\n"
+    [check] = json.loads(as_json.stdout)["checks"]
+    assert check == {
+        "name": "reachable",
+        "is_ok": False,
+        "found": "shelf.example:1 refuses connections",
+        "advice": "start it",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "told"),
+    [
+        ("shelf://here", 0, "made 3 tables\n"),
+        ("shelf://new", 0, "everything is up to date\n"),
+        ("shelf://down", 1, "shelf.example:1 refuses connections"),
+    ],
+)
+def test_migrate(tmp_path: Path, environment: dict[str, str], url: str, code: int, told: str) -> None:
+    done = run("store", "migrate", url, cwd=tmp_path, **environment)
+
+    assert done.returncode == code
+    assert told in (done.stdout if code == 0 else done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("shelves://here", "no installed distribution has the scheme 'shelves'; did you mean shelf?"),
+        ("user:secret", "no installed distribution has the scheme 'user'"),
+        ("memory", "expected the URL of an engine, got memory"),
+        (
+            "nothing",
+            "expected memory, sqlite:PATH, redis://HOST:PORT or postgresql://USER@HOST/DATABASE, got 'nothing'",
+        ),
+    ],
+)
+def test_a_url_that_cannot_be_checked(tmp_path: Path, environment: dict[str, str], url: str, told: str) -> None:
+    done = run("store", "check", url, cwd=tmp_path, **environment)
+
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+# Serving
+
+
+def test_replicas_need_common_keys_and_a_name(tmp_path: Path, environment: dict[str, str]) -> None:
+    serve = ("serve", "--http", "--port=0", "--store", "shelf://here")
+    without_keys = run(*serve, cwd=tmp_path, **environment)
+    keys = {"MCPTRIO_KEYS": "k" * 32}
+    without_name = run(*serve, cwd=tmp_path, **environment, **keys)
+
+    assert without_keys.returncode == without_name.returncode == 2
+    assert "server.key_files: expected sealing keys that all replicas share, got none" in without_keys.stderr
+    assert "server.audience: expected a name of this service that all its replicas share" in without_name.stderr
+
+
+def test_a_store_goes_with_http_alone(tmp_path: Path) -> None:
+    done = run("serve", "--stdio", "--store", "memory", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "--store goes with --http, not with stdio" in done.stderr
