@@ -12,7 +12,7 @@ import click
 import pytest
 
 from mcptrio.cli.group import cli
-from mcptrio.cli.install import HOSTS
+from mcptrio.cli.install.hosts import HOSTS
 from tests.distributions import one_tool
 from tests.processes import environment
 from tests.test_readme import blocks_of

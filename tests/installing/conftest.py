@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.cli.install import Machine
+from mcptrio.cli.install.machine import Machine
 
 __all__: list[str] = []
 

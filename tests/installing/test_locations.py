@@ -8,7 +8,8 @@ from typing import Literal
 
 import pytest
 
-from mcptrio.cli.install import HOSTS, Machine, find_host
+from mcptrio.cli.install.hosts import HOSTS, find_host
+from mcptrio.cli.install.machine import Machine
 from mcptrio.errors import ConfigError
 
 __all__: list[str] = []

@@ -8,13 +8,17 @@ import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from mcptrio.cli.install import HOSTS, HostKind, Launch, Machine, find_host, plan_install, plan_uninstall, snippet
 from mcptrio.cli.install.documents import entry_at, parse
 from mcptrio.cli.install.files import MAX_BACKUPS, backups, read
+from mcptrio.cli.install.hosts import HOSTS, HostKind, find_host
+from mcptrio.cli.install.launches import launch_command, launch_warning
+from mcptrio.cli.install.machine import Machine
+from mcptrio.cli.install.plans import plan_install, plan_uninstall, snippet
 from mcptrio.connecting.mcp_json import read_mcp_json
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
@@ -391,9 +395,9 @@ def test_a_diff_says_what_would_change(machine: Machine) -> None:
 def test_everything_that_is_started_is_absolute(machine: Machine) -> None:
     (machine.project / "own.py").write_text("")
     (machine.project / "mcptrio.toml").write_text("")
-    launch = Launch(plugins=("own.py", "git"), no_plugins=("fs",), arguments=("--log-level", "debug"))
+    given: dict[str, Any] = {"plugins": ("own.py", "git"), "no_plugins": ("fs",), "arguments": ("--log-level", "debug")}
 
-    assert list(launch.command(machine.project).args) == [
+    assert list(launch_command(machine.project, **given).args) == [
         *(sys.executable, "-m", "mcptrio", "serve", "--stdio"),
         *("--config", str(machine.project / "mcptrio.toml")),
         *("--plugin", str(machine.project / "own.py"), "--plugin", "git", "--no-plugin", "fs"),
@@ -402,25 +406,25 @@ def test_everything_that_is_started_is_absolute(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("launch", "said"),
+    ("given", "said"),
     [
-        (Launch(plugins=("gone.py",)), "--plugin: no such file: gone.py"),
-        (Launch(config=Path("gone.toml")), "gone.toml: cannot be read"),
-        (Launch(config=Path("wrong.toml")), "wrong.toml:1: expected TOML"),
+        ({"plugins": ("gone.py",)}, "--plugin: no such file: gone.py"),
+        ({"config": Path("gone.toml")}, "gone.toml: cannot be read"),
+        ({"config": Path("wrong.toml")}, "wrong.toml:1: expected TOML"),
     ],
 )
-def test_what_could_not_start_is_not_installed(machine: Machine, launch: Launch, said: str) -> None:
+def test_what_could_not_start_is_not_installed(machine: Machine, given: dict[str, Any], said: str) -> None:
     (machine.project / "wrong.toml").write_text("a = = 1")
 
     with pytest.raises(ConfigError, match=said):
-        launch.command(machine.project)
+        launch_command(machine.project, **given)
 
 
 def test_an_interpreter_that_will_go_is_told() -> None:
-    assert "uv tool install" in (Launch.warning("/home/a/.cache/uv/archive-v0/xyz/bin/python") or "")
-    assert Launch.warning("/usr/bin/python3") is None
+    assert "uv tool install" in (launch_warning("/home/a/.cache/uv/archive-v0/xyz/bin/python") or "")
+    assert launch_warning("/usr/bin/python3") is None
     with pytest.raises(ConfigError, match="absolute path, got 'python'"):
-        Launch().command(Path("/"), "python")
+        launch_command(Path("/"), "python")
 
 
 def test_of_two_writers_at_once_none_is_lost_in_silence(machine: Machine) -> None:

@@ -7,27 +7,19 @@ Exit codes: 0 done, 1 status has found a problem, 2 wrong use or configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 
-from mcptrio.cli.help_pages import CLIGroup
-from mcptrio.cli.host.options import InstallCommand, hosts_and_scope, pairs
-from mcptrio.cli.host.status import FoundEntry, lines, look_at, values_of
-from mcptrio.cli.install import (
-    HOSTS,
-    HostKind,
-    InstallPlan,
-    Launch,
-    Machine,
-    Scope,
-    find_host,
-    plan_install,
-    plan_uninstall,
-    snippet,
-)
+from mcptrio.cli.help_pages import CLICommand, CLIGroup, split_passed_on
+from mcptrio.cli.host.status import lines, look_at, values_of
+from mcptrio.cli.install.hosts import HOSTS, HostKind, Scope, find_host
+from mcptrio.cli.install.launches import launch_command, launch_warning
+from mcptrio.cli.install.machine import Machine
+from mcptrio.cli.install.plans import InstallPlan, plan_install, plan_uninstall, snippet
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.connecting.targets import Command, Endpoint
@@ -48,8 +40,36 @@ def command() -> None:
     """
 
 
-@command.command("install", cls=InstallCommand)
-@hosts_and_scope
+class _InstallCommand(CLICommand):
+    """Removes the words after ``--``, and stores them in click's context as ``obj``."""
+
+    sections = MappingProxyType({"Server": ("plugins", "no_plugins", "config", "env", "url", "headers")})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args, passed_on = split_passed_on(args)
+        ctx.obj = passed_on or ()
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- SERVE_OPTIONS]"]
+
+
+_HOSTS = click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+_NAME = click.option("--name", default="mcptrio", show_default=True, help="The name of the entry.")
+_SCOPE = click.option(
+    "--scope",
+    type=click.Choice(["user", "project"]),
+    default="user",
+    show_default=True,
+    help="For everything this user does, or for the project in this folder.",
+)
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
+
+
+@command.command("install", cls=_InstallCommand)
+@_HOSTS
+@_NAME
+@_SCOPE
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME|FILE.py", help="Serve this plugin; repeat for more.")
 @click.option("--no-plugin", "no_plugins", multiple=True, metavar="NAME", help="Leave this plugin out.")
 @click.option("--config", type=click.Path(path_type=Path), help="Serve with this file; by default ./mcptrio.toml.")
@@ -59,7 +79,7 @@ def command() -> None:
     "--header", "headers", multiple=True, metavar="NAME=VALUE", help="With --url: send this header; repeat for more."
 )
 @click.option("--force", is_flag=True, help="Replace an entry of this name that is not mcptrio's.")
-@click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
+@_DRY_RUN
 @click.option("--print", "prints", is_flag=True, help="Only print the entry.")
 @click.pass_context
 def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Scope, **options: Any) -> None:
@@ -73,7 +93,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
         for host in _kinds(hosts, machine, scope):
             click.echo(snippet(host, name, target), nl=False)
         return
-    if (warning := Launch.warning()) is not None and isinstance(target, Command):
+    if (warning := launch_warning()) is not None and isinstance(target, Command):
         click.echo(f"mcptrio: {warning}", err=True)
 
     def plan(host: HostKind, path: Path) -> InstallPlan:
@@ -83,9 +103,11 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
 
 
 @command.command("uninstall")
-@hosts_and_scope
+@_HOSTS
+@_NAME
+@_SCOPE
 @click.option("--force", is_flag=True, help="Also remove an entry of this name that is not mcptrio's.")
-@click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
+@_DRY_RUN
 @click.pass_context
 def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Scope, force: bool, dry_run: bool) -> None:
     """Remove the entry from the configuration of hosts.
@@ -124,14 +146,8 @@ def _status(
     else:
         for line in lines(found, TerminalStyle.of_stdout()):
             click.echo(line)
-    if any(_is_wrong(each) for each in found):
+    if any(each.is_wrong for each in found):
         ctx.exit(1)
-
-
-def _is_wrong(found: FoundEntry) -> bool:
-    if found.status.problem is not None:
-        return True
-    return any(each.problems or found.answers.get(each.name, "").startswith("!") for each in found.status.entries)
 
 
 def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
@@ -156,20 +172,24 @@ def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machin
         # An entry with a command has no headers, so they would be dropped silently.
         if options["headers"]:
             raise click.UsageError("--header goes with --url")
-        launch = Launch(
-            plugins=options["plugins"],
-            no_plugins=options["no_plugins"],
-            config=options["config"],
-            arguments=arguments,
-            env=pairs("--env", options["env"]),
-        )
-        return launch.command(machine.project)
-    given = [name for name in ("plugins", "no_plugins", "config", "env") if options[name]]
-    if given or arguments:
+        given = {name: options[name] for name in ("plugins", "no_plugins", "config")}
+        return launch_command(machine.project, **given, arguments=arguments, env=_pairs("--env", options["env"]))
+    if arguments or any(options[name] for name in ("plugins", "no_plugins", "config", "env")):
         raise click.UsageError("--url reaches a server that runs: it takes no plugins, configuration or variables")
     if not url.startswith(("http://", "https://")):
         raise click.UsageError("--url: expected an http or https URL, got something else")
-    return Endpoint(url=url, headers=pairs("--header", options["headers"]))
+    return Endpoint(url=url, headers=_pairs("--header", options["headers"]))
+
+
+def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            # The value is not shown, since it may be a secret.
+            raise click.UsageError(f"{option}: expected NAME=VALUE, got something else")
+        found[name] = value
+    return found
 
 
 def _carry_out(

@@ -1,4 +1,4 @@
-"""The output of ``mcptrio host status``: the host applications' files, their entries, and the servers' responses.
+"""``mcptrio host status``: the host applications' files, the entries in them, and the servers' responses.
 
 Only entries of mcptrio are started, and those of a project only on request, since its file may belong to another
 person. Values that may be secret are not shown: variables, headers, arguments of other servers, queries of URLs.
@@ -9,25 +9,30 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-import attrs
 import trio
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from mcptrio.cli.client.exit_codes import line_of, only
-from mcptrio.cli.install import FileStatus, HostKind, Installed, Machine, Scope, look
+from mcptrio.cli.install.documents import entry_at, parse
+from mcptrio.cli.install.edits import Unreadable
 from mcptrio.cli.install.entries import is_ours
+from mcptrio.cli.install.files import decoded, read
+from mcptrio.cli.install.hosts import HostKind, Scope
+from mcptrio.cli.install.machine import Machine
 from mcptrio.cli.terminal.layout import TerminalStyle, counted
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json.locations import SourceLocation
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint
-from mcptrio.errors import MCPTrioError
+from mcptrio.errors import ConfigError, MCPTrioError
 from mcptrio.ground.quoting import printable
 
-__all__ = ["FoundEntry", "lines", "look_at", "values_of"]
+__all__ = ["FileStatus", "lines", "look_at", "values_of"]
 
 _ANSWER_TIMEOUT = 20.0
 """Seconds for a server to start, and for each response."""
@@ -36,71 +41,109 @@ _MAX_TOOLS = 10_000
 
 
 @frozen(kw_only=True)
-class FoundEntry:
-    """A host application's file, and the responses of its servers by name; an error begins with ``!``.
+class InstalledEntry:
+    """An entry.
+
+    Args:
+        target: the server; ``None`` if it is unknown.
+        is_off: whether the host application ignores it.
+        problems: problems of the entry.
+        answer: the server's description, or ``!`` and the reason why it does not answer; empty if it was not asked.
+    """
+
+    name: str
+    target: Command | Endpoint | None = field(repr=False)
+    is_off: bool = False
+    problems: tuple[str, ...] = ()
+    answer: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        return bool(self.problems) or self.answer.startswith("!")
+
+
+@frozen(kw_only=True)
+class FileStatus:
+    """A host application's file.
 
     Args:
         is_found: whether the host application is found.
+        is_there: whether the file exists.
+        entries: our entries, and the requested one.
+        problem: the reason why it cannot be read.
     """
 
-    status: FileStatus
+    host: HostKind
+    scope: Scope
+    path: Path
     is_found: bool
-    answers: Mapping[str, str] = field(factory=dict)
+    is_there: bool = True
+    entries: tuple[InstalledEntry, ...] = ()
+    problem: str | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.problem is not None or any(each.is_wrong for each in self.entries)
 
 
-def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FoundEntry]:
+def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FileStatus]:
     """
     Args:
-        name: an entry that is shown even if it is not mcptrio's.
+        name: an entry that is shown even if it may not be mcptrio's, such as a URL.
         checked: the scopes whose servers are started or reached, one after another.
     """
     found = []
     for host in kinds:
         is_found = host.is_found(machine)
         for scope, path in host.files(machine).items():
-            status = look(host, scope, path, name)
-            entries = status.entries if scope in checked else ()
-            answers = {each.name: answer for each in entries if (answer := _answer(each, host, machine))}
-            found.append(FoundEntry(status=status, is_found=is_found, answers=answers))
+            status = FileStatus(host=host, scope=scope, path=path, is_found=is_found)
+            try:
+                original = read(path)
+                servers = entry_at(parse(host.format, decoded(path, original.data)[1]), (host.key,))
+            except ConfigError as error:
+                status = evolve(status, problem=str(error))
+            except Unreadable as problem:
+                status = evolve(status, problem=f"{path}:{problem.line}:{problem.column}: {problem}")
+            else:
+                entries = list(_entries(host, servers, name)) if isinstance(servers, Mapping) else []
+                if scope in checked:
+                    entries = [evolve(each, answer=_answer(each, host, machine)) for each in entries]
+                status = evolve(status, is_there=original.data is not None, entries=tuple(entries))
+            found.append(status)
     return found
 
 
-def lines(found: Sequence[FoundEntry], look: TerminalStyle) -> Iterator[str]:
+def lines(found: Sequence[FileStatus], look: TerminalStyle) -> Iterator[str]:
     """Yield lines for people: the files with an entry, and one line per host application without one."""
     for each in found:
-        status = each.status
-        if not status.entries and status.problem is None:
+        host = each.host
+        if not each.entries and each.problem is None:
+            same = [other for other in found if other.host is host]
             # One line for a host application without an entry, although it may have two files.
-            if status.scope == "user" or status.host.user is None:
-                has_others = any(other.status.host is status.host and other.status.entries for other in found)
-                if not has_others:
-                    paths = ", ".join(str(other.status.path) for other in found if other.status.host is status.host)
-                    absent = "not installed" if each.is_found else "not found"
-                    label = f"{status.host.title} ({status.host.id}): "
-                    yield look.wrap(f"{absent}: {printable(paths)}", "dim", label=label)
+            if (each.scope == "user" or host.user is None) and not any(other.entries for other in same):
+                paths = ", ".join(str(other.path) for other in same)
+                absent = "not installed" if each.is_found else "not found"
+                yield look.wrap(f"{absent}: {printable(paths)}", "dim", label=f"{host.title} ({host.id}): ")
             continue
-        label = f"{status.host.title} ({status.host.id}, {status.scope}): "
-        yield look.wrap(printable(str(status.path)), "bold", label=label)
-        if status.problem is not None:
-            yield look.wrap(printable(status.problem), "red", indent="  ", label="! ")
-        for entry in status.entries:
+        yield look.wrap(printable(str(each.path)), "bold", label=f"{host.title} ({host.id}, {each.scope}): ")
+        if each.problem is not None:
+            yield look.wrap(printable(each.problem), "red", indent="  ", label="! ")
+        for entry in each.entries:
             off = " (switched off)" if entry.is_off else ""
             yield look.wrap(f"{printable(_shown(entry))}{off}", "cyan", indent="  ", label=f"{printable(entry.name)}: ")
             yield from (look.wrap(printable(text), "red", indent="    ", label="! ") for text in entry.problems)
-            if answer := each.answers.get(entry.name):
-                is_wrong = answer.startswith("! ")
-                label = "! " if is_wrong else ""
-                yield look.wrap(printable(answer.removeprefix(label)), "red", indent="    ", label=label)
+            if entry.answer:
+                label = "! " if entry.answer.startswith("! ") else ""
+                yield look.wrap(printable(entry.answer.removeprefix(label)), "red", indent="    ", label=label)
 
 
-def values_of(found: FoundEntry) -> dict[str, Any]:
-    status = found.status
+def values_of(status: FileStatus) -> dict[str, Any]:
     return {
         "host": status.host.id,
         "title": status.host.title,
         "scope": status.scope,
         "path": str(status.path),
-        "found": found.is_found,
+        "found": status.is_found,
         "exists": status.is_there,
         "problem": status.problem,
         "entries": [
@@ -109,14 +152,49 @@ def values_of(found: FoundEntry) -> dict[str, Any]:
                 "shown": _shown(entry),
                 "enabled": not entry.is_off,
                 "problems": list(entry.problems),
-                "answer": found.answers.get(entry.name),
+                "answer": entry.answer or None,
             }
             for entry in status.entries
         ],
     }
 
 
-def _shown(entry: Installed) -> str:
+def _entries(host: HostKind, servers: Mapping[Any, Any], name: str) -> Iterator[InstalledEntry]:
+    for key, entry in servers.items():
+        target = host.shape.read(entry)
+        if key == name or is_ours(target):
+            problems = tuple(_problems(target))
+            yield InstalledEntry(name=str(key), target=target, is_off=host.shape.is_off(entry), problems=problems)
+
+
+def _problems(target: Command | Endpoint | None) -> Iterator[str]:
+    if target is None:
+        yield "expected a command or a URL, got something else"
+    if not isinstance(target, Command):
+        return
+    if not is_ours(target):
+        yield "is not mcptrio"
+        return
+    program = Path(target.args[0])
+    if not program.is_absolute():
+        yield f"{program} is not absolute: the host may find another one, or none"
+    elif not program.exists():
+        yield f"{program} does not exist"
+    elif not os.access(program, os.X_OK):
+        yield f"{program} cannot be run"
+    for before, word in pairwise(target.args):
+        # The value of an option is joined to it with `=`, or is the next word.
+        option, _, value = word.rpartition("=") if word.startswith("--") else (before, "", word)
+        if option != "--config" and not value.endswith(".py"):
+            continue
+        file = Path(target.cwd or "", value)
+        if not file.is_absolute():
+            yield f"{value} is not absolute: the host starts it in another folder, and may not find it"
+        elif not file.exists():
+            yield f"{value} does not exist"
+
+
+def _shown(entry: InstalledEntry) -> str:
     target = entry.target
     if isinstance(target, Endpoint):
         # Without the query and the user part, which may contain secrets.
@@ -127,8 +205,7 @@ def _shown(entry: Installed) -> str:
     return "?"
 
 
-def _answer(entry: Installed, host: HostKind, machine: Machine) -> str:
-    """Return the server's description, or ``!`` and the reason why it does not answer."""
+def _answer(entry: InstalledEntry, host: HostKind, machine: Machine) -> str:
     target = entry.target
     # A command that is not mcptrio's is not started: a file may contain any program.
     if target is None or entry.problems or (isinstance(target, Command) and not is_ours(target)):
@@ -150,8 +227,8 @@ def _expanded(target: Command | Endpoint, name: str, host: HostKind, machine: Ma
     place = SourceLocation(source=host.id, path=(host.key, name))
     if isinstance(target, Endpoint):
         headers = {key: variables.expand(value, place.at(key)) for key, value in target.headers.items()}
-        return attrs.evolve(target, url=variables.expand(target.url, place.at("url")), headers=headers)
-    return attrs.evolve(target, env={key: variables.expand(value, place.at(key)) for key, value in target.env.items()})
+        return evolve(target, url=variables.expand(target.url, place.at("url")), headers=headers)
+    return evolve(target, env={key: variables.expand(value, place.at(key)) for key, value in target.env.items()})
 
 
 async def _ask(target: Command | Endpoint) -> str:

@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, Literal, TypeAlias
-
-from attrs import frozen
 
 from mcptrio.cli.install import json_text, toml_text, yaml_text
 from mcptrio.cli.install.edits import Keys, Uneditable, Unreadable
@@ -19,18 +18,7 @@ __all__ = ["FormatName", "entry_at", "parse", "put", "remove"]
 FormatName: TypeAlias = Literal["json", "toml", "yaml"]
 
 
-@frozen(kw_only=True)
-class _Format:
-    parse: Callable[[str], Any]
-    put: Callable[[str, Keys, Mapping[str, Any]], str]
-    remove: Callable[[str, Keys], str]
-
-
-_FORMATS: Mapping[FormatName, _Format] = {
-    "json": _Format(parse=json_text.parse, put=json_text.put, remove=json_text.remove),
-    "toml": _Format(parse=toml_text.parse, put=toml_text.put, remove=toml_text.remove),
-    "yaml": _Format(parse=yaml_text.parse, put=yaml_text.put, remove=yaml_text.remove),
-}
+_FORMATS: Mapping[FormatName, ModuleType] = {"json": json_text, "toml": toml_text, "yaml": yaml_text}
 
 
 def parse(name: FormatName, text: str) -> Any:
@@ -76,7 +64,7 @@ def entry_at(value: Any, keys: Keys) -> Any:
     return value
 
 
-def _checked(format: _Format, text: str, expected: Any, keys: Keys) -> str:
+def _checked(format: ModuleType, text: str, expected: Any, keys: Keys) -> str:
     try:
         got = format.parse(text)
     except Unreadable:

@@ -7,71 +7,67 @@ and ``PATH``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from attrs import field, frozen
-
+from mcptrio.cli.server.config_options import CONFIG
 from mcptrio.connecting.targets import Command
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import load_config
 
-__all__ = ["Launch"]
+__all__ = ["launch_command", "launch_warning"]
 
 _PASSING = ("archive-v0", "builds-v0")
 """Folders of uv's cache, where uvx keeps its environments."""
+_NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
-@frozen(kw_only=True)
-class Launch:
-    """The parts of the command.
+def launch_command(
+    folder: Path,
+    executable: str = sys.executable,
+    *,
+    plugins: Sequence[str] = (),
+    no_plugins: Sequence[str] = (),
+    config: Path | None = None,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] = _NO_ENV,
+) -> Command:
+    """Return the command that starts mcptrio.
 
     Args:
+        folder: the folder of relative paths and of ``mcptrio.toml``.
         plugins, no_plugins, config: as for ``mcptrio serve``.
         arguments: further arguments.
         env: variables for the server.
     """
+    # Python leaves sys.executable empty if it cannot find its own program, as when it is embedded.
+    if not executable or not Path(executable).is_absolute():
+        raise ConfigError(f"expected an interpreter with an absolute path, got {executable!r}")
+    # A graphical application does not have the PATH of the user's shell.
+    args = [executable, "-m", "mcptrio", "serve", "--stdio"]
+    file = folder / (config or Path(CONFIG)).expanduser()
+    if config is not None or file.is_file():
+        # Read now, so that a broken file is reported here and not by the host application, which hides it.
+        load_config(file)
+        args += ["--config", str(file)]
+    for name in plugins:
+        if name.endswith(".py"):
+            file = folder / Path(name).expanduser()
+            if not file.is_file():
+                raise ConfigError(f"--plugin: no such file: {name}")
+            name = str(file)
+        args += ["--plugin", name]
+    for name in no_plugins:
+        args += ["--no-plugin", name]
+    return Command(args=(*args, *arguments), env=env)
 
-    plugins: tuple[str, ...] = ()
-    no_plugins: tuple[str, ...] = ()
-    config: Path | None = None
-    arguments: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(factory=dict, repr=False)
 
-    def command(self, folder: Path, executable: str = sys.executable) -> Command:
-        """Return the command that starts mcptrio.
-
-        Args:
-            folder: the folder of relative paths and of ``mcptrio.toml``.
-        """
-        # Python leaves sys.executable empty if it cannot find its own program, as when it is embedded.
-        if not executable or not Path(executable).is_absolute():
-            raise ConfigError(f"expected an interpreter with an absolute path, got {executable!r}")
-        # A graphical application does not have the PATH of the user's shell.
-        args = [executable, "-m", "mcptrio", "serve", "--stdio"]
-        config = self.config if self.config is not None else Path("mcptrio.toml")
-        if self.config is not None or (folder / config).is_file():
-            config = folder / config.expanduser()
-            # Read now, so that a broken file is reported here and not by the host application, which hides it.
-            load_config(config)
-            args += ["--config", str(config)]
-        for name in self.plugins:
-            if name.endswith(".py"):
-                file = folder / Path(name).expanduser()
-                if not file.is_file():
-                    raise ConfigError(f"--plugin: no such file: {name}")
-                name = str(file)
-            args += ["--plugin", name]
-        for name in self.no_plugins:
-            args += ["--no-plugin", name]
-        return Command(args=(*args, *self.arguments), env=self.env)
-
-    @staticmethod
-    def warning(executable: str = sys.executable) -> str | None:
-        """Return a warning about the interpreter, if there is one."""
-        if any(part in _PASSING for part in Path(executable).parts):
-            return (
-                f"{executable} belongs to an environment that uvx may delete;"
-                " install mcptrio permanently with `uv tool install mcptrio`, and install it into the hosts again"
-            )
-        return None
+def launch_warning(executable: str = sys.executable) -> str | None:
+    """Return a warning about the interpreter, if there is one."""
+    if any(part in _PASSING for part in Path(executable).parts):
+        return (
+            f"{executable} belongs to an environment that uvx may delete;"
+            " install mcptrio permanently with `uv tool install mcptrio`, and install it into the hosts again"
+        )
+    return None
