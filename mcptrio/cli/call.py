@@ -141,11 +141,11 @@ async def _show(cmd: CommandContext, name: str, tool: Tool | None, result: CallT
     structured = result.structured_content
     # At a terminal the structured content is easier to read than the same JSON in one line.
     if says_the_same(result.content, structured) and cmd.console.is_out_terminal:
-        contents.show_structured(structured)
+        cmd.console.print_json(structured)
         return code
     await contents.show(result.content)
     if structured is not ABSENT and not says_the_same(result.content, structured):
-        contents.show_structured(structured)
+        cmd.console.print_json(structured)
     if structured is not ABSENT and tool is not None and tool.output_schema is None and cmd.verbose:
         cmd.console.note(f"{name} has no output schema, yet its result is structured", "yellow")
     return code

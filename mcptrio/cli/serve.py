@@ -236,7 +236,6 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
 
 
 def _over_streams(settings: ServeSettings) -> None:
-    from mcptrio.cli.server.renewing import renewal
     from mcptrio.serve.process import run
     from mcptrio.serve.stream import serve_stream
 
@@ -249,12 +248,11 @@ def _over_streams(settings: ServeSettings) -> None:
     server = settings.make()
     run(
         lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server)),
-        renew=renewal(server, settings),
+        renew=settings.renewal(server),
     )
 
 
 def _over(name: str, settings: ServeSettings) -> None:
-    from mcptrio.cli.server.renewing import renewal
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
@@ -266,5 +264,5 @@ def _over(name: str, settings: ServeSettings) -> None:
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     run(
         lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server)),
-        renew=renewal(server, settings),
+        renew=settings.renewal(server),
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mcptrio.cli.terminal.dialog_text import Reply
 from mcptrio.cli.terminal.form_dialog import FormDialog
-from mcptrio.cli.terminal.terminal_form import ask
+from mcptrio.cli.terminal.prompting import ask
 from mcptrio.cli.terminal.url_dialog import URLDialog
 from mcptrio.client.forms import Form, OpenURL, read_form, read_url
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams

@@ -73,9 +73,6 @@ class Contents:
         kind = contents.mime_type or ("text/plain" if isinstance(contents, TextResourceContents) else "unknown type")
         await self._write("resource", contents.uri, kind, bytes_of(contents, f"resource ({kind})"))
 
-    def show_structured(self, value: Any) -> None:
-        self._console.print_json(value)
-
     async def _save(self, block: ContentBlock) -> None:
         match block:
             case ImageContent() | AudioContent():

@@ -13,7 +13,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import trio
-from attrs import frozen
 
 from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.cli.terminal.console import Console
@@ -38,10 +37,9 @@ def sign_in(
         port: the local port for the browser's return; 0 for any.
         browser: whether to offer a browser.
     """
-    asks = _Asker(console, terminal) if terminal is not None and browser else None
     return LoopbackRedirects(
         show=partial(_show, console, server),
-        consent=None if asks is None else asks.consent,
+        consent=partial(_consent, console, terminal) if terminal is not None and browser else None,
         port=port,
         program="mcptrio",
     )
@@ -54,30 +52,25 @@ def _show(console: Console, server: str, url: str) -> None:
     console.note(f"\n  {printable(url)}\n")
 
 
-@frozen
-class _Asker:
-    _console: Console
-    _terminal: Terminal
+async def _consent(console: Console, terminal: Terminal, url: str) -> bool:
+    """Ask whether a browser may be opened. Cancelled if the user has opened the URL in the meantime.
 
-    async def consent(self, url: str) -> bool:
-        """Ask whether a browser may be opened. Cancelled if the user has opened the URL in the meantime.
-
-        Raises:
-            AuthorizationError: the input has ended.
-        """
-        answer = None
-        async with self._terminal.floor():
-            try:
-                answer = await self._terminal.read_line(self._console.paint("Open it in the browser? [Y/n] ", "bold"))
-            except Interrupted:
-                # In raw mode, Ctrl-C arrives as a key and not as a signal.
-                self._console.interrupts.interrupt()
-            except EOFError:
-                pass
-        if answer is None:
-            await trio.lowlevel.checkpoint()  # an interrupt has cancelled the surrounding scope
-            raise AuthorizationError("the login was given up")
-        if answer.strip().lower() in _YES:
-            return True
-        self._console.note("Then open it yourself; Ctrl-C gives up.", "dim")
-        return False
+    Raises:
+        AuthorizationError: the input has ended.
+    """
+    answer = None
+    async with terminal.floor():
+        try:
+            answer = await terminal.read_line(console.paint("Open it in the browser? [Y/n] ", "bold"))
+        except Interrupted:
+            # In raw mode, Ctrl-C arrives as a key and not as a signal.
+            console.interrupts.interrupt()
+        except EOFError:
+            pass
+    if answer is None:
+        await trio.lowlevel.checkpoint()  # an interrupt has cancelled the surrounding scope
+        raise AuthorizationError("the login was given up")
+    if answer.strip().lower() in _YES:
+        return True
+    console.note("Then open it yourself; Ctrl-C gives up.", "dim")
+    return False

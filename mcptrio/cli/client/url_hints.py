@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from errno import ECONNREFUSED
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mcptrio.errors import MCPTrioError, RequestFailed
 
@@ -23,14 +23,9 @@ _UNTRUSTED = re.compile(r"self.signed certificate|local issuer certificate")
 
 def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     """Return what to check or type; empty if the error suggests nothing."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
+    if (parts := _split(error, url)) is None:
         return ""
     text = str(error)
-    # A URL with a password must not be repeated.
-    if not isinstance(error, RequestFailed) or parts.scheme not in _ENDPOINTS or "@" in parts.netloc:
-        return ""
     if usual := usual_endpoint(error, url):
         return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
     if os.strerror(ECONNREFUSED) in text:
@@ -51,12 +46,17 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
 
 def usual_endpoint(error: BaseException, url: str) -> str:
     """Return the URL to try if a server has no endpoint at ``url``; empty for other problems."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return ""
-    is_missing = isinstance(error, RequestFailed) and error.status == 404
-    if not is_missing or parts.scheme not in _ENDPOINTS or "@" in parts.netloc:
+    if (parts := _split(error, url)) is None or getattr(error, "status", None) != 404:
         return ""
     endpoint = _ENDPOINTS[parts.scheme]
     return f"{parts.scheme}://{parts.netloc}{endpoint}" if parts.path.rstrip("/") != endpoint else ""
+
+
+def _split(error: BaseException, url: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    # A URL with a password must not be repeated.
+    is_shown = parts.scheme in _ENDPOINTS and "@" not in parts.netloc
+    return parts if is_shown and isinstance(error, RequestFailed) else None

@@ -179,7 +179,7 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
     for label, text in rows:
         console.print_painted(look.wrap(printable(text), "bold", label=f"{label:<12}"))
     if client.instructions:
-        console.print_painted(console.paint_out("instructions", "bold"))
+        console.print_painted(console.look.paint("instructions", "bold"))
         # Both functions escape control characters, with which a server could rewrite the terminal; `readable` keeps
         # line breaks.
         console.print_painted(look.wrap(readable(client.instructions.rstrip("\n")), indent="    "))

@@ -12,7 +12,6 @@ from attrs import evolve
 
 from mcptrio.cli.server.auth import guard_for
 from mcptrio.cli.server.own_issuers import check_own_issuers
-from mcptrio.cli.server.renewing import renewal
 from mcptrio.cli.server.serve_settings import ServeSettings, given
 from mcptrio.cli.server.tls import certificates_of
 from mcptrio.serve.http import serve_http
@@ -52,7 +51,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         addresses=tuple(settings.addresses),
         certificates=certificates,
         # With several workers, the parent replaces them at SIGHUP.
-        renew=renewal(server, settings) if worker is None else None,
+        renew=settings.renewal(server) if worker is None else None,
     )
     ready = settings.ready(server, process.ready.started if worker is not None else None)
     serve = partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)

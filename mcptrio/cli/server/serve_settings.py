@@ -7,15 +7,16 @@ over the file, and the file over the default.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import evolve, frozen
 
-from mcptrio.cli.server.plugin_server import report_opened
+from mcptrio.cli.server.plugin_server import MOUNT, add_mounts, isolation, report_opened, tables_of
 from mcptrio.cli.server.shared_stores import check_replicas
+from mcptrio.errors import ConfigError, PluginError
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import ReadyStatus
 from mcptrio.serve.stores_table import StoreName, StoresTable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ServeSettings", "given"]
 
 _log = logging.getLogger("mcptrio.cli")
+_reload_log = logging.getLogger("mcptrio.serve")
 
 
 @frozen(kw_only=True, slots=False)
@@ -83,6 +85,27 @@ class ServeSettings:
             say(urls)
 
         return ReadyStatus(started)
+
+    def renewal(self, server: Server) -> Callable[[], Awaitable[None]]:
+        """Return the function that reloads the plugins of this server, at SIGHUP. Declares all lists."""
+        # A plugin that is enabled later may have what the first ones lack, and clients request only declared lists.
+        server.announce_lists()
+
+        async def renew() -> None:
+            try:
+                read, wanted = self.read_again()
+                server.plugins.instead = isolation(read, self.options, strict=server.plugins.strict)
+                if wanted.mounts and MOUNT not in server.plugins.plugins:
+                    # This is the first mounted server. renew_plugins enables the plugin.
+                    add_mounts(server.plugins).disable()
+                await server.renew_plugins(tables_of(read), wanted.includes)
+            except (ConfigError, PluginError) as error:
+                # An invalid configuration changes nothing.
+                _reload_log.error("plugins not reloaded: %s", error)
+            else:
+                _reload_log.info("plugins reloaded")
+
+        return renew
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

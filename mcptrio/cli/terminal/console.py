@@ -63,7 +63,8 @@ class Console:
         self.is_err_terminal = err.isatty()
         self._err_look = TerminalStyle.of(err)
         # TERM=dumb, as in the shell of Emacs, shows escape sequences as text.
-        self._can_erase = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
+        self.has_bottom = self.is_err_terminal and os.environ.get("TERM", "dumb") != "dumb"
+        """Whether the terminal can erase and redraw its last line."""
         self._bottoms: list[Bottom] = []
         self.failures: deque[str] = deque(maxlen=_MAX_FAILURES)
         """Ids of the latest failures shown in the log."""
@@ -71,11 +72,6 @@ class Console:
     def has_shown(self, answer: str) -> bool:
         """Return whether an answer only refers to a failure that was shown."""
         return any(failure_id in self.failures for failure_id in _REFERENCE.findall(answer))
-
-    @property
-    def has_bottom(self) -> bool:
-        """True if the terminal can erase and redraw its last line."""
-        return self._can_erase
 
     @property
     def look(self) -> TerminalStyle:
@@ -125,9 +121,6 @@ class Console:
     def paint(self, text: str, *styles: Style) -> str:
         return self._err_look.paint(text, *styles)
 
-    def paint_out(self, text: str, *styles: Style) -> str:
-        return self.look.paint(text, *styles)
-
     # The last line
 
     @contextmanager
@@ -142,16 +135,14 @@ class Console:
             self._bottoms.remove(bottom)
             self.refresh()
 
-    def refresh(self) -> None:
-        if self._can_erase:
-            self._err.write(_ERASE + self._drawn())
+    def refresh(self, end: str = "") -> None:
+        if self.has_bottom:
+            self._err.write(_ERASE + self._drawn() + end)
             self._err.flush()
 
     def keep_bottom(self) -> None:
         """Keep the last line on the screen, and continue on the next row."""
-        if self._can_erase:
-            self._err.write(_ERASE + self._drawn() + "\n")
-            self._err.flush()
+        self.refresh("\n")
 
     def steer(self, sequence: str) -> None:
         """Write a control sequence to the terminal, without a line end."""
@@ -165,12 +156,12 @@ class Console:
         if not text.endswith("\n"):
             text += "\n"
         # Standard output may be on the same terminal: erase the row before the text is written into it.
-        if self._can_erase and self._bottoms:
+        if self.has_bottom and self._bottoms:
             self._err.write(_ERASE)
             self._err.flush()
         stream.write(text)
         stream.flush()
-        if self._can_erase and self._bottoms:
+        if self.has_bottom and self._bottoms:
             self._err.write(self._drawn())
             self._err.flush()
 

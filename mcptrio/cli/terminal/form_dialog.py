@@ -1,6 +1,6 @@
 """A form as a dialog of lines: one field after the other, then all answers for review.
 
-:mod:`mcptrio.cli.terminal.terminal_form` runs it. It has no I/O: it takes a line and returns the text to show. Answers
+:mod:`mcptrio.cli.terminal.prompting` runs it. It has no I/O: it takes a line and returns the text to show. Answers
 are sent only after the user has reviewed and accepted them.
 
 Source: MCP 2026-07-28, client/elicitation, "User Interaction Model" (who asks, decline and cancel, review and modify).

@@ -9,17 +9,17 @@ Source: MCP 2026-07-28, client/elicitation and client/sampling, "User Interactio
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import trio
 
 from mcptrio.cli.terminal.console import Console
-from mcptrio.cli.terminal.dialog_text import wrap, wrap_quoted
+from mcptrio.cli.terminal.dialog_text import WIDTH, wrap, wrap_quoted
+from mcptrio.cli.terminal.form_dialog import FormDialog
 from mcptrio.cli.terminal.messages import show_message
 from mcptrio.cli.terminal.terminal import Interrupted, Terminal
-from mcptrio.cli.terminal.terminal_form import ask
-from mcptrio.cli.terminal.url_dialog import in_brackets
+from mcptrio.cli.terminal.url_dialog import URLDialog, in_brackets
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers, Roots
 from mcptrio.errors import NotApproved
@@ -28,7 +28,7 @@ from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolU
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingContentBlock
 
-__all__ = ["Person", "handlers_for"]
+__all__ = ["Person", "ask", "handlers_for"]
 
 _BROWSER_TIMEOUT = 20.0
 """Seconds for a browser to start."""
@@ -46,21 +46,12 @@ class Person:
     async def fill_in(self, form: Form) -> ElicitResult:
         """Ask the user to fill in a form; each line is checked when it is entered."""
         async with self._terminal.floor():
-            try:
-                return await self._ask(form)
-            except Interrupted:
-                # In raw mode Ctrl-C is a key and not a signal, so the command must be told.
-                self._console.interrupts.interrupt()
-                return form.cancel()
+            return await self._ask(form)
 
     async def open_url(self, page: OpenURL) -> ElicitResult:
         """Show a URL, and open it in the browser if the user agrees."""
         async with self._terminal.floor():
-            try:
-                answer = await self._ask(page)
-            except Interrupted:
-                self._console.interrupts.interrupt()
-                return page.cancel()
+            answer = await self._ask(page)
             if answer.action == "accept":
                 await self._open(page.url)
             return answer
@@ -88,13 +79,18 @@ class Person:
     # Private
 
     async def _ask(self, question: Form | OpenURL) -> ElicitResult:
-        return await ask(
-            question,
-            read_line=self._read_line,
-            write=self._console.note_painted,
-            width=self._console.width - 1,
-            emphasise=self._emphasise,
-        )
+        try:
+            return await ask(
+                question,
+                read_line=self._read_line,
+                write=self._console.note_painted,
+                width=self._console.width - 1,
+                emphasise=self._emphasise,
+            )
+        except Interrupted:
+            # In raw mode Ctrl-C is a key and not a signal, so the command must be told.
+            self._console.interrupts.interrupt()
+            return question.cancel()
 
     async def _read_line(self, prompt: str, hint: Callable[[str], str | None] | None) -> str:
         return await self._terminal.read_line(self._console.paint(prompt, "bold"), hint=hint)
@@ -130,7 +126,7 @@ class Person:
 
     def _request(self, params: CreateMessageParams) -> Iterator[str]:
         width = self._console.width - 1
-        yield self._bold("The server asks a model; you answer in its place:")
+        yield self._console.paint("The server asks a model; you answer in its place:", "bold")
         if params.system_prompt:
             yield "system:"
             yield from wrap_quoted(params.system_prompt[:_MAX_SHOWN_CHARS], width)
@@ -149,8 +145,45 @@ class Person:
         yield from wrap(f"({'; '.join(told)})", width)
         yield from wrap("An empty line sends the answer; :decline refuses.", width)
 
-    def _bold(self, text: str) -> str:
-        return self._console.paint(text, "bold")
+
+async def ask(
+    question: Form | OpenURL,
+    *,
+    read_line: Callable[[str, Callable[[str], str | None] | None], Awaitable[str]],
+    write: Callable[[str], None],
+    width: int = WIDTH,
+    emphasise: Callable[[str], str] = in_brackets,
+) -> ElicitResult:
+    """Ask until the user has answered. The caller sets the deadline, and opens an accepted URL.
+
+    Args:
+        read_line: Shows a prompt and returns the entered line, with or without its end. Its second argument returns the
+            error in the text typed so far, to be shown while the user types; it is ``None`` for a URL. An EOFError
+            cancels; any other exception passes through.
+        write: Shows whole lines.
+        width: Columns to wrap the text at.
+        emphasise: Makes the host of a URL stand out, for example in bold.
+
+    Returns:
+        The answer, checked. It is accepted only after the user has seen and confirmed all of it.
+    """
+    dialog: FormDialog | URLDialog
+    complaint = None
+    if isinstance(question, Form):
+        dialog = FormDialog(question, width=width)
+        complaint = dialog.complaint
+    else:
+        dialog = URLDialog(question, width=width, emphasise=emphasise)
+    reply = dialog.begin()
+    while reply.result is None:
+        write(reply.text)
+        try:
+            line = await read_line(reply.prompt, complaint)
+        except EOFError:
+            return question.cancel()
+        reply = dialog.feed(line)
+    write(reply.text)
+    return reply.result
 
 
 def handlers_for(console: Console, person: Person | None, *, roots: Roots | None, hears: bool) -> Handlers:
