@@ -10,11 +10,12 @@ import errno
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Mapping
 from importlib import import_module
 from textwrap import indent
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -31,8 +32,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "run": "Run plugins (files or installed ones) as a server over stdio or HTTP.",
         "serve": "Serve installed or named plugins over stdio, HTTP, sockets, or a transport of a plugin.",
-        "plugins": ("List, show, enable, disable, install and check plugins."),
-        "lock": ("Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates."),
+        "plugins": "List, show, enable, disable, install and check plugins.",
+        "lock": "Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.",
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
         "store": "Check the engine that replicas share, or bring its tables up to date.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
@@ -69,34 +70,14 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _INTERRUPTED = 130
 
 
-class _Commands(MutableMapping[str, click.Command]):
-    """The commands by name, each imported when it is asked for; more can be added."""
-
-    def __init__(self) -> None:
-        self._added: dict[str, click.Command] = {}
+class _Commands(UserDict[str, Any]):
+    """The commands by name, each imported when it is asked for."""
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._added:
-            if name not in COMMANDS:
-                raise KeyError(name)
-            self._added[name] = import_module(f"mcptrio.cli.{name}").command
-        return self._added[name]
-
-    def __setitem__(self, name: str, command: click.Command) -> None:
-        self._added[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._added[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS or name in self._added
-
-    def __iter__(self) -> Iterator[str]:
-        yield from COMMANDS
-        yield from (name for name in self._added if name not in COMMANDS)
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
+        if self.data[name] is None:
+            self.data[name] = import_module(f"mcptrio.cli.{name}").command
+        command: click.Command = self.data[name]
+        return command
 
 
 class _Group(CLIGroup):
@@ -108,9 +89,8 @@ class _Group(CLIGroup):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        names = [name for name in self.commands if name.startswith(incomplete)]
         # Without the commands themselves, each of which would be imported for its help.
-        found = [CompletionItem(name, help=COMMANDS[name]) for name in names if name in COMMANDS]
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
@@ -133,7 +113,7 @@ class _Group(CLIGroup):
 
 @click.group(
     cls=_Group,
-    commands=_Commands(),
+    commands=_Commands(dict.fromkeys(COMMANDS)),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="mcptrio", prog_name="mcptrio")

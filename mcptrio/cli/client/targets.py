@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from mcptrio.cli.client.client_settings import ClientVariables
 from mcptrio.cli.server.config_options import configured
-from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
 from mcptrio.connecting.mcp_json import AskInput, is_reference, load_mcp_json, read_reference
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
 from mcptrio.errors import ConfigError
@@ -110,7 +110,7 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
 
 def _plugins(options: TargetOptions) -> FoundTarget:
     read = configured()
-    server = make_server(read, WantedPlugins.of(read, options.plugins, (), strict=True), {})
+    server = make_server(read, ChosenPlugins(plugins=options.plugins, strict=True).wanted(read), {})
     return FoundTarget(target=server, name=", ".join(options.plugins))
 
 

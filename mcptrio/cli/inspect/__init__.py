@@ -104,15 +104,16 @@ async def _list_all(cmd: CommandContext) -> _Lists:
         except MCPError as error:
             # Servers with resources and without templates are common, and correct.
             if is_declared and (kind != "templates" or not isinstance(error, MethodNotFound)):
-                lists.findings.append(_finding("error", method, f"is refused, although {feature} is declared: {error}"))
+                what = f"is refused, although {feature} is declared: {error}"
+                lists.findings.append(LintFinding("error", method, what))
         # One unreadable list must not hide the others.
         except RemoteProtocolError as error:
-            lists.findings.append(_finding("error", method, f"cannot be read: {error}"))
+            lists.findings.append(LintFinding("error", method, f"cannot be read: {error}"))
         if items and not is_declared:
-            lists.findings.append(_finding("warning", method, f"is answered, although {feature} is not declared"))
+            lists.findings.append(LintFinding("warning", method, f"is answered, although {feature} is not declared"))
         # A server with resources may have only templates, so an empty list of resources is normal.
         elif is_declared and pages and not items and kind in ("tools", "prompts"):
-            lists.findings.append(_finding("note", method, f"is empty, although {feature} is declared"))
+            lists.findings.append(LintFinding("note", method, f"is empty, although {feature} is declared"))
     return lists
 
 
@@ -132,10 +133,10 @@ def _look(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
     client = cmd.client
     revision = REVISIONS[client.revision]
     if revision is not LATEST:
-        yield _finding("note", "server", f"speaks {revision.version}; the newest is {LATEST.version}")
+        yield LintFinding("note", "server", f"speaks {revision.version}; the newest is {LATEST.version}")
     info = client.server_info
     if info is None or not info.name or not info.version:
-        yield _finding("note", "server", "does not say its name and version")
+        yield LintFinding("note", "server", "does not say its name and version")
     else:
         yield from lint_text("server", info.name, info.title, info.description)
     yield from lint_text("instructions", client.instructions)
@@ -145,11 +146,7 @@ def _look(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
     yield from lint_prompts(lists.prompts)
     cost = sum(map(tokens, lists.tools))
     if cost > _MANY_TOKENS:
-        yield _finding("warning", "tools", f"take about {cost:,} tokens of each conversation")
-
-
-def _finding(severity: Any, where: str, what: str) -> LintFinding:
-    return LintFinding(severity=severity, where=where, what=what)
+        yield LintFinding("warning", "tools", f"take about {cost:,} tokens of each conversation")
 
 
 def _as_json(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -> dict[str, Any]:
@@ -227,7 +224,7 @@ def _declared(cmd: CommandContext) -> Iterator[str]:
     for kind in ("tools", "resources", "prompts"):
         capability = getattr(capabilities, kind)
         if capability is not None:
-            tells = [text for text, is_told in (("changes of the list", capability.list_changed),) if is_told]
+            tells = ["changes of the list"] if capability.list_changed else []
             if getattr(capability, "subscribe", False):
                 tells.append("changes of each")
             yield f"{kind} (reports {' and '.join(tells)})" if tells else kind

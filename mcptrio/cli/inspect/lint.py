@@ -52,7 +52,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-@frozen(kw_only=True)
+@frozen
 class LintFinding:
     severity: Severity
     where: str
@@ -75,11 +75,9 @@ def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]
         hints = tool.annotations
         # destructiveHint and idempotentHint have a meaning only without readOnlyHint (schema, ToolAnnotations).
         if hints is not None and hints.read_only_hint and hints.destructive_hint:
-            yield LintFinding(severity="warning", where=where, what="says that it only reads, and that it destroys")
+            yield LintFinding("warning", where, "says that it only reads, and that it destroys")
         if hints is not None and hints.read_only_hint and hints.idempotent_hint is False:
-            yield LintFinding(
-                severity="note", where=where, what="says that it only reads, and that doing so twice differs"
-            )
+            yield LintFinding("note", where, "says that it only reads, and that doing so twice differs")
         # Every text that reaches a model, also inside schemas.
         titles = [tool.name, tool.title, hints.title if hints is not None else None, tool.description]
         yield from lint_text(where, *titles, *_texts(tool.input_schema), *_texts(tool.output_schema or {}))
@@ -93,7 +91,7 @@ def lint_prompts(prompts: Sequence[Prompt]) -> Iterator[LintFinding]:
         yield from _twice(f"{where}: argument", (argument.name for argument in prompt.arguments))
         silent = [quote_name(argument.name) for argument in prompt.arguments if not argument.description]
         if silent:
-            yield LintFinding(severity="note", where=where, what=f"no description of {', '.join(silent)}")
+            yield LintFinding("note", where, f"no description of {', '.join(silent)}")
         yield from lint_text(where, prompt.name, prompt.title, prompt.description)
         for argument in prompt.arguments:
             yield from lint_text(where, argument.name, argument.title, argument.description)
@@ -104,9 +102,9 @@ def lint_resources(resources: Sequence[Resource]) -> Iterator[LintFinding]:
     for resource in resources:
         where = f"resource {quote_name(resource.uri)}"
         if not _SCHEME.match(resource.uri):
-            yield LintFinding(severity="error", where=where, what="expected a URI with a scheme, got one without")
+            yield LintFinding("error", where, "expected a URI with a scheme, got one without")
         if not resource.mime_type:
-            yield LintFinding(severity="note", where=where, what="no MIME type")
+            yield LintFinding("note", where, "no MIME type")
         yield from lint_text(where, resource.uri, resource.name, resource.title, resource.description)
 
 
@@ -117,9 +115,9 @@ def lint_templates(templates: Sequence[ResourceTemplate]) -> Iterator[LintFindin
         try:
             URITemplate(template.uri_template)
         except ValueError as error:
-            yield LintFinding(severity="error", where=where, what=f"is not a URI template (RFC 6570): {error}")
+            yield LintFinding("error", where, f"is not a URI template (RFC 6570): {error}")
         if not template.description:
-            yield LintFinding(severity="note", where=where, what="no description")
+            yield LintFinding("note", where, "no description")
         yield from lint_text(where, template.uri_template, template.name, template.title, template.description)
 
 
@@ -127,41 +125,39 @@ def lint_text(where: str, *texts: str | None) -> Iterator[LintFinding]:
     """Yield each suspicious part of some texts once."""
     found = dict.fromkeys(what for text in texts if text for what in suspicious_parts(text))
     for what in found:
-        yield LintFinding(severity="warning", where=where, what=what)
+        yield LintFinding("warning", where, what)
 
 
 def _lint_name(where: str, name: str) -> Iterator[LintFinding]:
     if not name:
-        yield LintFinding(severity="error", where=where, what="the name is empty")
+        yield LintFinding("error", where, "the name is empty")
     elif not _NAME.match(name):
-        yield LintFinding(
-            severity="warning", where=where, what="a name should contain only letters, digits, _, - and ."
-        )
+        yield LintFinding("warning", where, "a name should contain only letters, digits, _, - and .")
     if len(name) > MAX_NAME_CHARS:
         what = f"a name should have at most {MAX_NAME_CHARS} characters, got {len(name)}"
-        yield LintFinding(severity="warning", where=where, what=what)
+        yield LintFinding("warning", where, what)
 
 
 def _lint_description(where: str, description: str | None) -> Iterator[LintFinding]:
     if not (description or "").strip():
-        yield LintFinding(severity="warning", where=where, what="no description: a model sees only the name")
+        yield LintFinding("warning", where, "no description: a model sees only the name")
     elif description and len(description) > MAX_DESCRIPTION_CHARS:
         what = f"the description has {len(description)} characters, which are part of each conversation"
-        yield LintFinding(severity="warning", where=where, what=what)
+        yield LintFinding("warning", where, what)
 
 
 def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFinding]:
     schema = tool.input_schema
     if schema.get("type") != "object":
         got = quote(str(schema["type"])) if "type" in schema else "none"
-        yield LintFinding(severity="error", where=where, what=f'inputSchema: expected the type "object", got {got}')
+        yield LintFinding("error", where, f'inputSchema: expected the type "object", got {got}')
     yield from _lint_schema(where, "inputSchema", schema)
     try:
         check_header_annotations(schema)
     except ValueError as error:
         # Clients must leave such a tool out (2026-07-28, "x-mcp-header").
         left_out = "; clients leave it out over HTTP" if mirrors else ""
-        yield LintFinding(severity="error" if mirrors else "warning", where=where, what=f"{error}{left_out}")
+        yield LintFinding("error" if mirrors else "warning", where, f"{error}{left_out}")
     known = properties(schema, schema)
     silent = [
         quote_name(name)
@@ -170,29 +166,29 @@ def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFindin
     ]
     if silent:
         shown = ", ".join(silent[:8]) + (", …" if len(silent) > 8 else "")
-        yield LintFinding(severity="note", where=where, what=f"no description of {shown}")
+        yield LintFinding("note", where, f"no description of {shown}")
     needed = schema.get("required")
     for name in needed if isinstance(needed, list) else ():
         if isinstance(name, str) and name not in known:
             what = f"inputSchema: {quote_name(name)} is required, but not described"
-            yield LintFinding(severity="warning", where=where, what=what)
+            yield LintFinding("warning", where, what)
 
 
 def _lint_schema(where: str, what: str, schema: Mapping[str, Any]) -> Iterator[LintFinding]:
     try:
         Validator(dict(schema))
     except ValueError as error:
-        yield LintFinding(severity="error", where=where, what=f"{what}: {str(error).removeprefix('schema: ')}")
+        yield LintFinding("error", where, f"{what}: {str(error).removeprefix('schema: ')}")
     # Python's text is about as long as JSON.
     size = len(str(schema))
     if size > MAX_SCHEMA_CHARS:
-        yield LintFinding(severity="warning", where=where, what=f"{what}: about {size} characters")
+        yield LintFinding("warning", where, f"{what}: about {size} characters")
 
 
 def _twice(what: str, names: Iterable[str]) -> Iterator[LintFinding]:
     for name, count in Counter(names).items():
         if count > 1:
-            yield LintFinding(severity="error", where=f"{what} {quote_name(name)}", what=f"is listed {count} times")
+            yield LintFinding("error", f"{what} {quote_name(name)}", f"is listed {count} times")
 
 
 def _texts(schema: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from mcptrio.cli.install.documents import FormatName, entry_at, parse, put, remove
+from mcptrio.cli.install.documents import entry_at, parse, put, remove
 from mcptrio.cli.install.edits import Keys, Uneditable, Unreadable
 from mcptrio.cli.install.entries import is_ours
 from mcptrio.cli.install.files import Original, backups, decoded, encoded, read
@@ -117,7 +117,7 @@ def plan_install(
         before = there
     entry = host.shape.write(target, name, before)
     # The style of an equal entry does not matter: the file is not changed.
-    after = file.text if there == entry else file.put(entry)
+    after = file.text if there == entry else file.edited(entry)
     return InstallPlan(
         host=host,
         original=file.original,
@@ -145,7 +145,7 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     if not force and not is_ours(said):
         what = "has a URL, and may not be mcptrio's" if isinstance(said, Endpoint) else "is not mcptrio"
         raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
-    return InstallPlan(host=host, original=file.original, after=encoded(file.mark, file.remove()), does="removed")
+    return InstallPlan(host=host, original=file.original, after=encoded(file.mark, file.edited(None)), does="removed")
 
 
 def snippet(host: HostKind, name: str, target: Command | Endpoint) -> str:
@@ -159,7 +159,6 @@ class _File:
     """A readable file, and the entry of the requested name."""
 
     original: Original
-    format: FormatName
     keys: Keys
     mark: str
     text: str
@@ -177,26 +176,25 @@ class _File:
             entry = entry_at(parse(host.format, text), keys)
         except Unreadable as problem:
             raise ConfigError(f"{path}:{problem.line}:{problem.column}: {problem}; nothing was written") from None
-        return cls(original=original, format=host.format, keys=keys, mark=mark, text=text, entry=entry, host=host)
+        return cls(original=original, keys=keys, mark=mark, text=text, entry=entry, host=host)
 
     def ours(self) -> tuple[str, ...]:
         """Return the names of the entries that start mcptrio."""
-        servers = entry_at(parse(self.format, self.text), self.keys[:-1])
+        servers = entry_at(parse(self.host.format, self.text), self.keys[:-1])
         if not isinstance(servers, Mapping):
             return ()
         return tuple(str(key) for key, entry in servers.items() if is_ours(self.host.shape.read(entry)))
 
-    def put(self, entry: Mapping[str, Any]) -> str:
+    def edited(self, entry: Mapping[str, Any] | None) -> str:
+        """Return the text with the entry, or without one."""
         try:
-            return put(self.format, self.text, self.keys, entry)
+            if entry is None:
+                return remove(self.host.format, self.text, self.keys)
+            return put(self.host.format, self.text, self.keys, entry)
         except Uneditable as problem:
-            raise self._manual_edit_error(problem) from None
-
-    def remove(self) -> str:
-        try:
-            return remove(self.format, self.text, self.keys)
-        except Uneditable as problem:
-            raise self._manual_edit_error(problem) from None
+            raise ConfigError(
+                f"{self.original.path}: {problem}; nothing was written: edit it by hand, --print shows the entry"
+            ) from None
 
     def earlier(self) -> Iterator[tuple[bytes | None, tuple[Path, ...]]]:
         """Find the content before the installation, if the file has not changed since.
@@ -224,7 +222,7 @@ class _File:
     # Private
 
     def _entry(self, text: str) -> Any:
-        return entry_at(parse(self.format, text), self.keys)
+        return entry_at(parse(self.host.format, text), self.keys)
 
     def _is_ours(self, entry: Any) -> bool:
         """Return whether an entry of an earlier file was written by us, given that the present one is ours."""
@@ -236,14 +234,9 @@ class _File:
         """Return whether installing this file's entry into a text would produce the file, to the byte."""
         try:
             entry = self._entry(decoded(self.original.path, data)[1])
-            return isinstance(entry, Mapping) and encoded(mark, put(self.format, text, self.keys, entry)) == data
+            return isinstance(entry, Mapping) and encoded(mark, put(self.host.format, text, self.keys, entry)) == data
         except (Unreadable, Uneditable):
             return False
-
-    def _manual_edit_error(self, problem: Uneditable) -> ConfigError:
-        return ConfigError(
-            f"{self.original.path}: {problem}; nothing was written: edit it by hand, --print shows the entry"
-        )
 
 
 def _check(target: Command | Endpoint, host: HostKind) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from importlib.metadata import Distribution
 from typing import Any
 
 from attrs import frozen
@@ -51,21 +52,19 @@ class RegistryListing:
 
 def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[str, Any]:
     main = _main(plugins, listing.package)
-    assert main.distribution is not None
-    metadata = main.distribution.metadata
     name = listing.name or _name_in_readme(main)
     if name is None:
         raise ConfigError("--name: expected io.github.USER/SERVER, or a README with mcp-name: in it; got neither")
     if not _NAME.fullmatch(name) or not 3 <= len(name) <= _MOST_NAME:
         raise ConfigError(f"--name: expected NAMESPACE/NAME of letters, digits, '.' and '-', got {name!r}")
-    version = listing.version or main.distribution.version
+    version = listing.version or main.version
     # "Versioning" of the registry: ranges such as ^1.2 or >=1 are refused.
     if not version or len(version) > _MOST_VERSION or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
     data: dict[str, Any] = {"$schema": _SCHEMA, "name": name}
     if listing.title is not None:
         data["title"] = _text("--title", listing.title)
-    data["description"] = _text("--description", listing.description or str(metadata["Summary"] or ""))
+    data["description"] = _text("--description", listing.description or str(main.metadata["Summary"] or ""))
     if listing.repository is not None:
         data["repository"] = {"url": listing.repository, "source": _source(listing.repository)}
     data["version"] = version
@@ -80,20 +79,18 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
 def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[str]:
     """Iterate over the requirements of the registry and of uvx that are not met."""
     main = _main(plugins, listing.package)
-    assert main.distribution is not None
-    package = main.distribution.name
-    data = _name_in_readme(main)
+    found = _name_in_readme(main)
     # The registry compares the name with the README to check who owns the package.
-    if data is None or (listing.name is not None and data != listing.name):
-        yield f"the README of {package} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
+    if found is None or (listing.name is not None and found != listing.name):
+        yield f"the README of {main.name} has to say mcp-name: {listing.name or 'NAME'} (in a comment, if you like)"
     # uvx runs the program that has the name of the package.
-    scripts = {point.name for point in main.distribution.entry_points if point.group == "console_scripts"}
-    if package not in scripts:
-        yield f'uvx {package} needs a program of that name: [project.scripts] {package} = "mcptrio.cli:main"'
+    scripts = {point.name for point in main.entry_points if point.group == "console_scripts"}
+    if main.name not in scripts:
+        yield f'uvx {main.name} needs a program of that name: [project.scripts] {main.name} = "mcptrio.cli:main"'
 
 
-def _main(plugins: Sequence[Described], package: str | None) -> Described:
-    installed = {each.distribution.name: each for each in plugins if each.distribution is not None}
+def _main(plugins: Sequence[Described], package: str | None) -> Distribution:
+    installed = {each.distribution.name: each.distribution for each in plugins if each.distribution is not None}
     files = [each.name for each in plugins if each.distribution is None]
     # Users of the registry install from PyPI, which has no single files.
     if files:
@@ -105,13 +102,12 @@ def _main(plugins: Sequence[Described], package: str | None) -> Described:
     return installed[package] if package is not None else next(iter(installed.values()))
 
 
-def _package(plugins: Sequence[Described], main: Described) -> dict[str, Any]:
-    assert main.distribution is not None
-    others = sorted({each.requirement or "" for each in plugins} - {main.requirement})
+def _package(plugins: Sequence[Described], main: Distribution) -> dict[str, Any]:
+    others = sorted({each.requirement or "" for each in plugins} - {f"{main.name}=={main.version}"})
     package: dict[str, Any] = {
         "registryType": "pypi",
-        "identifier": main.distribution.name,
-        "version": main.distribution.version,
+        "identifier": main.name,
+        "version": main.version,
         "runtimeHint": "uvx",
     }
     if others:
@@ -153,10 +149,9 @@ _FORMATS = {
 }
 
 
-def _name_in_readme(main: Described) -> str | None:
-    assert main.distribution is not None
+def _name_in_readme(main: Distribution) -> str | None:
     # The payload of the metadata is the README.
-    readme = main.distribution.metadata.get_payload()  # type: ignore[attr-defined, unused-ignore]
+    readme = main.metadata.get_payload()  # type: ignore[attr-defined, unused-ignore]
     found = _MCP_NAME.search(str(readme or ""))
     return found[1] if found else None
 

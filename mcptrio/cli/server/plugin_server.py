@@ -22,6 +22,7 @@ from attrs import evolve, fields_dict, frozen
 from mcptrio.cli.server.config_options import config_option, profile_option, read_config
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
+from mcptrio.ground.version import __version__
 from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
 
@@ -129,8 +130,43 @@ class ChosenPlugins:
         return read_config(self.config, self.profile)
 
     def wanted(self, read: ServeConfig) -> WantedPlugins:
-        wanted = WantedPlugins.of(read, self.plugins, self.no_plugins, self.strict, place=self.place)
-        return evolve(wanted, objects=self.objects, names=(), files=()) if self.objects else wanted
+        # The parent of workers calls this too, and loads no plugins.
+        from mcptrio.plugins.discovery import check_offered, offered
+
+        # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
+        own = {MOUNT} if read.mount else set()
+        server = read.server
+        key = "only" if server.only is not None else "enable"
+        given = self.plugins or (server.only if key == "only" else server.enable)
+        files = [Path(name) for name in given or () if name.endswith(".py")]
+        for file in files:
+            if not file.is_file():
+                missing = f"no such file: {file}"
+                raise ConfigError(f"{self.place}: {missing}") if self.plugins else read.error(("server", key), missing)
+        names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
+        # A plugin named on the command line runs although the file disables it.
+        left_out = [*self.no_plugins, *(name for name in server.disable if name not in self.plugins)]
+        # Names from the file are checked here, so that an error shows file and line.
+        for list_key, said in (
+            (key, names if not self.plugins else None),
+            ("disable", [name for name in server.disable if name not in own]),
+        ):
+            if said:
+                try:
+                    check_offered(said, offered())
+                except ConfigError as error:
+                    raise read.error(("server", list_key), str(error)) from error
+        return WantedPlugins(
+            names=() if self.objects else names,
+            files=() if self.objects else files,
+            objects=self.objects,
+            without=[name for name in left_out if name not in own],
+            # Plugins in "only" are required.
+            strict=self.strict or (not self.plugins and server.only is not None),
+            policy=read.tools,
+            locked=read.tools.locked,
+            mounts=bool(own) and (not self.plugins or MOUNT in self.plugins) and MOUNT not in left_out,
+        )
 
 
 def tables_of(read: ServeConfig) -> PluginTables:
@@ -170,54 +206,6 @@ class WantedPlugins:
         if plugin.distribution is None:
             return plugin.name != MOUNT or self.mounts
         return plugin.name not in self.without and (self.names is None or plugin.name in self.names)
-
-    @classmethod
-    def of(
-        cls,
-        read: ServeConfig,
-        plugins: Sequence[str],
-        no_plugins: Sequence[str],
-        strict: bool,
-        *,
-        place: str = "--plugin",
-    ) -> WantedPlugins:
-        # The parent of workers calls this too, and loads no plugins.
-        from mcptrio.plugins.discovery import check_offered, offered
-
-        # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
-        own = {MOUNT} if read.mount else set()
-        server = read.server
-        key = "only" if server.only is not None else "enable"
-        named = plugins
-        given = named or (server.only if key == "only" else server.enable)
-        files = [Path(name) for name in given or () if name.endswith(".py")]
-        for file in files:
-            if not file.is_file():
-                missing = f"no such file: {file}"
-                raise ConfigError(f"{place}: {missing}") if named else read.error(("server", key), missing)
-        names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
-        # A plugin named on the command line runs although the file disables it.
-        left_out = [*no_plugins, *(name for name in server.disable if name not in named)]
-        # Names from the file are checked here, so that an error shows file and line.
-        for list_key, said in (
-            (key, names if not named else None),
-            ("disable", [name for name in server.disable if name not in own]),
-        ):
-            if said:
-                try:
-                    check_offered(said, offered())
-                except ConfigError as error:
-                    raise read.error(("server", list_key), str(error)) from error
-        return cls(
-            names=names,
-            files=files,
-            without=[name for name in left_out if name not in own],
-            # Plugins in "only" are required.
-            strict=strict or (not plugins and server.only is not None),
-            policy=read.tools,
-            locked=read.tools.locked,
-            mounts=bool(own) and (not named or MOUNT in named) and MOUNT not in left_out,
-        )
 
 
 def make_server(
@@ -259,7 +247,7 @@ def make_server(
     lock = _lock(read, wanted)
     server = Server(
         read.server.name,
-        version=_version(),
+        version=__version__,
         instructions=read.server.instructions,
         plugins=manager,
         config=tables,
@@ -369,12 +357,6 @@ def _policy(wanted: WantedPlugins, lock: ToolLock | None) -> ToolPolicy | None:
     from mcptrio.plugins.policy import LockedToolPolicy
 
     return LockedToolPolicy(read_only=policy.read_only, include=policy.include, exclude=policy.exclude, lock=lock)
-
-
-def _version() -> str:
-    from mcptrio.ground.version import __version__
-
-    return __version__
 
 
 def keys_of(read: ServeConfig) -> list[bytes]:
