@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("mcptrio/**/*.py", "plugins/*/mcptrio_*/**/*.py", "examples/**/*.py", "docs/*.md", "README.md")
 
 CALLED_BY_LIBRARIES = {
-    "click": {"get_help"},
+    "click": {"get_help", "invoke"},
     "httptools": {
         "on_body",
         "on_header",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcptrio.cli.new.scaffold import SHIPPED, NewPlugin, write_plugin
+from mcptrio.cli.new import SHIPPED, NewPlugin, write_plugin
 from mcptrio.errors import ConfigError
 from tests.distributions import install, one_tool
 from tests.processes import run

@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from textwrap import indent
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from mcptrio.cli.help_pages import CLIGroup, Rows, print_error
+from mcptrio.cli.help_pages import CLIGroup, Rows, print_click_error, print_error
 from mcptrio.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
@@ -104,12 +104,6 @@ class _Group(CLIGroup):
                 raise click.UsageError(f"no command {word}: run a plugin with `mcptrio run {word}`", ctx) from None
             raise
 
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise SystemExit(_INTERRUPTED) from None
-
 
 @click.group(
     cls=_Group,
@@ -128,10 +122,19 @@ def main() -> None:
     end(cli, "mcptrio")
 
 
-def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
-    """Run a command with the arguments of the command line, and exit with its exit code."""
+def end(command: click.Command, name: str, args: Sequence[str] | None = None, obj: object = None) -> NoReturn:
+    """Run a command, and exit with its exit code.
+
+    Args:
+        args: its arguments; by default, those of the command line.
+    """
     try:
-        command(prog_name=name, obj=obj)
+        sys.exit(command.main(args, name, obj=obj, standalone_mode=False))
+    except click.ClickException as error:
+        print_click_error(error)
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(_INTERRUPTED)
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
         from mcptrio.ground.printable import printable
         from mcptrio.ground.tracebacks import details_of
@@ -147,7 +150,6 @@ def end(command: click.Command, name: str, obj: object = None) -> NoReturn:
         if isinstance(failure, PluginError) and (details := details_of(failure)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(failure, OSError) else 2)
-    sys.exit(0)
 
 
 def _hint(error: BaseException) -> str:

@@ -11,16 +11,23 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
 from textwrap import wrap
-from typing import Any, ClassVar, TextIO, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import click
 
-__all__ = ["SECONDS", "CLICommand", "CLIGroup", "HelpPage", "Rows", "print_error", "split_passed_on"]
+__all__ = [
+    "SECONDS",
+    "CLICommand",
+    "CLIGroup",
+    "HelpPage",
+    "Rows",
+    "print_click_error",
+    "print_error",
+    "split_passed_on",
+]
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
 """Terms with their texts."""
@@ -129,19 +136,7 @@ SECONDS = _Seconds(min=0, min_open=True)
 """A time above 0."""
 
 
-class _Base(click.Command):
-    """Shows click's own errors as those of the commands: wrapped, and coloured on a terminal."""
-
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with _laid_out():
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _laid_out():
-            return super().invoke(ctx)
-
-
-class CLICommand(_Base):
+class CLICommand(click.Command):
     """A command whose help has sections."""
 
     sections: ClassVar[Mapping[str, Sequence[str]]] = {}
@@ -159,7 +154,7 @@ class CLICommand(_Base):
         return str(page)
 
 
-class CLIGroup(_Base, click.Group):
+class CLIGroup(click.Group):
     """A group whose help lists its commands in the order in which they were added."""
 
     command_class = CLICommand
@@ -184,29 +179,20 @@ def split_passed_on(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]
     return (args, None) if at is None else (args[:at], tuple(args[at + 1 :]))
 
 
-def print_error(label: str, text: str, file: TextIO | None = None) -> None:
+def print_error(label: str, text: str) -> None:
     from mcptrio.cli.terminal.layout import TerminalStyle
 
-    look = TerminalStyle.of(sys.stderr if file is None else file)
-    click.echo(look.wrap(text, "red", "bold", label=label), file=file, err=True, color=look.is_coloured)
+    look = TerminalStyle.of(sys.stderr)
+    click.echo(look.wrap(text, "red", "bold", label=label), err=True, color=look.is_coloured)
 
 
-@contextmanager
-def _laid_out() -> Iterator[None]:
-    try:
-        yield
-    except click.ClickException as error:
-        # click calls `show` on the error; replacing it keeps click's own handling of exit codes.
-        vars(error)["show"] = partial(_show, error)
-        raise
-
-
-def _show(error: click.ClickException, file: TextIO | None = None) -> None:
+def print_click_error(error: click.ClickException) -> None:
+    """Print an error of click as the commands print theirs: wrapped, and coloured on a terminal."""
     if isinstance(error, click.UsageError) and error.ctx is not None:
         own_help = error.ctx.command.get_help_option(error.ctx)
         hint = "" if own_help is None else f"Try '{error.ctx.command_path} {max(own_help.opts, key=len)}' for help.\n"
-        click.echo(f"{error.ctx.get_usage()}\n{hint}", file=file, err=True)
-    print_error("Error: ", error.format_message(), file)
+        click.echo(f"{error.ctx.get_usage()}\n{hint}", err=True)
+    print_error("Error: ", error.format_message())
 
 
 def _begun(command: click.Command, ctx: click.Context) -> HelpPage:

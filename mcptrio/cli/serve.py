@@ -129,14 +129,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     read = chosen.read()
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
     make = partial(_make, read, chosen.wanted(read), options, worker)
-    settings = ServeSettings(
-        make=make,
-        read_again=partial(_read_again, chosen),
-        read=read,
-        options=options,
-        addresses=addresses,
-        as_json=read.log.format == "json",
-    )
+    settings = ServeSettings(make=make, chosen=chosen, read=read, options=options, addresses=addresses)
     if transport == "stdio":
         _over_stdio(settings)
     elif transport == "http":
@@ -184,11 +177,6 @@ def _limit_memory(read: ServeConfig, wanted: WantedPlugins) -> None:
     mebibytes = tables_of(read).policy(name).max_memory_mb
     if mebibytes is not None:
         limit_memory(mebibytes)
-
-
-def _read_again(chosen: ChosenPlugins) -> tuple[ServeConfig, WantedPlugins]:
-    read = chosen.read()
-    return read, chosen.wanted(read)
 
 
 def _over_stdio(settings: ServeSettings) -> None:

@@ -99,7 +99,7 @@ def test_option_that_does_not_go_with_a_socket(options: dict[str, Any], problem:
     file.write_text('{"mcpServers": {"one": {"url": "unix:/x"}}}')
     with pytest.raises(ConfigError, match=problem):
         find_target(TargetOptions(target="unix:/x", **options))
-    with pytest.raises(ConfigError, match=problem.replace("a socket", "one has a socket").replace("has no", "and no")):
+    with pytest.raises(ConfigError, match=problem):
         find_target(TargetOptions(target=f"{file}#one", **options))
 
 

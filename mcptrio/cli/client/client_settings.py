@@ -44,38 +44,30 @@ def _are_folders(_instance: object, attribute: Attribute[Any], value: tuple[Path
 class ClientVariables:
     """See the table of variables in docs/commands.md."""
 
-    credentials: CredentialsName | None = field(
-        default=None, metadata={"help": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file."}
-    )
-    inherit_env: bool = field(
-        default=False, metadata={"help": "true: pass all of our environment to a command, including secrets."}
-    )
-    input: bool = field(default=True, metadata={"help": "false: refuse the server's questions, even at a terminal."})
-    log_level: LoggingLevel | Literal["off"] = field(
-        default="info",
-        metadata={"help": "Show log messages of the server of this level and above, or off.  [default: info]"},
-    )
-    roots: tuple[Path, ...] = field(
-        default=(),
-        validator=_are_folders,
-        metadata={"help": f"Folders that the server may work in, separated by {os.pathsep!r} as in PATH."},
-    )
-    tls_ca: Path | None = field(
-        default=None, metadata={"help": "Trust the authorities in this file, instead of those of the system."}
-    )
-    tls_cert: Path | None = field(
-        default=None, metadata={"help": "Send the certificate in this file to a server that requests one."}
-    )
-    tls_key: Path | None = field(
-        default=None, metadata={"help": "The key of that certificate, if it is not in the same file."}
-    )
-    transport: Literal["auto", "http", "sse"] = field(
-        default="auto", metadata={"help": "The transport for a URL: http, sse or auto.  [default: auto]"}
-    )
+    credentials: CredentialsName | None = None
+    inherit_env: bool = False
+    input: bool = True
+    log_level: LoggingLevel | Literal["off"] = "info"
+    roots: tuple[Path, ...] = field(default=(), validator=_are_folders)
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    transport: Literal["auto", "http", "sse"] = "auto"
 
 
+_HELP = {
+    "credentials": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file.",
+    "inherit_env": "true: pass all of our environment to a command, including secrets.",
+    "input": "false: refuse the server's questions, even at a terminal.",
+    "log_level": "Show log messages of the server of this level and above, or off.  [default: info]",
+    "roots": f"Folders that the server may work in, separated by {os.pathsep!r} as in PATH.",
+    "tls_ca": "Trust the authorities in this file, instead of those of the system.",
+    "tls_cert": "Send the certificate in this file to a server that requests one.",
+    "tls_key": "The key of that certificate, if it is not in the same file.",
+    "transport": "The transport for a URL: http, sse or auto.  [default: auto]",
+}
 VARIABLES: Mapping[str, str] = MappingProxyType(
-    {variable_of((_TABLE, each.name)): each.metadata["help"] for each in fields(ClientVariables)}
+    {variable_of((_TABLE, each.name)): _HELP[each.name] for each in fields(ClientVariables)}
 )
 """The variables, with their descriptions."""
 

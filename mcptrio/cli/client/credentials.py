@@ -77,9 +77,8 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
     Raises:
         ConfigError, StoreFailed: The store cannot be used.
     """
-    has_header = any(name.lower() == "authorization" for name in endpoint.headers)
     # The user has chosen other credentials for this server.
-    if endpoint.auth is not None or has_header or _has_user(endpoint):
+    if endpoint.auth is not None or _has_own(endpoint):
         return endpoint
     url, store = http_url(endpoint), store_of()
     binding = await Credentials(store).binding(url)
@@ -103,13 +102,14 @@ async def hint_at_login(endpoint: Endpoint) -> str:
         if await Credentials(store_of()).binding(url) is None:
             return ""
         return f"{hides}: {_advice(url)} --scope SCOPE"
-    has_header = any(name.lower() == "authorization" for name in endpoint.headers)
-    return hides if has_header or _has_user(endpoint) else ""
+    return hides if _has_own(endpoint) else ""
 
 
-def _has_user(endpoint: Endpoint) -> bool:
+def _has_own(endpoint: Endpoint) -> bool:
+    """Return whether the user has given a header or a user with a password."""
     # Only the part before the first slash: a path may contain an @.
-    return "@" in endpoint.url.partition("://")[2].partition("/")[0]
+    has_user = "@" in endpoint.url.partition("://")[2].partition("/")[0]
+    return has_user or any(name.lower() == "authorization" for name in endpoint.headers)
 
 
 @frozen

@@ -73,22 +73,19 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
     """
     if options.plugins:
         _refuse(options, "plugins are served in this process", "headers", "env")
-        return _plugins(options)
+        read = configured()
+        server = make_server(read, ChosenPlugins(plugins=options.plugins, strict=True).wanted(read), {})
+        return FoundTarget(target=server, name=", ".join(options.plugins))
     if options.command:
         return _started(options, options.command)
     text = (options.target or "").strip()
     if not text:
         raise ConfigError("TARGET: expected a URL, a command, the name of a server or --plugin, got nothing")
     if text.startswith(("http://", "https://", "ws://", "wss://")):
-        _refuse(options, "a URL has no process", "env")
-        settings = options.settings
-        endpoint = Endpoint(url=text, headers=_headers(options), tls=_tls(settings, text), transport=settings.transport)
         # Neither a password nor a key of the query is shown.
-        return FoundTarget(target=endpoint, name=text.partition("?")[0].rpartition("@")[2])
+        return _adapted(options, Endpoint(url=text), text.partition("?")[0].rpartition("@")[2])
     if text.startswith(("tcp://", "unix:")):
-        _refuse(options, "a socket has no process", "env")
-        _refuse(options, "a socket has no HTTP", "headers")
-        return FoundTarget(target=Socket(address=text), name=text)
+        return _adapted(options, Socket(address=text), text)
     if _is_reference(text):
         name, entry = read_reference(text, ask=ask)
         return _adapted(options, entry, name)
@@ -108,16 +105,8 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
 
 
-def _plugins(options: TargetOptions) -> FoundTarget:
-    read = configured()
-    server = make_server(read, ChosenPlugins(plugins=options.plugins, strict=True).wanted(read), {})
-    return FoundTarget(target=server, name=", ".join(options.plugins))
-
-
 def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
-    _refuse(options, "a command has no HTTP", "headers")
-    command = Command(args=args, env=_env(options), inherit_env=options.settings.inherit_env)
-    return FoundTarget(target=command, name=shlex.join(args))
+    return _adapted(options, Command(args=args), shlex.join(args))
 
 
 def _is_reference(text: str) -> bool:
@@ -142,14 +131,14 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTar
 def _adapted(
     options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
 ) -> FoundTarget:
-    """Return a server of a file with the additions of the options and the environment."""
+    """Return a server with the additions of the options and the environment."""
     settings = options.settings
     if isinstance(entry, Socket):
-        _refuse(options, f"{name} has a socket and no process", "env")
-        _refuse(options, f"{name} has a socket and no HTTP", "headers")
+        _refuse(options, "a socket has no process", "env")
+        _refuse(options, "a socket has no HTTP", "headers")
         target: Target = entry
     elif isinstance(entry, Endpoint):
-        _refuse(options, f"{name} has a URL and no process", "env")
+        _refuse(options, "a URL has no process", "env")
         target = attrs.evolve(
             entry,
             headers={**entry.headers, **_headers(options)},
@@ -158,7 +147,7 @@ def _adapted(
             transport=entry.transport if settings.transport == "auto" else settings.transport,
         )
     else:
-        _refuse(options, f"{name} is a command and has no HTTP", "headers")
+        _refuse(options, "a command has no HTTP", "headers")
         target = attrs.evolve(entry, env={**entry.env, **_env(options)}, inherit_env=settings.inherit_env)
     return FoundTarget(target=target, name=name, note=note)
 

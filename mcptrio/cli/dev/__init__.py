@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,6 @@ from mcptrio.cli.serve import command as serve
 from mcptrio.cli.server.config_options import CONFIG
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import ChosenPlugins
-from mcptrio.errors import ConfigError
 from mcptrio.ground.own_command import own_command
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import run
@@ -46,7 +46,6 @@ def _dev(**params: Any) -> None:
     chosen = ChosenPlugins(**{name: params[name] for name in fields_dict(ChosenPlugins) if name in params})
     read = chosen.read()
     log_to_stderr(params["log_level"] or read.log.level, read.log.format)
-    sources = _Sources(chosen, read)
     if transport == "http":
         from mcptrio.cli.dev.http import over_http
 
@@ -54,38 +53,22 @@ def _dev(**params: Any) -> None:
     else:
         # With "strict", a worker whose plugin fails exits, so the relay keeps the previous one.
         command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
-        _over_stdio(read, SourceWatch(sources), WorkerLaunch(command=command, env=dict(_environment(read))))
+        launch = WorkerLaunch(command=command, env=dict(_environment(read)))
+        watch = SourceWatch(partial(_sources, chosen), _sources(chosen))
+        run(partial(_relay, read, watch, launch))
 
 
-def _over_stdio(read: ServeConfig, watch: SourceWatch, launch: WorkerLaunch) -> None:
+async def _relay(read: ServeConfig, watch: SourceWatch, launch: WorkerLaunch, stop: trio.Event) -> None:
     server = read.server
-
-    async def relay(stop: trio.Event) -> None:
-        # Standard output is not restored, because a leftover thread may still print at the end.
-        async with open_stdio(limits=server.message, restore=False) as channel:
-            await DevRelay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
-
-    run(relay)
+    # Standard output is not restored, because a leftover thread may still print at the end.
+    async with open_stdio(limits=server.message, restore=False) as channel:
+        await DevRelay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
 
 
-class _Sources:
-    """Finds the files to watch; the previous ones while the configuration is invalid."""
-
-    def __init__(self, chosen: ChosenPlugins, read: ServeConfig) -> None:
-        self._chosen = chosen
-        self._last = self._of(read)
-
-    def __call__(self) -> Sources:
-        try:
-            self._last = self._of(self._chosen.read())
-        except (ConfigError, click.UsageError):
-            pass  # the worker reports it
-        return self._last
-
-    def _of(self, read: ServeConfig) -> Sources:
-        wanted = self._chosen.wanted(read)
-        # The file is watched even if it does not exist, so creating it causes a reload.
-        return Sources.of(wanted.names, wanted.without, (*wanted.files, self._chosen.config or Path(CONFIG)))
+def _sources(chosen: ChosenPlugins) -> Sources:
+    wanted = chosen.wanted(chosen.read())
+    # The file is watched even if it does not exist, so creating it causes a reload.
+    return Sources.of(wanted.names, wanted.without, (*wanted.files, chosen.config or Path(CONFIG)))
 
 
 def _arguments(params: Mapping[str, Any]) -> Iterator[str]:

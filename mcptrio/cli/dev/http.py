@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from mcptrio.cli.server.http import over_http as serve_over_http
-from mcptrio.cli.server.plugin_server import WantedPlugins
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.connecting.targets import Command
 from mcptrio.ground.version import __version__
@@ -35,15 +34,9 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
     # Several workers would each mount a server of their own.
     if read.http.workers != 1:
         raise read.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
-    settings = ServeSettings(
-        make=partial(_make, read, command),
-        # SIGHUP changes nothing here. The mounted server has the plugins, and watches the configuration itself.
-        read_again=lambda: (read, WantedPlugins(names=[], files=[], without=[], strict=False)),
-        read=read,
-        options=options,
-        addresses=options["listen"],
-        as_json=read.log.format == "json",
-    )
+    make = partial(_make, read, command)
+    # SIGHUP changes no plugins here. The mounted server has them, and watches the configuration itself.
+    settings = ServeSettings(make=make, chosen=None, read=read, options=options, addresses=options["listen"])
     serve_over_http(settings, None)
 
 

@@ -144,7 +144,11 @@ class DevRelay:
         if worker.ready_since is not None and not worker.ended.is_set():
             self._watch.add(worker.files)
             await self._switch(worker, f"reloaded since {shown(changed)} changed" if changed else "restarted")
-            self._tell_switched(changed, (trio.current_time() - began) * 1000)
+            milliseconds = (trio.current_time() - began) * 1000
+            if changed:
+                _log.info("reloaded in %.0f ms: %s", milliseconds, shown(changed))
+            else:
+                _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
         else:
             fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()
@@ -187,12 +191,6 @@ class DevRelay:
             await self._outbox.send(news)
         if old is not None:
             self._nursery.start_soon(self._retire, old, why)
-
-    def _tell_switched(self, changed: Sequence[Path], milliseconds: float) -> None:
-        if changed:
-            _log.info("reloaded in %.0f ms: %s", milliseconds, shown(changed))
-        else:
-            _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
 
     async def _retire(self, old: DevWorker, why: str) -> None:
         with trio.move_on_after(DRAIN_TIMEOUT):
@@ -276,8 +274,10 @@ class DevRelay:
                 return await self._ask(message)
             if isinstance(message, Notification):
                 await self._notify(message)
-            else:
-                await self._answer(message)
+            # An answer for a worker that has ended is dropped.
+            elif message.id is not None and message.id in self._asked:
+                worker, message.id = self._asked.pop(message.id)
+                await self._pass(worker, message)
             return True
 
     async def _ask(self, request: Request) -> bool:
@@ -310,12 +310,6 @@ class DevRelay:
                 # A worker that is not ready does not know the client yet; it gets this in the replay.
                 if worker is self._current or worker in {owner for owner, _ in self._asked.values()}:
                     await self._pass(worker, notification)
-
-    async def _answer(self, answer: Response | ErrorResponse) -> None:
-        # An answer for a worker that has ended is dropped.
-        if answer.id is not None and answer.id in self._asked:
-            worker, answer.id = self._asked.pop(answer.id)
-            await self._pass(worker, answer)
 
     async def _pass(self, worker: DevWorker, message: Message) -> bool:
         """Deliver a message to a worker, unless the worker is replaced first. Returns whether it was delivered."""

@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,9 +20,11 @@ from sysconfig import get_path
 from time import perf_counter
 from typing import Final, TypeAlias
 
+import click
 import trio
 from attrs import frozen
 
+from mcptrio.errors import ConfigError
 from mcptrio.plugins.discovery import offered
 
 __all__ = ["MAX_FILES", "MAX_POLL_INTERVAL", "SourceWatch", "Sources", "imported_files", "shown"]
@@ -89,16 +92,20 @@ class Sources:
             yield from _below(folder, _MAX_DEPTH)
 
 
+_NO_SOURCES = Sources()
+
+
 class SourceWatch:
     """Polls the sources for changes.
 
     Args:
         find: returns the sources; called at each :meth:`renew`, because a changed configuration may add some.
+        sources: those to watch while the configuration is invalid.
     """
 
-    def __init__(self, find: Callable[[], Sources]) -> None:
+    def __init__(self, find: Callable[[], Sources], sources: Sources = _NO_SOURCES) -> None:
         self._find = find
-        self._sources = Sources()
+        self._sources = sources
         self._imported: tuple[Path, ...] = ()
         self._seen: Mapping[Path, _Stamp] = {}
         self._warned = False
@@ -108,7 +115,9 @@ class SourceWatch:
 
     def renew(self) -> None:
         """Record the present state. Called before a worker starts, so that changes during the start are noticed."""
-        self._sources = self._find()
+        # The worker reports an invalid configuration.
+        with suppress(ConfigError, click.UsageError):
+            self._sources = self._find()
         self._seen = self._look()
 
     def add(self, imported: Iterable[Path]) -> None:

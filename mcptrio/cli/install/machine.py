@@ -13,11 +13,13 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
 __all__ = ["Machine"]
+
+Platform: TypeAlias = Literal["linux", "darwin", "win32"]
 
 
 @frozen(kw_only=True)
@@ -31,7 +33,7 @@ class Machine:
         environ: the environment.
     """
 
-    platform: Literal["linux", "darwin", "win32"]
+    platform: Platform
     home: Path
     project: Path
     environ: Mapping[str, str] = field(factory=dict, repr=False)
@@ -43,17 +45,9 @@ class Machine:
         Raises:
             RuntimeError: there is no home folder.
         """
-        platform: Literal["linux", "darwin", "win32"] = "linux"
-        if sys.platform == "darwin":
-            platform = "darwin"
-        elif sys.platform == "win32":
-            platform = "win32"
-        return cls(
-            platform=platform,
-            home=Path.home(),
-            project=Path.cwd(),
-            environ=os.environ,
-        )
+        platforms: dict[str, Platform] = {"darwin": "darwin", "win32": "win32"}
+        platform = platforms.get(sys.platform, "linux")
+        return cls(platform=platform, home=Path.home(), project=Path.cwd(), environ=os.environ)
 
     @property
     def application_data(self) -> Path:

@@ -93,7 +93,7 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     key, mapping = found
     # A key without a value is null, and gets the entry as its mapping.
     if _is_null(mapping):
-        margin = _margin(key)
+        margin: int = key.start_mark.column
         at = _line_behind(text, mapping.end_mark.index)
         return _at_line(text, at, _block((name,), entry, margin + _STEP, newline), newline)
     members = _members(mapping, text)
@@ -102,7 +102,7 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
             return spliced(text, [_in_flow(mapping, name, entry)])
         value = members[name][1]
         return spliced(text, [Splice(value.start_mark.index, value.end_mark.index, _flow(entry))])
-    margin = _margin(next(iter(members.values()))[0])
+    margin = next(iter(members.values()))[0].start_mark.column
     written = _block((name,), entry, margin, newline)
     if name in members:
         start, end = _lines(text, *members[name])
@@ -174,11 +174,6 @@ def _members(node: Any, text: str) -> dict[str, tuple[Any, Any]]:
         line = text.count("\n", 0, node.start_mark.index) + 1
         raise Uneditable(f"line {line}: expected a mapping, got something else")
     return {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
-
-
-def _margin(key: Any) -> int:
-    column: int = key.start_mark.column
-    return column
 
 
 def _line_behind(text: str, at: int) -> int:

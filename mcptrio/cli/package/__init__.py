@@ -23,7 +23,6 @@ from mcptrio.cli.package.server_json import RegistryListing, advice, server_json
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, prints_on_stderr
 from mcptrio.cli.terminal.json_output import json_option, print_json
-from mcptrio.ground.version import __version__
 from mcptrio.serve.config import ServeConfig
 
 __all__ = ["command"]
@@ -102,7 +101,7 @@ def _mcpb(
     """
     described = _described(plugins, settings)
     about["description"] = about["description"] or _summary(described)
-    data = bundle(described, Bundle(mcptrio=__version__, **about))
+    data = bundle(described, Bundle(**about))
     output = output if output is not None else Path(f"{about['name']}.mcpb")
     write_file(output, data, overwrite=force)
     digest = sha256(data).hexdigest()

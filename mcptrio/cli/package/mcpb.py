@@ -19,6 +19,7 @@ from attrs import frozen
 from mcptrio.cli.package.described import Described
 from mcptrio.cli.package.settings import Setting
 from mcptrio.errors import ConfigError
+from mcptrio.ground.version import __version__
 
 __all__ = ["Bundle", "bundle", "files", "manifest"]
 
@@ -49,14 +50,12 @@ class Bundle:
     Args:
         name: The name of the extension: lower-case letters, digits, '.', '_' and '-'.
         display_name: The name for users.
-        mcptrio: The version of mcptrio.
     """
 
     name: str
     version: str
     description: str
     author: str
-    mcptrio: str
     display_name: str | None = None
     license: str | None = None
     homepage: str | None = None
@@ -166,7 +165,7 @@ def _asked(setting: Setting) -> Mapping[str, Any]:
 
 def _project(plugins: Sequence[Described], about: Bundle) -> str:
     # Exact versions, so that the bundle runs what its publisher has tested.
-    needed = sorted({f"mcptrio=={about.mcptrio}", *(each.requirement for each in plugins if each.requirement)})
+    needed = sorted({f"mcptrio=={__version__}", *(each.requirement for each in plugins if each.requirement)})
     lines = [
         "[project]",
         f"name = {json.dumps(about.name)}",

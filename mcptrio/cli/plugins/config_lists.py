@@ -32,12 +32,12 @@ def with_name(text: str, key: str, name: str) -> str:
     """
     # A JSON string is a basic string of TOML too.
     value = json.dumps(name, ensure_ascii=False)
-    found = _List.find(text, key)
+    found = _find(text, key)
     if found is None:
         return _checked(_with_list(text, f"{key} = [{value}]"), text, key, name, is_in=True)
-    last = found.items[-1] if found.items else None
+    start, items = found
     # Inserted directly after the last item, so a trailing comma or comment stays valid.
-    at, added = (last[1], f", {value}") if last else (found.start + 1, value)
+    at, added = (items[-1][1], f", {value}") if items else (start + 1, value)
     return _checked(spliced(text, [Splice(at, at, added)]), text, key, name, is_in=True)
 
 
@@ -47,11 +47,9 @@ def without_name(text: str, key: str, name: str) -> str:
     Raises:
         Inline: The list is in a form that is not supported.
     """
-    found = _List.find(text, key)
-    if found is None:
-        raise Inline(f"expected {_TABLE}.{key} on lines of its own")
+    _, items = _find(text, key) or (0, [])
     splices = []
-    for number, (start, end) in enumerate(found.items):
+    for number, (start, end) in enumerate(items):
         # Parsed, because one name can be written with several kinds of quotes.
         if tomllib.loads(f"x = {text[start:end]}")["x"] != name:
             continue
@@ -64,37 +62,29 @@ def without_name(text: str, key: str, name: str) -> str:
             start, end = line, rest.end()
         elif comma:
             space = re.compile(r"[ \t]*").match(text, end)
-            end = space.end() if space and number + 1 < len(found.items) else end
+            end = space.end() if space and number + 1 < len(items) else end
         elif number:
             # The last item has no comma after it, so the one before is removed.
-            start = found.items[number - 1][1]
+            start = items[number - 1][1]
         splices.append(Splice(start, end, ""))
     return _checked(spliced(text, splices), text, key, name, is_in=False)
 
 
-class _List:
-    """The places of a list and of each item: start and end."""
+def _find(text: str, key: str) -> tuple[int, list[tuple[int, int]]] | None:
+    """Return the start of a list, and the start and end of each item.
 
-    def __init__(self, start: int, items: list[tuple[int, int]]) -> None:
-        self.start = start
-        self.items = items
-
-    @classmethod
-    def find(cls, text: str, key: str) -> _List | None:
-        """Find a list.
-
-        Raises:
-            Inline: It exists in a form that cannot be edited.
-        """
-        for each in statements(text):
-            if each.keys == (_TABLE, key) and each.value is not None:
-                if not text.startswith("[", each.value):
-                    raise Inline("expected a list of strings")
-                return cls(each.value, list(strings(text, each.value)))
-        # The list exists, but not as a statement of its own: in an inline table, for example.
-        if key in parse(text).get(_TABLE, {}):
-            raise Inline(f"expected {_TABLE}.{key} on lines of its own")
-        return None
+    Raises:
+        Inline: The list exists in a form that cannot be edited.
+    """
+    for each in statements(text):
+        if each.keys == (_TABLE, key) and each.value is not None:
+            if not text.startswith("[", each.value):
+                raise Inline("expected a list of strings")
+            return each.value, list(strings(text, each.value))
+    # The list exists, but not as a statement of its own: in an inline table, for example.
+    if key in parse(text).get(_TABLE, {}):
+        raise Inline(f"expected {_TABLE}.{key} on lines of its own")
+    return None
 
 
 def _with_list(text: str, line: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -30,7 +31,7 @@ from mcptrio.plugins.portability import MAX_TOKENS
 from mcptrio.serve.config import ServeConfig
 from mcptrio.transports.child_process import signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr
-from mcptrio.transports.fd_streams import open_reader
+from mcptrio.transports.fd_streams import ByteReader, open_reader
 
 __all__ = ["command"]
 
@@ -65,12 +66,7 @@ class _Examined:
 @click.command("doctor", cls=CLICommand)
 @plugin_options
 @click.option(
-    "--timeout",
-    type=SECONDS,
-    default=20.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds for each plugin.",
+    "--timeout", type=SECONDS, default=20.0, show_default=True, metavar="SECONDS", help="Seconds for each plugin."
 )
 @json_option
 @click.pass_context
@@ -142,14 +138,10 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
     _understand(examined)
 
 
-async def _read_to_end(reader: Any, examined: _Examined) -> None:
-    try:
-        while chunk := await reader.read():
+async def _read_to_end(reader: ByteReader, examined: _Examined) -> None:
+    with suppress(OSError, ConnectionClosed):
+        while len(examined.data) <= _MAX_ANSWER_BYTES and (chunk := await reader.read()):
             examined.data += chunk
-            if len(examined.data) > _MAX_ANSWER_BYTES:
-                return
-    except (OSError, ConnectionClosed):
-        return
 
 
 def _understand(examined: _Examined) -> None:
@@ -207,15 +199,11 @@ def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, 
                 owner = owners.setdefault((kind, name), plugin["name"])
                 if owner == plugin["name"]:
                     continue
+                both = f"{kind.removesuffix('s')} {name} is offered by {owner} and {plugin['name']}"
                 if kind == "tools" and plugin["may_be_renamed"]:
-                    warnings.append(
-                        f"tool {name} is offered by {owner} and {plugin['name']}; that of {plugin['name']} is renamed"
-                    )
+                    warnings.append(f"{both}; that of {plugin['name']} is renamed")
                 else:
-                    problems.append(
-                        f"{kind.removesuffix('s')} {name} is offered by {owner} and {plugin['name']};"
-                        f" {plugin['name']} would be left out"
-                    )
+                    problems.append(f"{both}; {plugin['name']} would be left out")
     tokens = sum(sum(plugin["tokens"].values()) for plugin in plugins)
     if tokens > MAX_TOKENS:
         warnings.append(
@@ -226,11 +214,8 @@ def _overall(plugins: Sequence[dict[str, Any]], read: ServeConfig) -> dict[str, 
     files = {
         name.removesuffix(".py").rpartition("/")[2] for name in (*(read.server.enable or ()), *(read.server.only or ()))
     }
-    warnings += [
-        str(read.error(("plugins", name), "no such plugin is installed"))
-        for name in read.plugins
-        if name not in known | files
-    ]
+    unknown = [name for name in read.plugins if name not in known | files]
+    warnings += [str(read.error(("plugins", name), "no such plugin is installed")) for name in unknown]
     return {"problems": problems, "warnings": warnings}
 
 

@@ -61,7 +61,8 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
 
 
 def _details(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any]:
-    cls, table = _class_of(server, plugin), read.plugins.get(plugin.name, {})
+    cls = None if plugin.object is None or plugin.state == "disabled" else plugin.config_class
+    table = read.plugins.get(plugin.name, {})
     tools = [each.tool for each in server.catalog.tools.registry if each.owner is plugin]
     resources = (server.catalog.resources.resources, server.catalog.resources.templates)
     return {
@@ -90,12 +91,6 @@ def _details(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any
         },
         "hooks": server.plugins.hooks_of(plugin),
     }
-
-
-def _class_of(server: Server, plugin: Plugin) -> type[Any] | None:
-    if plugin.object is None or plugin.state == "disabled":
-        return None
-    return plugin.config_class
 
 
 def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import click
-from attrs import evolve, frozen
+from attrs import evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.install.files import decoded, encoded
@@ -32,47 +32,38 @@ Edit: TypeAlias = tuple[Literal["put", "take"], str]
 """Add a name to a list of ``[server]``, or remove it."""
 
 _EDITS: Mapping[str, Callable[[str, str, str], str]] = {"put": with_name, "take": without_name}
-
-
-def _options(function: Any) -> Any:
-    for option in (
-        click.argument("name", metavar="NAME", shell_complete=plugin_names),
-        click.option(
-            "--config",
-            type=click.Path(path_type=Path),
-            help="Edit this file; by default ./mcptrio.toml, which is created if missing.",
-        ),
-    ):
-        function = option(function)
-    return function
+_NAME = click.argument("name", metavar="NAME", shell_complete=plugin_names)
+_CONFIG = click.option(
+    "--config",
+    "path",
+    type=click.Path(path_type=Path),
+    default=CONFIG,
+    help="Edit this file; by default ./mcptrio.toml, which is created if missing.",
+)
 
 
 @click.command("enable", cls=CLICommand)
-@_options
-def enable(name: str, config: Path | None) -> None:
+@_NAME
+@_CONFIG
+def enable(name: str, path: Path) -> None:
     """Serve a plugin again, by editing the lists enable and disable."""
-    path = config or Path(CONFIG)
-    read = _read(path)
-    written = _Written.of(read)
-    edits: list[Edit] = [("take", "disable")] if name in written.disabled else []
-    key, given = written.key, written.named
+    read, key, given, disabled = _lists(path)
+    edits: list[Edit] = [("take", "disable")] if name in disabled else []
     if given is not None and name not in given:
         edits.append(("put", key))
     _check(name, read, edits, path)
     # A file is served only if a list names it.
     if name.endswith(".py") and given is None:
         edits.append(("put", key))
-    _edit(path, name, edits, done="enabled", already=f"{name} is enabled already")
+    _edit(path, name, edits, done="enabled")
 
 
 @click.command("disable", cls=CLICommand)
-@_options
-def disable(name: str, config: Path | None) -> None:
+@_NAME
+@_CONFIG
+def disable(name: str, path: Path) -> None:
     """Leave a plugin out, by editing the lists enable and disable. It is not imported."""
-    path = config or Path(CONFIG)
-    read = _read(path)
-    written = _Written.of(read)
-    key, given = written.key, written.named
+    read, key, given, disabled = _lists(path)
     edits: list[Edit] = []
     if given is not None:
         if name in given:
@@ -81,30 +72,21 @@ def disable(name: str, config: Path | None) -> None:
             near = get_close_matches(name, given, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ConfigError(f"{path}: server.{key} does not name {name}{hint}")
-    elif name not in written.disabled:
+    elif name not in disabled:
         edits.append(("put", "disable"))
     _check(name, read, edits, path)
-    _edit(path, name, edits, done="disabled", already=f"{name} is disabled already")
+    _edit(path, name, edits, done="disabled")
 
 
-@frozen
-class _Written:
-    """The lists of ``[server]`` as written, with the names of files as written."""
+def _lists(path: Path) -> tuple[ServeConfig, str, Sequence[str] | None, Sequence[str]]:
+    """Return the configuration, the key of the list that names plugins, this list, and ``disable``.
 
-    key: Literal["enable", "only"]
-    named: Sequence[str] | None
-    """The list of this key; ``None`` if the file has neither."""
-    disabled: Sequence[str]
-
-    @classmethod
-    def of(cls, read: ServeConfig) -> _Written:
-        table = read.tables.get("server", {})
-        key: Literal["enable", "only"] = "only" if "only" in table else "enable"
-        return cls(key, table.get(key), table.get("disable", ()))
-
-
-def _read(path: Path) -> ServeConfig:
-    return read_config(path) if path.exists() else ServeConfig()
+    Names of files in the lists are as written.
+    """
+    read = read_config(path) if path.exists() else ServeConfig()
+    table = read.tables.get("server", {})
+    key = "only" if "only" in table else "enable"
+    return read, key, table.get(key), table.get("disable", ())
 
 
 def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
@@ -122,9 +104,9 @@ def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
         check_offered([name], offered())
 
 
-def _edit(path: Path, name: str, edits: list[Edit], *, done: str, already: str) -> None:
+def _edit(path: Path, name: str, edits: list[Edit], *, done: str) -> None:
     if not edits:
-        click.echo(already)
+        click.echo(f"{name} is {done} already")
         return
     original = read_file(path)
     is_new = original.data is None

@@ -12,7 +12,7 @@ import os
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 
-from mcptrio.cli.group import cli
+from mcptrio.cli.group import cli, end
 
 __all__ = ["start", "started"]
 
@@ -27,7 +27,7 @@ def start(args: Sequence[str], environ: MutableMapping[str, str], file: str) -> 
         args: Plugins and lists: ``--plugin NAME``, ``--paths VARIABLE ITEM...``, ``--list VARIABLE ITEM...``.
         file: The bundle's file, in whose folder the plugins' files are.
     """
-    cli(started(args, environ, Path(file).parent), prog_name="mcptrio")
+    end(cli, "mcptrio", started(args, environ, Path(file).parent))
 
 
 def started(args: Sequence[str], environ: MutableMapping[str, str], folder: Path) -> list[str]:

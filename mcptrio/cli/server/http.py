@@ -12,7 +12,7 @@ from attrs import evolve
 
 from mcptrio.cli.server.auth import guard_for
 from mcptrio.cli.server.own_issuers import check_own_issuers
-from mcptrio.cli.server.serve_settings import ServeSettings, given
+from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.cli.server.tls import certificates_of
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.http_process import HTTPProcess
@@ -32,7 +32,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     read = settings.read
     http = evolve(
         read.http,
-        **given({name: settings.options[name] for name in ("host", "port")}),
+        **{name: value for name in ("host", "port") if (value := settings.options[name]) is not None},
         message=read.server.message,
         auth=guard_for(read, worker.beginning.key if worker is not None else None),
     )

@@ -6,9 +6,7 @@ compared. Issuers on other hosts or ports are not checked.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcptrio.abc import OwnIssuer
@@ -18,9 +16,6 @@ from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.serve.config import ServeConfig
 from mcptrio.server import Server
-
-if TYPE_CHECKING:
-    from mcptrio.serve.auth_config import AuthSettings
 
 __all__ = ["check_own_issuers", "mismatches"]
 
@@ -35,20 +30,16 @@ def check_own_issuers(read: ServeConfig, server: Server) -> None:
 
 def mismatches(read: ServeConfig, server: Server, plugin: Plugin) -> Iterator[ConfigError]:
     """Iterate over the settings that prevent a login at a plugin's authorization server."""
-    if plugin.state in ("disabled", "quarantined") or not read.asks_for_auth(os.environ):
-        return
-    if plugin.issuer is None:
+    if plugin.state in ("disabled", "quarantined") or plugin.issuer is None:
         return
     try:
         settings = settings_of(read)
     except ConfigError as error:
         yield error
         return
-    if settings is not None:
-        yield from _mismatches(read, settings, plugin.issuer)
-
-
-def _mismatches(read: ServeConfig, settings: AuthSettings, offer: OwnIssuer) -> Iterator[ConfigError]:
+    if settings is None:
+        return
+    offer = plugin.issuer
     here = [issuer for issuer in settings.issuers if _place(issuer) == _place(offer.issuer)]
     if not here:
         return

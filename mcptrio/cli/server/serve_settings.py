@@ -22,10 +22,10 @@ from mcptrio.serve.process import ReadyStatus
 from mcptrio.serve.stores_table import StoreName, StoresTable
 
 if TYPE_CHECKING:
-    from mcptrio.cli.server.plugin_server import WantedPlugins
+    from mcptrio.cli.server.plugin_server import ChosenPlugins
     from mcptrio.server import Server
 
-__all__ = ["ServeSettings", "given"]
+__all__ = ["ServeSettings"]
 
 _log = logging.getLogger("mcptrio.cli")
 _reload_log = logging.getLogger("mcptrio.serve")
@@ -37,18 +37,21 @@ class ServeSettings:
 
     Args:
         make: Makes the server.
-        read_again: Reads the current configuration, and the plugins that it wants.
+        chosen: The plugins, to read the configuration again; ``None`` if a reload changes nothing.
         options: The options of the command line by name; ``None`` for one that was not given.
         addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
     """
 
     make: Callable[[], Server]
-    read_again: Callable[[], tuple[ServeConfig, WantedPlugins]]
+    chosen: ChosenPlugins | None
     read: ServeConfig
     options: Mapping[str, Any]
     addresses: list[str]
-    as_json: bool
-    """Whether the log consists of JSON lines."""
+
+    @property
+    def as_json(self) -> bool:
+        """Whether the log consists of JSON lines."""
+        return self.read.log.format == "json"
 
     @cached_property
     def stores(self) -> StoresTable:
@@ -86,14 +89,17 @@ class ServeSettings:
 
         return ReadyStatus(started)
 
-    def renewal(self, server: Server) -> Callable[[], Awaitable[None]]:
+    def renewal(self, server: Server) -> Callable[[], Awaitable[None]] | None:
         """Return the function that reloads the plugins of this server, at SIGHUP. Declares all lists."""
+        if (chosen := self.chosen) is None:
+            return None
         # A plugin that is enabled later may have what the first ones lack, and clients request only declared lists.
         server.announce_lists()
 
         async def renew() -> None:
             try:
-                read, wanted = self.read_again()
+                read = chosen.read()
+                wanted = chosen.wanted(read)
                 server.plugins.instead = isolation(read, self.options, strict=server.plugins.strict)
                 if wanted.mounts and MOUNT not in server.plugins.plugins:
                     # This is the first mounted server. renew_plugins enables the plugin.
@@ -106,10 +112,6 @@ class ServeSettings:
                 _reload_log.info("plugins reloaded")
 
         return renew
-
-
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _announce(urls: list[str]) -> None:

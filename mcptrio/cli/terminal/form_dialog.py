@@ -24,7 +24,6 @@ from mcptrio.cli.terminal.dialog_text import (
 )
 from mcptrio.client.forms import Form
 from mcptrio.ground.quoting import printable
-from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.schema.form_fields import FormField
 
@@ -57,7 +56,6 @@ class FormDialog:
         """The current field; after the last one comes the review."""
         self._is_editing = False
         """Whether an answer is being changed from the review, which comes next again."""
-        self._has_ended = False
 
     def begin(self) -> Reply:
         count = len(self._form.fields)
@@ -66,13 +64,7 @@ class FormDialog:
         return self._ask(*lines, f"{told}commands: {list_commands(COMMANDS)}", "")
 
     def feed(self, line: str) -> Reply:
-        """Take one line, with or without its end.
-
-        Raises:
-            RuntimeError: the dialog has ended.
-        """
-        if self._has_ended:
-            raise RuntimeError("the dialog has ended")
+        """Take one line, with or without its end. Not called after a reply with a result."""
         # Only the line end is removed, because blanks are part of a free text.
         line = line.rstrip("\r\n")
         if (command := read_command(line)) is not None:
@@ -87,7 +79,7 @@ class FormDialog:
         ``None`` for a valid line, an empty line and a command.
         """
         text = line.lstrip()
-        if self._has_ended or self._is_at_review or not text or (text.startswith(":") and not text.startswith("::")):
+        if self._is_at_review or not text or (text.startswith(":") and not text.startswith("::")):
             return None
         try:
             self._form.fields[self._at].parse(line.replace("::", ":", 1) if text.startswith("::") else line)
@@ -102,9 +94,9 @@ class FormDialog:
     def _obey(self, command: str) -> Reply:
         match command:
             case "decline":
-                return self._end(self._form.decline(), "Declined.")
+                return Reply(text="Declined.\n", result=self._form.decline())
             case "cancel":
-                return self._end(self._form.cancel(), "Cancelled.")
+                return Reply(text="Cancelled.\n", result=self._form.cancel())
             case "help":
                 return self._ask(*explain(COMMANDS), "A text that begins with a colon is entered with two of them.")
             case "back":
@@ -165,7 +157,7 @@ class FormDialog:
 
     def _review(self, word: str) -> Reply:
         if word in _SEND:
-            return self._end(self._form.accept(self._answers), "Sent.")
+            return Reply(text="Sent.\n", result=self._form.accept(self._answers))
         # The review expects no free text, so commands also work without the colon.
         if word in COMMANDS:
             return self._obey(word)
@@ -173,10 +165,6 @@ class FormDialog:
             self._at, self._is_editing = int(number[1]) - 1, True
             return self._ask()
         return self._ask_again(f"Nothing is sent yet. {self._how_to_go_on()}")
-
-    def _end(self, result: ElicitResult, text: str) -> Reply:
-        self._has_ended = True
-        return Reply(text=f"{text}\n", result=result)
 
     def _ask(self, *before: str) -> Reply:
         lines = [*before, *(self._summary() if self._is_at_review else self._question())]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
+import click
 from attrs import frozen
 
 from mcptrio.cli.terminal.keys import KeyName, TerminalKey
@@ -96,7 +97,7 @@ class LineEditor:
             case "yank":
                 self._insert(self._killed)
             case name if name in _MOVES:
-                self.cursor = self._moved(_MOVES[name])
+                self.cursor = self._moved(name)
             case name if name in _KILLS:
                 # As in readline, Ctrl-Y inserts what Ctrl-K, Ctrl-U and Ctrl-W removed, but no single characters.
                 self._kill(_KILLS[name], keep=name.startswith("kill"))
@@ -134,10 +135,10 @@ class LineEditor:
 
     def draw(self, width: int) -> str:
         """Return one row, with the cursor in its place."""
-        prompt, taken = self._prompt, columns(_plain(self._prompt))
+        prompt, taken = self._prompt, columns(click.unstyle(self._prompt))
         longest = max(width - _ROOM, width // 2)
         if taken > longest:
-            prompt = cut(_plain(prompt), longest)
+            prompt = cut(click.unstyle(prompt), longest)
             taken = columns(prompt)
         room = max(width - taken, 4)
         before, after = self._window(room)
@@ -156,9 +157,9 @@ class LineEditor:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
         self.cursor += len(text)
 
-    def _moved(self, move: str) -> int:
+    def _moved(self, move: KeyName) -> int:
         match move:
-            case "start":
+            case "home":
                 return 0
             case "end":
                 return len(self.text)
@@ -173,7 +174,7 @@ class LineEditor:
                 found = _WORD_AFTER.match(self.text, self.cursor)
                 return found.end() if found else len(self.text)
 
-    def _kill(self, move: str, *, keep: bool) -> None:
+    def _kill(self, move: KeyName, *, keep: bool) -> None:
         to = self._moved(move)
         begin, end = min(to, self.cursor), max(to, self.cursor)
         if keep and begin != end:
@@ -211,27 +212,15 @@ class LineEditor:
         return before, after[: fitting(after, room - columns(before))]
 
 
-_MOVES: dict[KeyName, str] = {
-    "left": "left",
-    "right": "right",
-    "home": "start",
-    "end": "end",
-    "word-left": "word-left",
-    "word-right": "word-right",
-}
-_KILLS: dict[KeyName, str] = {
+_MOVES: frozenset[KeyName] = frozenset({"left", "right", "home", "end", "word-left", "word-right"})
+_KILLS: dict[KeyName, KeyName] = {
     "backspace": "left",
     "delete": "right",
     "end-of-input": "right",
-    "kill-start": "start",
+    "kill-start": "home",
     "kill-end": "end",
     "kill-word": "word-left",
 }
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def _plain(text: str) -> str:
-    return _STYLE.sub("", text)
 
 
 def _common(candidates: Sequence[str]) -> str:

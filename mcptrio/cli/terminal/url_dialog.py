@@ -21,7 +21,6 @@ from mcptrio.cli.terminal.dialog_text import (
 )
 from mcptrio.client.forms import OpenURL
 from mcptrio.ground.quoting import printable
-from mcptrio.protocol.model.elicitation import ElicitResult
 
 __all__ = ["URLDialog", "in_brackets"]
 
@@ -47,24 +46,17 @@ class URLDialog:
         self._page = page
         self._width = width
         self._emphasise = emphasise
-        self._has_ended = False
 
     def begin(self) -> Reply:
         return self._ask(*self._question())
 
     def feed(self, line: str) -> Reply:
-        """Take one line, with or without its end.
-
-        Raises:
-            RuntimeError: the dialog has ended.
-        """
-        if self._has_ended:
-            raise RuntimeError("the dialog has ended")
+        """Take one line, with or without its end. Not called after a reply with a result."""
         if (command := read_command(line)) is not None:
             return self._obey(command)
         word = line.strip().casefold()
         if word in _YES and self._page.is_openable:
-            return self._end(self._page.accept(), "Accepted.")
+            return Reply(text="Accepted.\n", result=self._page.accept())
         if word in _NO:
             return self._obey("decline")
         if word in _COMMANDS:
@@ -76,9 +68,9 @@ class URLDialog:
     def _obey(self, command: str) -> Reply:
         match command:
             case "decline":
-                return self._end(self._page.decline(), "Declined.")
+                return Reply(text="Declined.\n", result=self._page.decline())
             case "cancel":
-                return self._end(self._page.cancel(), "Cancelled.")
+                return Reply(text="Cancelled.\n", result=self._page.cancel())
             case "help":
                 return self._ask(*explain(_COMMANDS), *self._question())
             case _:
@@ -99,10 +91,6 @@ class URLDialog:
             "Open it in your browser? (yes/no) " if self._page.is_openable else "It will not be opened. (no/:cancel) "
         )
         return Reply(text="\n".join(lines) + "\n", prompt=prompt)
-
-    def _end(self, result: ElicitResult, text: str) -> Reply:
-        self._has_ended = True
-        return Reply(text=f"{text}\n", result=result)
 
 
 # A space is invalid in a URL, and would let the rest of the URL look like a sentence of mcptrio.
