@@ -13,17 +13,14 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.cli.help_pages import CLICommand
-from mcptrio.cli.install.files import encoded
 from mcptrio.cli.install.files import read as read_file
 from mcptrio.cli.server.lock_file import lock_text, read_lock
-from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     LOCK,
     ChosenPlugins,
     excluded_plugins,
-    make_server,
+    make_examined_server,
     plugin_options,
-    prints_on_stderr,
 )
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalStyle, counted
@@ -52,14 +49,11 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
     The file is written next to the configuration. With locked = true in [tools], a server offers no other tools.
     """
     read = chosen.read()
-    log_to_stderr("error", "text")
     # The lock must not filter the entries with which it is compared.
     wanted = evolve(chosen.wanted(read), locked=None)
     path = read.beside(LOCK)
     lock = read_lock(path) if check else None
-    with prints_on_stderr():
-        # Isolated plugins show their entries only when their process runs, so import them in this process.
-        server = make_server(read, wanted, {"no_isolation": True})
+    server = make_examined_server(read, wanted, imports_isolated=True)
     if lock is None:
         _write(path, server, as_json=as_json)
         return
@@ -84,15 +78,13 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     lock = lock_of(server.catalog, server.plugins.plugins)
     if not lock.plugins:
         raise ConfigError("expected a plugin to lock, got none")
-    original = read_file(path)
-    if original.data is None:
-        original = evolve(original, mode=_MODE)
+    original = read_file(path, mode=_MODE)
     text = lock_text(lock)
     counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}
     told = ", ".join(counted(count, kind) for kind, count in counts.items())
     has_changed = original.data != text.encode()
     if has_changed:
-        original.replace(encoded("", text))
+        original.replace(text.encode())
     look = TerminalStyle.of_stdout()
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})

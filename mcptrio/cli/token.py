@@ -145,7 +145,6 @@ def _file(path: Path | None) -> Path:
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:
-    """Return the current file and its tokens."""
     original = read_file(path)
     return original, [] if original.data is None else parse_tokens(path, original.data)
 

@@ -133,7 +133,6 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return which arguments of a tool differ."""
     old, new = ({**properties(each["inputSchema"], each["inputSchema"])} for each in (before, now))
     told = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
     told += [name for name in new if name in old and old[name] != new[name]]
@@ -141,7 +140,6 @@ def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _show_begin(cmd: CommandContext, changes: Changes) -> None:
-    """Print which changes the server does not report."""
     refused = changes.missing
     if refused:
         cmd.console.note(f"the server does not report: {', '.join(refused)}", "yellow")

@@ -13,12 +13,11 @@ from types import MappingProxyType
 from typing import Any
 
 import click
-from attrs import fields_dict
 
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.exit_codes import EXIT_CODES
-from mcptrio.cli.client.running import Action, ClientOptions, run_action
-from mcptrio.cli.client.targets import FILES, TargetOptions
+from mcptrio.cli.client.running import Action, run_action
+from mcptrio.cli.client.targets import FILES, ClientOptions
 from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
@@ -77,7 +76,8 @@ class ClientCommand(CLICommand):
     def invoke(self, ctx: click.Context) -> Any:
         own = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
         given = {name: value for name, value in ctx.params.items() if name not in own}
-        ctx.exit(run_action(self.action(own), _options(given, ctx.meta.get(_COMMAND, ()))))
+        options = ClientOptions(command=ctx.meta.get(_COMMAND, ()), settings=client_settings(), **given)
+        ctx.exit(run_action(self.action(own), options))
 
     def action(self, own: dict[str, Any]) -> Action:
         assert self.callback is not None
@@ -94,11 +94,6 @@ class ClientCommand(CLICommand):
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
-
-
-def _options(given: dict[str, Any], command: tuple[str, ...]) -> ClientOptions:
-    of_target = {name: given.pop(name) for name in fields_dict(TargetOptions) if name in given}
-    return ClientOptions(target=TargetOptions(command=command, settings=client_settings(), **of_target), **given)
 
 
 def _json() -> click.Option:

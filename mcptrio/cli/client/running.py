@@ -18,11 +18,10 @@ from typing import TextIO, TypeAlias
 
 import click
 import trio
-from attrs import frozen
 
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
-from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
+from mcptrio.cli.client.targets import ClientOptions, FoundTarget, find_target
 from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
 from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
@@ -38,7 +37,7 @@ from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.logging import LoggingLevel
 
-__all__ = ["Action", "ClientOptions", "Work", "run_action", "run_at_console"]
+__all__ = ["Action", "Work", "run_action", "run_at_console"]
 
 Action: TypeAlias = Callable[[CommandContext], Awaitable[int | None]]
 """A command's function. Returns the exit code if it is not 0."""
@@ -54,24 +53,13 @@ _MAX_CALL_SECONDS = 3600.0
 """Seconds for a call, however much progress it reports."""
 
 
-@frozen(kw_only=True)
-class ClientOptions:
-    """The options of all client commands. See the options of the same names."""
-
-    target: TargetOptions
-    revision: str | None = None
-    timeout: float | None = None
-    as_json: bool = False
-    verbose: bool = False
-
-
 def run_action(action: Action, options: ClientOptions) -> int:
 
     def start() -> Work:
-        return partial(_connected, action, options, find_target(options.target, ask=_asker(options)))
+        return partial(_connected, action, options, find_target(options, ask=_asker(options)))
 
-    url = options.target.target or ""
-    return run_at_console(start, moved=bool(options.target.plugins), verbose=options.verbose, url=url)
+    url = options.target or ""
+    return run_at_console(start, moved=bool(options.plugins), verbose=options.verbose, url=url)
 
 
 def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: bool = False, url: str = "") -> int:
@@ -144,7 +132,7 @@ def _asker(options: ClientOptions) -> AskInput | None:
         return answer
 
     is_there = sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
-    return ask if is_there and options.target.settings.input else None
+    return ask if is_there and options.settings.input else None
 
 
 async def _with_terminal(work: Work, console: Console) -> int:
@@ -163,7 +151,7 @@ async def _connected(
 ) -> int:
     if found.note is not None:
         console.note(found.note, "dim")
-    settings = options.target.settings
+    settings = options.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
     # Without a Person the client declares no capability for questions, so the server asks none.
     person = Person(console, terminal) if terminal is not None and settings.input else None

@@ -30,7 +30,7 @@ from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.quoting import quote
 from mcptrio.http.client.tls import client_context
 
-__all__ = ["FILES", "FoundTarget", "TargetOptions", "find_target", "read_value"]
+__all__ = ["FILES", "ClientOptions", "FoundTarget", "find_target", "read_value"]
 
 FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
 """Files in which names of servers are looked up, in this order."""
@@ -41,8 +41,8 @@ _MAX_SECRET_BYTES = 64 * 1024
 
 
 @frozen(kw_only=True)
-class TargetOptions:
-    """The server options of the command line. See the options of the same names."""
+class ClientOptions:
+    """The options of all client commands. See the options of the same names."""
 
     target: str | None = None
     command: tuple[str, ...] = ()
@@ -52,6 +52,10 @@ class TargetOptions:
     headers: tuple[str, ...] = field(default=(), repr=False)
     env: tuple[str, ...] = field(default=(), repr=False)
     settings: ClientVariables = field(factory=ClientVariables)
+    revision: str | None = None
+    timeout: float | None = None
+    as_json: bool = False
+    verbose: bool = False
 
 
 @frozen(kw_only=True)
@@ -65,7 +69,7 @@ class FoundTarget:
     """A note for the user about the found server."""
 
 
-def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> FoundTarget:
+def find_target(options: ClientOptions, *, ask: AskInput | None = None) -> FoundTarget:
     """Return the server for these options.
 
     Args:
@@ -105,7 +109,7 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
         raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
 
 
-def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
+def _started(options: ClientOptions, args: tuple[str, ...]) -> FoundTarget:
     return _adapted(options, Command(args=args), shlex.join(args))
 
 
@@ -115,8 +119,7 @@ def _is_reference(text: str) -> bool:
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
 
-def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
-    """Return the server of this name in a file in this folder, if there is one."""
+def _beside(options: ClientOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
     for path in map(Path, FILES):
         if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
             # Either could be meant, and starting the wrong one runs a stranger's program.
@@ -129,7 +132,7 @@ def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTar
 
 
 def _adapted(
-    options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
+    options: ClientOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
 ) -> FoundTarget:
     """Return a server with the additions of the options and the environment."""
     settings = options.settings
@@ -152,7 +155,7 @@ def _adapted(
     return FoundTarget(target=target, name=name, note=note)
 
 
-def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:
+def _refuse(options: ClientOptions, why: str, *names: Literal["headers", "env"]) -> None:
     for name in names:
         if getattr(options, name):
             raise ConfigError(f"{'--header' if name == 'headers' else '--env'}: {why}")
@@ -165,12 +168,12 @@ def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
     return client_context(ca_file=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key)
 
 
-def _headers(options: TargetOptions) -> Mapping[str, str]:
+def _headers(options: ClientOptions) -> Mapping[str, str]:
     # NAME: VALUE is the form of curl, which the documentation of many servers shows.
     return dict(_pair("--header", text, ("=", ": ")) for text in options.headers)
 
 
-def _env(options: TargetOptions) -> Mapping[str, str]:
+def _env(options: ClientOptions) -> Mapping[str, str]:
     return dict(_pair("--env", text, ("=",)) for text in options.env)
 
 

@@ -22,7 +22,7 @@ from attrs import fields_dict
 
 from mcptrio.cli.dev.relay import DevRelay
 from mcptrio.cli.dev.sources import Sources, SourceWatch
-from mcptrio.cli.dev.worker import WorkerLaunch
+from mcptrio.cli.dev.worker import StartWorker
 from mcptrio.cli.serve import RELOADED, ServeCommand
 from mcptrio.cli.serve import command as serve
 from mcptrio.cli.server.config_options import CONFIG
@@ -31,12 +31,15 @@ from mcptrio.cli.server.plugin_server import ChosenPlugins
 from mcptrio.ground.own_command import own_command
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import run
+from mcptrio.transports.child import ChildTimeouts, open_child
 from mcptrio.transports.stdio import open_stdio
 
 __all__ = ["command"]
 
 _OF_TRANSPORT: Final = frozenset({"transport", "listen", "host", "port"})
 """Options of the client's connection, which do not concern the worker."""
+_WORKER_END_TIMEOUT: Final = 5.0
+"""Seconds for a worker to end when it is no longer needed; then it is killed."""
 
 
 def _dev(**params: Any) -> None:
@@ -53,16 +56,17 @@ def _dev(**params: Any) -> None:
     else:
         # With "strict", a worker whose plugin fails exits, so the relay keeps the previous one.
         command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
-        launch = WorkerLaunch(command=command, env=dict(_environment(read)))
+        timeouts = ChildTimeouts(exit=_WORKER_END_TIMEOUT)
+        start = partial(open_child, command, env=dict(_environment(read)), stderr="forward", timeouts=timeouts)
         watch = SourceWatch(partial(_sources, chosen), _sources(chosen))
-        run(partial(_relay, read, watch, launch))
+        run(partial(_relay, read, watch, start))
 
 
-async def _relay(read: ServeConfig, watch: SourceWatch, launch: WorkerLaunch, stop: trio.Event) -> None:
+async def _relay(read: ServeConfig, watch: SourceWatch, start: StartWorker, stop: trio.Event) -> None:
     server = read.server
     # Standard output is not restored, because a leftover thread may still print at the end.
     async with open_stdio(limits=server.message, restore=False) as channel:
-        await DevRelay(channel, watch, launch, shutdown=server.timeouts.shutdown).run(stop)
+        await DevRelay(channel, watch, start, shutdown=server.timeouts.shutdown).run(stop)
 
 
 def _sources(chosen: ChosenPlugins) -> Sources:
@@ -72,7 +76,6 @@ def _sources(chosen: ChosenPlugins) -> Sources:
 
 
 def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the arguments of the worker: those of our own command line."""
     for option in serve.params:
         value = params.get(option.name or "")
         # Values that are defaults need not be passed on.

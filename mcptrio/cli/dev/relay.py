@@ -19,7 +19,7 @@ import trio
 from mcptrio.abc import MessageChannel
 from mcptrio.cli.dev.session_state import SessionState
 from mcptrio.cli.dev.sources import SourceWatch, shown
-from mcptrio.cli.dev.worker import DevWorker, WorkerLaunch
+from mcptrio.cli.dev.worker import DevWorker, StartWorker
 from mcptrio.errors import Code, ConnectionClosed
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol.messages import (
@@ -61,10 +61,10 @@ class DevRelay:
         shutdown: seconds for requests in flight after the client disconnects or a signal arrives.
     """
 
-    def __init__(self, channel: MessageChannel, watch: SourceWatch, launch: WorkerLaunch, *, shutdown: float) -> None:
+    def __init__(self, channel: MessageChannel, watch: SourceWatch, start: StartWorker, *, shutdown: float) -> None:
         self._channel = channel
         self._watch = watch
-        self._launch = launch
+        self._start = start
         self._shutdown = shutdown
         self._outbox = Outbox()
         self._talk: SessionState[DevWorker] = SessionState()
@@ -133,7 +133,7 @@ class DevRelay:
         # The client's messages wait for this start, instead of failing with the fault of the previous one.
         if self._current is None and self._settled.is_set():
             self._settled = trio.Event()
-        worker = DevWorker(self._launch, self._from_worker)
+        worker = DevWorker(self._start, self._from_worker)
         self._live.add(worker)
         self._nursery.start_soon(self._own, worker)
         meanwhile = await self._changed_before(worker.settled, _READY_TIMEOUT)
@@ -203,7 +203,6 @@ class DevRelay:
         await old.finish()
 
     async def _own(self, worker: DevWorker) -> None:
-        """Run a worker until it ends."""
         await worker.run()
         self._live.discard(worker)
         if self._current is worker:

@@ -8,12 +8,12 @@ Source: MCP 2026-07-28, server/discover.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
-from attrs import frozen
 
 from mcptrio.cli.dev.session_state import OWN
 from mcptrio.errors import ConnectionClosed
@@ -22,9 +22,11 @@ from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Request, Response
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
-from mcptrio.transports.child import ChildChannel, ChildTimeouts, open_child
+from mcptrio.transports.child import ChildChannel
 
-__all__ = ["FILES", "DevWorker", "WorkerLaunch"]
+__all__ = ["FILES", "DevWorker", "StartWorker"]
+
+StartWorker: TypeAlias = Callable[[], AbstractAsyncContextManager[ChildChannel]]
 
 FILES: Final = "mcptrio/dev/files"
 """The method with which the relay asks a worker for its imported files."""
@@ -41,30 +43,16 @@ _MAX_FAULT_CHARS: Final = 600
 """Maximum characters of an error that are shown."""
 
 
-@frozen(kw_only=True)
-class WorkerLaunch:
-    """How a worker is started.
-
-    Args:
-        command: the program and its arguments.
-        env: its complete environment.
-        ended: seconds for the worker to end when it is no longer needed; then it is killed.
-    """
-
-    command: Sequence[str]
-    env: Mapping[str, str]
-    ended: float = 5.0
-
-
 class DevWorker:
     """One worker process.
 
     Args:
+        start: starts the process.
         take: called with each message of the worker.
     """
 
-    def __init__(self, launch: WorkerLaunch, take: Callable[[DevWorker, Incoming], Awaitable[None]]) -> None:
-        self._launch = launch
+    def __init__(self, start: StartWorker, take: Callable[[DevWorker, Incoming], Awaitable[None]]) -> None:
+        self._start = start
         self._take = take
         self.outbox = Outbox(_MAX_QUEUED_MESSAGES)
         self.settled = trio.Event()
@@ -82,14 +70,8 @@ class DevWorker:
 
     async def run(self) -> None:
         """Run the process until it ends or :meth:`leave` is called, and clean up."""
-        launch = self._launch
         try:
-            async with open_child(
-                launch.command,
-                env=launch.env,
-                stderr="forward",
-                timeouts=ChildTimeouts(exit=launch.ended),
-            ) as channel:
+            async with self._start() as channel:
                 # Its answer proves that the lifespans are open: a server answers nothing before.
                 await self.outbox.send(_own(_PROBE, "server/discover"))
                 await self.outbox.send(_own(_ASKED, FILES))

@@ -151,7 +151,6 @@ def _status(
 
 
 def _kinds(names: Sequence[str], machine: Machine, scope: Scope | None) -> list[HostKind]:
-    """Return the named hosts, each once."""
     kinds: dict[str, HostKind] = {}
     for name in names:
         if name != _ALL:

@@ -160,14 +160,19 @@ def _locked_or_no_locks(descriptor: int) -> bool:
         return True
 
 
-def read(path: Path) -> Original:
+def read(path: Path, *, mode: int = _OWN) -> Original:
+    """Read a file.
+
+    Args:
+        mode: the permissions, if the file does not exist.
+    """
     try:
         # os.replace would replace a symbolic link by a file.
         target = path.resolve()
         try:
             found = target.stat()
         except FileNotFoundError:
-            return Original(path=path, target=target, data=None)
+            return Original(path=path, target=target, data=None, mode=mode)
         # Reading a FIFO would wait for a writer.
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"{path}: expected a file, got something else")

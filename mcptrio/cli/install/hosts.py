@@ -96,7 +96,6 @@ def generic(path: Path, key: str = "mcpServers") -> HostKind:
 
 
 def _key_of(path: Path) -> str:
-    """Return the member of a file that contains the servers."""
     try:
         value = parse("json", path.expanduser().read_text("utf-8-sig"))
     except (OSError, ValueError):

@@ -214,7 +214,6 @@ class _Page:
         return self._text[self._tokens[number][0]]
 
     def _object(self, number: int) -> _Object:
-        """Return the object that begins with this token."""
         start = self._tokens[number][0]
         members: dict[str, _Member] = {}
         number += 1
@@ -229,7 +228,6 @@ class _Page:
         return _Object(start, self._tokens[number][0], members)
 
     def _behind(self, number: int) -> int:
-        """Return the token after a value."""
         depth = 0
         while True:
             mark = self._mark(number)

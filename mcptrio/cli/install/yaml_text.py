@@ -192,7 +192,6 @@ def _at_line(text: str, at: int, lines: str, newline: str) -> str:
 
 
 def _lines(text: str, key: Any, value: Any) -> tuple[int, int]:
-    """Return the lines of a member in block style."""
     start = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[start : key.start_mark.index].strip(" "):
         raise Uneditable(
@@ -240,7 +239,6 @@ def _name(name: str) -> str:
 
 
 def _flow(value: Any) -> str:
-    """Return a value in flow style."""
     # YAML 1.2 contains JSON, except for the characters of _ODD.
     return _ODD.sub(_escaped, json.dumps(value, ensure_ascii=False, default=str))
 

@@ -20,8 +20,7 @@ from mcptrio.cli.help_pages import CLIGroup
 from mcptrio.cli.package.described import Described, describe
 from mcptrio.cli.package.mcpb import Bundle, bundle
 from mcptrio.cli.package.server_json import RegistryListing, advice, server_json
-from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, prints_on_stderr
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.serve.config import ServeConfig
 
@@ -112,14 +111,10 @@ def _mcpb(
 
 
 def _described(plugins: Sequence[str], settings: Sequence[str]) -> list[Described]:
-    log_to_stderr("error", "text")
     # The publisher's ./mcptrio.toml must not become part of the description.
     read = ServeConfig()
     wanted = ChosenPlugins(plugins=plugins).wanted(read)
-    # Plugins may print while they are imported, but standard output may be server.json.
-    with prints_on_stderr():
-        server = make_server(read, wanted, {})
-    return describe(server, wanted.files, settings)
+    return describe(make_examined_server(read, wanted), wanted.files, settings)
 
 
 def _summary(plugins: Sequence[Described]) -> str:

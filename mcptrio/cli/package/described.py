@@ -82,5 +82,4 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
 
 
 def _summary(tool: ToolEntry) -> str:
-    """Return the first paragraph of the description, on one line."""
     return " ".join((tool.tool.description or "").strip().partition("\n\n")[0].split())

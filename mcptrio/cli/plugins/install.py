@@ -106,7 +106,6 @@ def _pip(action: str, arguments: Sequence[str], *, shown: Sequence[str]) -> None
 
 
 def _installed() -> dict[str, str]:
-    """Return the distribution and version of each plugin, by name."""
     # The import system has cached the folders that pip has changed.
     importlib.invalidate_caches()
     return {

@@ -5,22 +5,19 @@ No lifespan is opened, so errors in lifespans are not found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 from attrs import asdict
 
 from mcptrio.cli.help_pages import CLICommand
-from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_options, prints_on_stderr
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.tokens import tokens_by_tool
-from mcptrio.server import Server
 
-__all__ = ["command", "state_of"]
+__all__ = ["command"]
 
 _HEAD = ("NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES")
 _OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
@@ -34,10 +31,11 @@ _STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "re
 def command(chosen: ChosenPlugins, as_json: bool) -> None:
     """List the plugins: version, distribution, what each contributes, state and fault."""
     read = chosen.read()
-    log_to_stderr("error", "text")
-    with prints_on_stderr():
-        server = make_server(read, chosen.wanted(read), {})
-    listed = _listed(server)
+    server = make_examined_server(read, chosen.wanted(read))
+    listed = [
+        {**asdict(each), "tokens": sum(tokens_by_tool(server.catalog, each.name).values())}
+        for each in server.status.plugins
+    ]
     tokens = sum(each["tokens"] for each in listed)
     if as_json:
         print_json({"plugins": listed, "tokens": tokens})
@@ -63,28 +61,18 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
             click.echo(("\n" if index == 0 else "") + look.wrap(printable(line), style, label=label))
 
 
-def _listed(server: Server) -> list[dict[str, Any]]:
-    return [
-        {**asdict(each), "tokens": sum(tokens_by_tool(server.catalog, each.name).values())}
-        for each in server.status.plugins
-    ]
-
-
-def state_of(plugin: Mapping[str, Any]) -> str:
-    return "failed" if plugin["state"] == "quarantined" else str(plugin["state"])
-
-
 def _table(listed: list[dict[str, Any]], look: TerminalStyle) -> str:
     rows: list[list[str]] = []
     for each in listed:
         offers = ", ".join(counted(len(names), kind) for kind, names in each["offers"].items())
         seconds = each["import_seconds"]
         tools = len(each["offers"].get("tools", ()))
+        state = "failed" if each["state"] == "quarantined" else each["state"]
         cells = (
             each["name"],
             each["version"] or "-",
             each["distribution"] or "-",
-            f"{state_of(each)}, isolated" if each["isolated"] else state_of(each),
+            f"{state}, isolated" if each["isolated"] else state,
             str(tools) if tools else "-",
             str(each["tokens"]) if tools else "-",
             f"{seconds * 1000:.0f} ms" if seconds is not None else "-",

@@ -12,8 +12,7 @@ import click
 from attrs import asdict, evolve
 
 from mcptrio.cli.help_pages import CLICommand
-from mcptrio.cli.server.log_output import log_to_stderr
-from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_names, plugin_options, prints_on_stderr
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_examined_server, plugin_names, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.ground.quoting import printable
@@ -42,10 +41,7 @@ def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: boo
         chosen = evolve(chosen, plugins=(name,))
     read = chosen.read()
     # The details contain the fault, so the log need not repeat it.
-    log_to_stderr("critical", "text")
-    with prints_on_stderr():
-        # Isolated plugins show their entries only when their process runs, so import them here.
-        server = make_server(read, chosen.wanted(read), {"no_isolation": True})
+    server = make_examined_server(read, chosen.wanted(read), log_level="critical", imports_isolated=True)
     # A plugin from a file has the name of the file.
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
     check_offered([name], server.plugins.plugins)

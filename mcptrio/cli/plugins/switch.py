@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import click
-from attrs import evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.install.files import decoded, encoded
@@ -108,17 +107,14 @@ def _edit(path: Path, name: str, edits: list[Edit], *, done: str) -> None:
     if not edits:
         click.echo(f"{name} is {done} already")
         return
-    original = read_file(path)
-    is_new = original.data is None
+    # The default mode of a new file is for secrets, and would hide the file from other users.
+    original = read_file(path, mode=_MODE)
     mark, text = decoded(path, original.data)
     for action, key in edits:
         try:
             text = _EDITS[action](text, key, name)
         except Inline as error:
             raise ConfigError(f"{path}: cannot be edited: {error}; do it by hand") from error
-    # The default mode of a new file is for secrets, and would hide the file from other users.
-    if is_new:
-        original = evolve(original, mode=_MODE)
     original.replace(encoded(mark, text))
     edited = ", ".join(f"{'added to' if action == 'put' else 'taken off'} server.{key}" for action, key in edits)
-    click.echo(f"{name} is {done}: {edited} in {path}" + (", which is new" if is_new else ""))
+    click.echo(f"{name} is {done}: {edited} in {path}" + (", which is new" if original.data is None else ""))

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +19,7 @@ import click
 from attrs import evolve, fields_dict, frozen
 
 from mcptrio.cli.server.config_options import config_option, profile_option, read_config
+from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
 from mcptrio.ground.version import __version__
@@ -45,10 +45,10 @@ __all__ = [
     "excluded_plugins",
     "isolation",
     "keys_of",
+    "make_examined_server",
     "make_server",
     "plugin_names",
     "plugin_options",
-    "prints_on_stderr",
     "refuse_empty",
     "report_opened",
     "tables_of",
@@ -325,15 +325,24 @@ def excluded_plugins(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
     return {name for name in lock.plugins if name in wanted.without or (wanted.names is not None and name not in named)}
 
 
-@contextmanager
-def prints_on_stderr() -> Iterator[None]:
-    """Redirect standard output to standard error, where output of plugins does not mix with the command's."""
+def make_examined_server(
+    read: ServeConfig, wanted: WantedPlugins, *, log_level: str = "error", imports_isolated: bool = False
+) -> Server:
+    """Make a server for a command that examines it.
+
+    The log and the output of plugins go to standard error, where they do not mix with the command's own output.
+
+    Args:
+        imports_isolated: Whether isolated plugins are imported in this process, because they show their entries only
+            when their process runs.
+    """
+    log_to_stderr(log_level, "text")
     # Buffered text belongs to the command's own output. Children and C libraries write to descriptor 1 directly.
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        yield
+        return make_server(read, wanted, {"no_isolation": imports_isolated})
     finally:
         sys.stdout.flush()
         os.dup2(kept, 1)

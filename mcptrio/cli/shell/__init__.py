@@ -242,7 +242,6 @@ class ClientShell:
             scope.cancel()
 
     async def _watch(self, words: Sequence[str]) -> None:
-        """Start a subscription in the background."""
         params = watch.command.parse_own(words)
         # In 2026-07-28 each subscription keeps a stream open.
         if len(self._watching) >= _MAX_SUBSCRIPTIONS:

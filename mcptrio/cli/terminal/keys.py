@@ -35,7 +35,6 @@ KeyName: TypeAlias = Literal[
     "kill-start",
     "kill-end",
     "yank",
-    "clear",
     "interrupt",
     "end-of-input",
 ]
@@ -67,7 +66,6 @@ _CONTROL: dict[str, KeyName] = {
     "\x05": "end",
     "\x06": "right",
     "\x0b": "kill-end",
-    "\x0c": "clear",
     "\x0e": "down",
     "\x10": "up",
     "\x15": "kill-start",
