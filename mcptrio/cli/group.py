@@ -146,14 +146,9 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
         # Other exceptions are bugs, and their traceback is wanted.
         if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise
-        print_error("mcptrio: ", f"{failure}{_hint(failure)}")
+        is_taken = "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in str(failure)
+        hint = "; pass another --port, or --port 0 for a free one" if is_taken else ""
+        print_error("mcptrio: ", f"{failure}{hint}")
         if isinstance(failure, PluginError) and (details := details_of(failure)):
             click.echo(indent("\n".join(map(printable, details.split("\n"))), "  "), err=True)
         sys.exit(1 if isinstance(failure, OSError) else 2)
-
-
-def _hint(error: BaseException) -> str:
-    """Return a hint at the option that helps if another program uses the address."""
-    if "--http" in sys.argv and os.strerror(errno.EADDRINUSE) in str(error):
-        return "; pass another --port, or --port 0 for a free one"
-    return ""

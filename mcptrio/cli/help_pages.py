@@ -170,7 +170,8 @@ class CLIGroup(click.Group):
 
     def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
         """Return the commands by section, each with the first paragraph of its help."""
-        return {"Commands": [(name, _summary(self.commands[name])) for name in self.list_commands(ctx)]}
+        helps = {name: inspect.cleandoc(self.commands[name].help or "") for name in self.list_commands(ctx)}
+        return {"Commands": [(name, text.split("\n\n")[0]) for name, text in helps.items()]}
 
 
 def split_passed_on(args: list[str]) -> tuple[list[str], tuple[str, ...] | None]:
@@ -204,10 +205,6 @@ def _begun(command: click.Command, ctx: click.Context) -> HelpPage:
     page.add_usage(ctx.command_path, " ".join(command.collect_usage_pieces(ctx)))
     page.add_text(command.help or "")
     return page
-
-
-def _summary(command: click.Command) -> str:
-    return inspect.cleandoc(command.help or "").split("\n\n")[0]
 
 
 def _options(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import click
 import trio
@@ -37,40 +36,32 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
 
     Text is printed with a line end. Bytes are printed only into a pipe. With -o - both are printed unchanged.
     """
-    way = _way(output)
+    file = None if output is None or output == _STDOUT or await trio.Path(output).is_dir() else output
     # The user is asked before the request, whose result would be lost after a no.
-    if output is not None and way == "file" and await trio.Path(output).exists() and not force:
-        force = await _may_overwrite(cmd, output)
+    if file is not None and not force and await trio.Path(file).exists():
+        force = await _may_overwrite(cmd, file)
     with progress_line(cmd.console, uri) as line:
         result = await cmd.client.read_resource(uri, progress=line)
     if cmd.as_json:
         cmd.console.print_json(cmd.wire(result))
-    elif output is not None and way == "file":
+    elif file is not None:
         if len(result.contents) != 1:
             raise ConfigError(f"--output: {uri} has {len(result.contents)} parts; expected a folder for them")
         data = bytes_of(result.contents[0], result.contents[0].uri)
         # Without a yes, a file that was created during the request is not overwritten either.
-        await trio.to_thread.run_sync(partial(write_file, output, data, overwrite=force))
-        cmd.console.note(f"{len(data)} bytes saved as {output}", "dim")
-    elif way == "folder":
+        await trio.to_thread.run_sync(partial(write_file, file, data, overwrite=force))
+        cmd.console.note(f"{len(data)} bytes saved as {file}", "dim")
+    elif output is not None and output != _STDOUT:
         contents = Contents(cmd.console, output, name=uri)
         for each in result.contents:
             await contents.save_resource(each)
     else:
         for each in result.contents:
             # Bytes could contain control sequences for the terminal.
-            if way == "bytes" or (isinstance(each, BlobResourceContents) and not cmd.console.is_out_terminal):
+            if output == _STDOUT or (isinstance(each, BlobResourceContents) and not cmd.console.is_out_terminal):
                 cmd.console.write_bytes(bytes_of(each, each.uri))
             else:
                 await Contents(cmd.console, None, name=uri).show_resource(each)
-
-
-def _way(output: Path | None) -> Literal["shown", "bytes", "file", "folder"]:
-    if output is None:
-        return "shown"
-    if output == _STDOUT:
-        return "bytes"
-    return "folder" if output.is_dir() else "file"
 
 
 async def _may_overwrite(cmd: CommandContext, path: Path) -> bool:

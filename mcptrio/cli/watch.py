@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import click
-from attrs import frozen
 
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.command_context import CommandContext
@@ -20,7 +19,7 @@ from mcptrio.errors import ConfigError, MCPError
 from mcptrio.ground.quoting import printable, quote
 from mcptrio.schema.validation_messages import suggest
 
-__all__ = ["LISTS", "Watched", "command", "show_change", "told_of"]
+__all__ = ["LISTS", "command", "show_change", "split_words", "subscribe", "told_of"]
 
 
 LISTS = ("tools", "prompts", "resources")
@@ -29,33 +28,17 @@ _WORDS = {"outputSchema": "result", "_meta": "metadata", "mimeType": "type"}
 _Listed: TypeAlias = dict[str, dict[str, Any]]
 
 
-@frozen
-class Watched:
-    """The watched lists and resources.
+def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate URIs of resources, which contain a colon, from names of lists."""
+    uris = [word for word in words if word not in LISTS]
+    for word in uris:
+        if ":" not in word:
+            raise ConfigError(f"expected a URI, tools, prompts or resources, got {quote(word)}{suggest(word, LISTS)}")
+    return uris, [word for word in words if word in LISTS]
 
-    Args:
-        uris: URIs of resources.
-        lists: Some of tools, prompts and resources.
-    """
 
-    uris: tuple[str, ...] = ()
-    lists: tuple[str, ...] = ()
-
-    @classmethod
-    def read(cls, words: Sequence[str]) -> Watched:
-        """Separate names of lists from URIs, which contain a colon."""
-        lists = tuple(word for word in words if word in LISTS)
-        uris = tuple(word for word in words if word not in LISTS)
-        for word in uris:
-            if ":" not in word:
-                raise ConfigError(
-                    f"expected a URI, tools, prompts or resources, got {quote(word)}{suggest(word, LISTS)}"
-                )
-        return cls(uris, lists)
-
-    def subscribe(self, cmd: CommandContext) -> AbstractAsyncContextManager[Changes]:
-        wanted = {name: name in self.lists for name in LISTS}
-        return cmd.client.subscribe(self.uris, **wanted)
+def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[str]) -> AbstractAsyncContextManager[Changes]:
+    return cmd.client.subscribe(uris, **{name: name in lists for name in LISTS})
 
 
 @click.command("watch", cls=ClientCommand)
@@ -66,13 +49,15 @@ async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None
 
     Without options, every list whose changes the server reports. Ctrl-C ends it.
     """
-    watched = Watched.read(words) if words else Watched(lists=tuple(told_of(cmd)))
-    if watched == Watched():
+    uris, watched = split_words(words) if words else ([], told_of(cmd))
+    if not uris and not watched:
         raise ConfigError("the server does not report changes of its lists; name a resource to watch")
-    async with watched.subscribe(cmd) as changes:
+    async with subscribe(cmd, uris, watched) as changes:
         # Read after the subscription has begun, so that no change is missed in between.
-        lists = {} if cmd.as_json else {name: await _listed(cmd, name) for name in watched.lists}
-        _show_begin(cmd, changes)
+        lists = {} if cmd.as_json else {name: await _listed(cmd, name) for name in watched}
+        if changes.missing:
+            cmd.console.note(f"the server does not report: {', '.join(changes.missing)}", "yellow")
+        cmd.console.note("watching", "dim")
         seen = 0
         async for change in changes:
             if change.kind in lists:
@@ -137,10 +122,3 @@ def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
     told = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
     told += [name for name in new if name in old and old[name] != new[name]]
     return f"arguments {' '.join(told)}" if told else "arguments"
-
-
-def _show_begin(cmd: CommandContext, changes: Changes) -> None:
-    refused = changes.missing
-    if refused:
-        cmd.console.note(f"the server does not report: {', '.join(refused)}", "yellow")
-    cmd.console.note("watching", "dim")

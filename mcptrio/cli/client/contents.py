@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.cli.client.saving import OutputFolder, decode, file_name
+from mcptrio.cli.client.saving import decode, file_name, save_file
 from mcptrio.cli.terminal.console import Console
 from mcptrio.protocol.model.content import (
     AudioContent,
@@ -39,7 +39,7 @@ class Contents:
 
     def __init__(self, console: Console, folder: Path | None, *, name: str) -> None:
         self._console = console
-        self._folder = OutputFolder(folder) if folder is not None else None
+        self._folder = folder
         self._name = name
 
     async def show(self, blocks: Sequence[ContentBlock], *, as_error: bool = False) -> None:
@@ -90,7 +90,7 @@ class Contents:
             self._console.note(f"[{description}; --output saves it]", "dim")
             return
         # In a thread, because the folder may be on a slow network disk.
-        path = await trio.to_thread.run_sync(self._folder.save, file_name(suggested, kind), data)
+        path = await trio.to_thread.run_sync(save_file, self._folder, file_name(suggested, kind), data)
         self._console.note(f"[{description}, saved as {path}]", "dim")
 
 

@@ -73,7 +73,9 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
     """
     with _streams(moved=moved) as (out, err):
         console = Console(out, err)
-        _log_to(console, verbose=verbose)
+        logging.getLogger().addHandler(ConsoleHandler(console, verbose=verbose))
+        logging.getLogger().setLevel(logging.DEBUG if verbose else logging.WARNING)
+        log_warnings()
         try:
             return _run(start, console, url)
         except BrokenPipeError:
@@ -213,13 +215,6 @@ def _timeouts(seconds: float | None) -> ClientTimeouts:
         # A --timeout above the default must not be cut off by it.
         request=max(_MAX_CALL_SECONDS, seconds),
     )
-
-
-def _log_to(console: Console, *, verbose: bool) -> None:
-    root = logging.getLogger()
-    root.addHandler(ConsoleHandler(console, verbose=verbose))
-    root.setLevel(logging.DEBUG if verbose else logging.WARNING)
-    log_warnings()
 
 
 @contextmanager

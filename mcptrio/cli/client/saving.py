@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from mcptrio.errors import ConfigError, RemoteProtocolError
 
-__all__ = ["OutputFolder", "decode", "file_name", "write_file"]
+__all__ = ["decode", "file_name", "save_file", "write_file"]
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS = 80
@@ -25,32 +25,24 @@ _EXTENSIONS = {"text/plain": ".txt", "image/jpeg": ".jpg", "audio/mpeg": ".mp3",
 """Extensions of types for which the system has several or none."""
 
 
-class OutputFolder:
-    """The folder for saved files, which is created with the first one."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def save(self, name: str, data: bytes) -> Path:
-        """Write a file of this name, or with a number in its name if the name is taken."""
-        stem, dot, extension = name.rpartition(".")
-        stem, extension = (stem, f"{dot}{extension}") if stem else (name, "")
-        try:
-            self._path.mkdir(parents=True, exist_ok=True)
-            for number in range(1, _MAX_NAME_TRIES):
-                path = self._path / (name if number == 1 else f"{stem}-{number}{extension}")
-                try:
-                    # "x" fails for an existing file, even one that another program has just created.
-                    with path.open("xb") as file:
-                        file.write(data)
-                except FileExistsError:
-                    continue
-                return path
-        except OSError as error:
-            raise ConfigError(f"--output: {self._path}: {error.strerror or error}") from error
-        raise ConfigError(
-            f"--output: {self._path}: expected a free name like {name}, got {_MAX_NAME_TRIES} that are taken"
-        )
+def save_file(folder: Path, name: str, data: bytes) -> Path:
+    """Write a file of this name, or with a number in its name if the name is taken. Creates the folder."""
+    stem, dot, extension = name.rpartition(".")
+    stem, extension = (stem, f"{dot}{extension}") if stem else (name, "")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(1, _MAX_NAME_TRIES):
+            path = folder / (name if number == 1 else f"{stem}-{number}{extension}")
+            try:
+                # "x" fails for an existing file, even one that another program has just created.
+                with path.open("xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        raise ConfigError(f"--output: {folder}: {error.strerror or error}") from error
+    raise ConfigError(f"--output: {folder}: expected a free name like {name}, got {_MAX_NAME_TRIES} that are taken")
 
 
 def write_file(path: Path, data: bytes, *, overwrite: bool) -> None:

@@ -49,7 +49,34 @@ JSONSchema = Mapping[str, Any]
 
 def alternatives(schema: Any, root: JSONSchema) -> list[JSONSchema]:
     """Return the alternatives of a value as schemas without references and choices."""
-    return _Search(root).alternatives(schema)
+    return _alternatives(schema, root, iter(range(_MAX_SUBSCHEMAS)), _MAX_LEVELS)
+
+
+def _alternatives(schema: Any, root: JSONSchema, steps: Iterator[int], levels: int) -> list[JSONSchema]:
+    found: list[JSONSchema] = []
+    queue: list[Any] = [schema]
+    # Schemas come from servers: a reference to the schema itself has no end.
+    while queue and next(steps, None) is not None:
+        each = queue.pop(0)
+        if not isinstance(each, Mapping):
+            # A boolean schema (2020-12, Core 4.3.2) has no words to show.
+            found.append({})
+            continue
+        rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
+        options, together = each.get("anyOf") or each.get("oneOf"), each.get("allOf")
+        if isinstance(each.get("$ref"), str):
+            target = _target(each["$ref"], root)
+            # Other keywords next to a reference apply too (JSON Schema 2020-12).
+            queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
+        elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
+            # Members next to a choice apply to each alternative: a description, a default.
+            queue[:0] = [{**rest, **option} for option in options[:_MAX_ALTERNATIVES]]
+        elif isinstance(together, list) and together and levels:
+            parts = [_alternatives(part, root, steps, levels - 1)[0] for part in together[:_MAX_ALTERNATIVES]]
+            found.append(_merged([rest, *parts]))
+        else:
+            found.append(each)
+    return found[:_MAX_ALTERNATIVES] or [{}]
 
 
 def kinds(schema: Any, root: JSONSchema) -> set[str]:
@@ -167,41 +194,6 @@ def words_of(values: Sequence[Any]) -> list[str]:
 
 
 _ORDER = ["string", "integer", "number", "boolean", "array", "object", "null"]
-
-
-class _Search:
-    """Follows references and choices, up to a number of steps in all."""
-
-    def __init__(self, root: JSONSchema) -> None:
-        self._root = root
-        self._left = _MAX_SUBSCHEMAS
-
-    def alternatives(self, schema: Any, levels: int = _MAX_LEVELS) -> list[JSONSchema]:
-        found: list[JSONSchema] = []
-        queue: list[Any] = [schema]
-        # Schemas come from servers: a reference to the schema itself has no end.
-        while queue and self._left:
-            self._left -= 1
-            each = queue.pop(0)
-            if not isinstance(each, Mapping):
-                # A boolean schema (2020-12, Core 4.3.2) has no words to show.
-                found.append({})
-                continue
-            rest = {keyword: value for keyword, value in each.items() if keyword not in _COMBINING}
-            options, together = each.get("anyOf") or each.get("oneOf"), each.get("allOf")
-            if isinstance(each.get("$ref"), str):
-                target = _target(each["$ref"], self._root)
-                # Other keywords next to a reference apply too (JSON Schema 2020-12).
-                queue.insert(0, {**target, **rest} if isinstance(target, Mapping) else {})
-            elif isinstance(options, list) and all(isinstance(option, Mapping) for option in options):
-                # Members next to a choice apply to each alternative: a description, a default.
-                queue[:0] = [{**rest, **option} for option in options[:_MAX_ALTERNATIVES]]
-            elif isinstance(together, list) and together and levels:
-                parts = [self.alternatives(part, levels - 1)[0] for part in together[:_MAX_ALTERNATIVES]]
-                found.append(_merged([rest, *parts]))
-            else:
-                found.append(each)
-        return found[:_MAX_ALTERNATIVES] or [{}]
 
 
 def _is_plain(values: list[Any]) -> bool:

@@ -13,7 +13,6 @@ import re
 import shlex
 import shutil
 import ssl
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -144,21 +143,23 @@ def _adapted(
         _refuse(options, "a URL has no process", "env")
         target = attrs.evolve(
             entry,
-            headers={**entry.headers, **_headers(options)},
+            # NAME: VALUE is the form of curl, which the documentation of many servers shows.
+            headers={**entry.headers, **dict(_pair("--header", text, ("=", ": ")) for text in options.headers)},
             tls=_tls(settings, entry.url),
             # `auto` is the default of the variable, so any other value was chosen by the user.
             transport=entry.transport if settings.transport == "auto" else settings.transport,
         )
     else:
         _refuse(options, "a command has no HTTP", "headers")
-        target = attrs.evolve(entry, env={**entry.env, **_env(options)}, inherit_env=settings.inherit_env)
+        env = {**entry.env, **dict(_pair("--env", text, ("=",)) for text in options.env)}
+        target = attrs.evolve(entry, env=env, inherit_env=settings.inherit_env)
     return FoundTarget(target=target, name=name, note=note)
 
 
 def _refuse(options: ClientOptions, why: str, *names: Literal["headers", "env"]) -> None:
     for name in names:
         if getattr(options, name):
-            raise ConfigError(f"{'--header' if name == 'headers' else '--env'}: {why}")
+            raise ConfigError(f"--{name.removesuffix('s')}: {why}")
 
 
 def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
@@ -166,15 +167,6 @@ def _tls(settings: ClientVariables, url: str) -> ssl.SSLContext | None:
     if not url.startswith(("https:", "wss:")) or files == (None, None, None):
         return None
     return client_context(ca_file=settings.tls_ca, certificate=settings.tls_cert, key=settings.tls_key)
-
-
-def _headers(options: ClientOptions) -> Mapping[str, str]:
-    # NAME: VALUE is the form of curl, which the documentation of many servers shows.
-    return dict(_pair("--header", text, ("=", ": ")) for text in options.headers)
-
-
-def _env(options: ClientOptions) -> Mapping[str, str]:
-    return dict(_pair("--env", text, ("=",)) for text in options.env)
 
 
 def _pair(option: str, text: str, signs: tuple[str, ...]) -> tuple[str, str]:

@@ -63,7 +63,11 @@ def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
     page.add_usage(command, "[OPTIONS]")
     page.add_text(_paragraph((tool.description or "").split("\n\n")[0]))
     rows = [
-        (f"{_option(printable(name))}{_type(schema, root)}", _description(schema, name in needed))
+        # A boolean is a flag, without a value.
+        (
+            _option(printable(name)) + ("" if kinds(schema, root) == {"boolean"} else f" {word(schema, root)}"),
+            _description(schema, name in needed),
+        )
         for name, schema in properties(root, root).items()
     ]
     page.add_sections({"Arguments": rows})
@@ -72,10 +76,6 @@ def help_of(tool: Tool, command: str, *, is_coloured: bool) -> str:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
-
-
-def _type(schema: Any, root: dict[str, Any]) -> str:
-    return "" if kinds(schema, root) == {"boolean"} else f" {word(schema, root)}"
 
 
 def _description(schema: Any, is_required: bool) -> str:

@@ -58,7 +58,7 @@ def _dev(**params: Any) -> None:
         command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
         timeouts = ChildTimeouts(exit=_WORKER_END_TIMEOUT)
         start = partial(open_child, command, env=dict(_environment(read)), stderr="forward", timeouts=timeouts)
-        watch = SourceWatch(partial(_sources, chosen), _sources(chosen))
+        watch = SourceWatch(partial(_sources, chosen))
         run(partial(_relay, read, watch, start))
 
 

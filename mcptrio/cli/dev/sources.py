@@ -92,20 +92,16 @@ class Sources:
             yield from _below(folder, _MAX_DEPTH)
 
 
-_NO_SOURCES = Sources()
-
-
 class SourceWatch:
     """Polls the sources for changes.
 
     Args:
         find: returns the sources; called at each :meth:`renew`, because a changed configuration may add some.
-        sources: those to watch while the configuration is invalid.
     """
 
-    def __init__(self, find: Callable[[], Sources], sources: Sources = _NO_SOURCES) -> None:
+    def __init__(self, find: Callable[[], Sources]) -> None:
         self._find = find
-        self._sources = sources
+        self._sources = find()
         self._imported: tuple[Path, ...] = ()
         self._seen: Mapping[Path, _Stamp] = {}
         self._warned = False
@@ -115,7 +111,7 @@ class SourceWatch:
 
     def renew(self) -> None:
         """Record the present state. Called before a worker starts, so that changes during the start are noticed."""
-        # The worker reports an invalid configuration.
+        # The worker reports an invalid configuration. Until it is corrected, the previous files are watched.
         with suppress(ConfigError, click.UsageError):
             self._sources = self._find()
         self._seen = self._look()

@@ -82,7 +82,9 @@ class DevWorker:
                     nursery.cancel_scope.cancel()
             reason = last_reason(channel.last_words)
             self.has_said_why = reason is not None
-            self.fault = reason[:_MAX_FAULT_CHARS] if reason is not None else _fault(channel)
+            reason = reason or "\n".join(channel.last_words[-_MAX_FAULT_LINES:])
+            silent = f"the server exited with {channel.returncode} and wrote nothing to standard error"
+            self.fault = reason[:_MAX_FAULT_CHARS] or silent
         except ConnectionClosed as error:
             self.fault = str(error)
         finally:
@@ -137,8 +139,3 @@ def _own(id: str, method: str) -> Request:
     # A per-request revision, because the handshake belongs to the client.
     meta = {PROTOCOL_VERSION: MODERN_VERSIONS[-1], CLIENT_CAPABILITIES: {}}
     return Request(id, method, {"_meta": meta})
-
-
-def _fault(channel: ChildChannel) -> str:
-    text = "\n".join(channel.last_words[-_MAX_FAULT_LINES:])[:_MAX_FAULT_CHARS]
-    return text or f"the server exited with {channel.returncode} and wrote nothing to standard error"

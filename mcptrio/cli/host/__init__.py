@@ -8,6 +8,7 @@ Exit codes: 0 done, 1 status has found a problem, 2 wrong use or configuration.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -95,10 +96,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
         return
     if (warning := launch_warning()) is not None and isinstance(target, Command):
         click.echo(f"mcptrio: {warning}", err=True)
-
-    def plan(host: HostKind, path: Path) -> InstallPlan:
-        return plan_install(host, path, name, target, force=options["force"])
-
+    plan = partial(plan_install, name=name, target=target, force=options["force"])
     _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=options["dry_run"])
 
 
@@ -115,10 +113,7 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
     If nothing else has changed, the file is restored to the byte.
     """
     machine = Machine.here()
-
-    def plan(host: HostKind, path: Path) -> InstallPlan:
-        return plan_uninstall(host, path, name, force=force)
-
+    plan = partial(plan_uninstall, name=name, force=force)
     _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=dry_run)
 
 

@@ -87,11 +87,7 @@ def _hidden(text: str) -> list[str]:
     # Nearly all texts are plain ASCII, for which no category has to be looked up.
     if text.isascii() and text.replace("\n", "").replace("\t", "").replace("\r", "").isprintable():
         return []
-    found: dict[str, None] = {}
-    for at, character in enumerate(text):
-        if _is_hidden(text, at, character):
-            found[character] = None
-    return list(found)
+    return list(dict.fromkeys(each for at, each in enumerate(text) if _is_hidden(text, at, each)))
 
 
 def _is_hidden(text: str, at: int, character: str) -> bool:
@@ -110,9 +106,7 @@ def _name(character: str) -> str:
 
 
 def _shown(text: str, match: re.Match[str]) -> str:
-    begin, end = (
-        max(match.start() - _CONTEXT_CHARS, 0),
-        min(match.end() + _CONTEXT_CHARS, match.start() + _MAX_QUOTED_CHARS, len(text)),
-    )
+    begin = max(match.start() - _CONTEXT_CHARS, 0)
+    end = min(match.end() + _CONTEXT_CHARS, match.start() + _MAX_QUOTED_CHARS, len(text))
     part = " ".join(text[begin:end].split())
     return f"{'…' if begin else ''}{printable(part)}{'…' if end < len(text) else ''}"

@@ -52,18 +52,16 @@ class HostKind:
     then: str = "Restart it."
 
     def file(self, machine: Machine, scope: Scope) -> Path:
-        place = self.user if scope == "user" else self.project
+        place, other = (self.user, "project") if scope == "user" else (self.project, "user")
         if place is None:
-            other = "user" if scope == "project" else "project"
             raise ConfigError(f"{self.id}: expected --scope {other}, since it has no other, got {scope}")
         return place(machine)
 
     def files(self, machine: Machine) -> dict[Scope, Path]:
         """Return its files, existing or not, each once."""
         files: dict[Scope, Path] = {}
-        scopes: tuple[Scope, ...] = ("user", "project")
-        for scope in scopes:
-            place = self.user if scope == "user" else self.project
+        places: dict[Scope, _Place | None] = {"user": self.user, "project": self.project}
+        for scope, place in places.items():
             # In the home folder, the project's file may be the user's.
             if place is not None and (path := place(machine)) not in files.values():
                 files[scope] = path

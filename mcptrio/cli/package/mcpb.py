@@ -78,7 +78,7 @@ def bundle(plugins: Sequence[Described], about: Bundle) -> bytes:
 def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
     """Return the contents, by name."""
     found = {
-        "manifest.json": _json(manifest(plugins, about)),
+        "manifest.json": (json.dumps(manifest(plugins, about), indent=2, ensure_ascii=False) + "\n").encode(),
         "pyproject.toml": _project(plugins, about).encode(),
         "src/server.py": _START.encode(),
         ".mcpbignore": _IGNORED.encode(),
@@ -181,7 +181,3 @@ def _project(plugins: Sequence[Described], about: Bundle) -> str:
         "package = false",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

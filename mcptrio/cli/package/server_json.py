@@ -128,7 +128,8 @@ def _package(plugins: Sequence[Described], main: Distribution) -> dict[str, Any]
 def _variable(setting: Setting) -> dict[str, Any]:
     data: dict[str, Any] = {"name": setting.variable, "description": setting.description}
     # A list is one variable with separators, for which the schema has no format.
-    data["format"] = "string" if setting.is_multiple else _FORMATS[setting.kind]
+    kind = "filepath" if setting.kind in ("directory", "file") else setting.kind
+    data["format"] = "string" if setting.is_multiple else kind
     if setting.is_secret:
         data["isSecret"] = True
     if setting.default is not None:
@@ -138,15 +139,6 @@ def _variable(setting: Setting) -> dict[str, Any]:
     if setting.choices:
         data["choices"] = list(setting.choices)
     return data
-
-
-_FORMATS = {
-    "string": "string",
-    "number": "number",
-    "boolean": "boolean",
-    "directory": "filepath",
-    "file": "filepath",
-}
 
 
 def _name_in_readme(main: Distribution) -> str | None:

@@ -47,13 +47,7 @@ def question(name: str, chosen: ChosenPlugins) -> str:
     Args:
         chosen: the other options of the command line.
     """
-    return json.dumps(
-        {
-            "plugins": [name],
-            "config": str(chosen.config) if chosen.config is not None else None,
-            "profile": chosen.profile,
-        }
-    )
+    return json.dumps({"plugins": [name], "config": chosen.config, "profile": chosen.profile}, default=str)
 
 
 def examine(text: str, tell: Any) -> None:

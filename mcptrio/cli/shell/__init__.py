@@ -97,9 +97,8 @@ class ClientShell:
     def follow_lists(self) -> None:
         """Watch the lists whose changes the server reports, and show the user which list has changed."""
         # A change also drops the completer's copy of the list.
-        told = watch.told_of(self._cmd)
-        if told:
-            self._nursery.start_soon(self._follow, watch.Watched(lists=tuple(told)))
+        if told := watch.told_of(self._cmd):
+            self._nursery.start_soon(self._follow, (), told)
 
     async def talk(self, terminal: Terminal, history: History) -> int:
         """Run the user's lines until the user leaves the shell. Return the exit code."""
@@ -248,16 +247,17 @@ class ClientShell:
             raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
         if not params["words"]:
             raise ConfigError("watch: expected a URI, tools, prompts or resources; the lists are watched already")
-        watched = watch.Watched.read(params["words"])
+        uris, lists = watch.split_words(params["words"])
         # start() waits until the server has accepted or refused, so that an error appears below the line that caused
         # it.
-        failure = await self._nursery.start(partial(self._follow, watched, params["count"], is_asked_for=True))
+        failure = await self._nursery.start(partial(self._follow, uris, lists, params["count"], is_asked_for=True))
         if failure is not None:
             raise failure
 
     async def _follow(
         self,
-        watched: watch.Watched,
+        uris: Sequence[str],
+        lists: Sequence[str],
         count: int | None = None,
         *,
         is_asked_for: bool = False,
@@ -273,7 +273,7 @@ class ClientShell:
             if is_asked_for:
                 self._watching.append(scope)
             try:
-                async with watched.subscribe(self._cmd) as changes:
+                async with watch.subscribe(self._cmd, uris, lists) as changes:
                     is_started = True
                     task_status.started(None)
                     await self._show(changes, count, is_asked_for=is_asked_for)

@@ -7,7 +7,6 @@ import logging
 import re
 from contextlib import suppress
 from textwrap import indent
-from typing import Any
 
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.layout import Style
@@ -35,7 +34,9 @@ _MAX_MESSAGE_CHARS = 4_000
 
 def show_message(console: Console, message: LoggingMessageParams) -> None:
     logger = f" {message.logger[:100]}:" if message.logger else ""
-    _show(console, message.level, f"{logger} {_text(message.data)}")
+    data = message.data
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
+    _show(console, message.level, f"{logger} {text}")
 
 
 class ConsoleHandler(logging.Handler):
@@ -67,7 +68,3 @@ def _show(console: Console, level: str, text: str) -> None:
     # A server may send megabytes in one message.
     shown = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
     console.note_painted(f"{console.paint(f'[{level}]', *_STYLES.get(level, ()))}{printable(shown)}")
-
-
-def _text(data: Any) -> str:
-    return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, default=str)
