@@ -94,7 +94,9 @@ def unknown_words(line: str, command: click.Command) -> Iterator[str]:
             yield name
             return
         command = found
-    command = getattr(command, "unnamed", command)
+    # `mcptrio plugins` lists the plugins, with the options of `list`.
+    if isinstance(command, click.Group) and command.name == "plugins":
+        command = command.commands["list"]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     value_of = {option for each in command.params if not getattr(each, "is_flag", True) for option in each.opts}
     for before, word in zip(["", *words], words, strict=False):

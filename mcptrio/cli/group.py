@@ -136,13 +136,12 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     except click.Abort:
         sys.exit(_INTERRUPTED)
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
+        from mcptrio.ground.nurseries import first_of
         from mcptrio.ground.printable import printable
         from mcptrio.ground.tracebacks import details_of
 
-        failure: BaseException = error
         # A nursery of Trio groups even a single exception.
-        while isinstance(failure, BaseExceptionGroup):
-            failure = failure.exceptions[0]
+        failure = first_of(error)
         # Other exceptions are bugs, and their traceback is wanted.
         if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -361,10 +362,9 @@ class DevRelay:
     # To the client
 
     async def _say(self, item: Item) -> None:
-        try:
+        # The client may have disconnected.
+        with suppress(ConnectionClosed):
             await self._outbox.send(item)
-        except ConnectionClosed:
-            pass  # the client has disconnected
 
     async def _write(self, written: trio.Event) -> None:
         try:
@@ -380,10 +380,9 @@ class DevRelay:
 
 
 async def _give(worker: DevWorker, message: Message) -> None:
-    try:
+    # The owner of a worker that has ended answers its requests.
+    with suppress(ConnectionClosed):
         await worker.outbox.send(message)
-    except ConnectionClosed:
-        pass  # it has ended, and its owner answers its requests
 
 
 async def _set_after(first: trio.Event, second: trio.Event) -> None:

@@ -20,7 +20,7 @@ from mcptrio.cli.install.entries import EntryShape
 from mcptrio.cli.install.machine import Machine
 from mcptrio.errors import ConfigError
 
-__all__ = ["HOSTS", "HostKind", "Scope", "find_host", "generic"]
+__all__ = ["HOSTS", "HostKind", "Scope", "find_host"]
 
 Scope: TypeAlias = Literal["user", "project"]
 _Place: TypeAlias = Callable[[Machine], Path]
@@ -80,17 +80,12 @@ def find_host(text: str) -> HostKind:
     if text in HOSTS:
         return HOSTS[text]
     if text.lower().endswith((".json", ".jsonc")):
-        return generic(Path(text), _key_of(Path(text)))
+        key, place = _key_of(Path(text)), Path(text).expanduser().absolute()
+        shape = _SHAPES.get(key, _PLAIN)
+        return HostKind(id=text, title=text, key=key, user=lambda _: place, shape=shape, then="")
     near = get_close_matches(text, HOSTS, 1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise ConfigError(f"HOST: expected one of {', '.join(HOSTS)}, or FILE.json, got {text!r}{hint}")
-
-
-def generic(path: Path, key: str = "mcpServers") -> HostKind:
-    """Return a host application that reads a file like ``mcp.json``."""
-    place = path.expanduser().absolute()
-    shape = _SHAPES.get(key, _PLAIN)
-    return HostKind(id=str(path), title=str(path), key=key, user=lambda _: place, shape=shape, then="")
 
 
 def _key_of(path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
 
@@ -16,7 +17,7 @@ from mcptrio.cli.package.settings import Setting, settings_of
 from mcptrio.errors import ConfigError, PluginError
 from mcptrio.server import Server
 
-__all__ = ["Described", "describe"]
+__all__ = ["Described", "describe", "drop_none"]
 
 
 @frozen(kw_only=True)
@@ -79,6 +80,11 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
         if each not in known:
             raise ConfigError(f"--setting: expected one of {', '.join(known) or 'none'}, got {each}")
     return found
+
+
+def drop_none(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object without the members that have no value."""
+    return {name: value for name, value in data.items() if value is not None}
 
 
 def _summary(tool: ToolEntry) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.cli.package.described import Described
+from mcptrio.cli.package.described import Described, drop_none
 from mcptrio.cli.package.settings import Setting
 from mcptrio.errors import ConfigError
 from mcptrio.ground.version import __version__
@@ -106,25 +106,25 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
     if any(each.name == "server" for each in plugins if each.file is not None):
         raise ConfigError("--plugin: a bundle has a server.py of its own; expected a file of another name")
     settings = [setting for each in plugins for setting in each.settings]
-    data: dict[str, Any] = {"manifest_version": "0.4", "name": about.name}
-    if about.display_name is not None:
-        data["display_name"] = about.display_name
-    data |= {"version": about.version, "description": about.description, "author": {"name": about.author}}
-    if about.homepage is not None:
-        data["homepage"] = about.homepage
-    data["server"] = {"type": "uv", "entry_point": "src/server.py", "mcp_config": _start(plugins, settings)}
-    tools = {name: text for each in plugins for name, text in each.tools.items()}
-    data["tools"] = [
-        {"name": name, "description": text} if text else {"name": name} for name, text in sorted(tools.items())
-    ]
-    # The tools may depend on the settings.
-    data["tools_generated"] = True
-    if about.license is not None:
-        data["license"] = about.license
-    data["compatibility"] = {"platforms": ["darwin", "linux", "win32"], "runtimes": {"python": _PYTHON}}
-    if settings:
-        data["user_config"] = {setting.key: _asked(setting) for setting in settings}
-    return data
+    tools = {name: text or None for each in plugins for name, text in each.tools.items()}
+    return drop_none(
+        {
+            "manifest_version": "0.4",
+            "name": about.name,
+            "display_name": about.display_name,
+            "version": about.version,
+            "description": about.description,
+            "author": {"name": about.author},
+            "homepage": about.homepage,
+            "server": {"type": "uv", "entry_point": "src/server.py", "mcp_config": _start(plugins, settings)},
+            "tools": [drop_none({"name": name, "description": text}) for name, text in sorted(tools.items())],
+            # The tools may depend on the settings.
+            "tools_generated": True,
+            "license": about.license,
+            "compatibility": {"platforms": ["darwin", "linux", "win32"], "runtimes": {"python": _PYTHON}},
+            "user_config": {setting.key: _asked(setting) for setting in settings} or None,
+        }
+    )
 
 
 def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[str, Any]:
@@ -136,31 +136,26 @@ def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[st
         if setting.is_multiple:
             kind = "--paths" if setting.kind in ("directory", "file") else "--list"
             args += [kind, setting.variable, f"${{user_config.{setting.key}}}"]
-    data: dict[str, Any] = {"command": "uv", "args": args}
     env = {each.variable: f"${{user_config.{each.key}}}" for each in settings if not each.is_multiple}
-    if env:
-        data["env"] = env
-    return data
+    return drop_none({"command": "uv", "args": args, "env": env or None})
 
 
 def _asked(setting: Setting) -> Mapping[str, Any]:
     description = setting.description
     if setting.choices:
         description = f"{description} ({', '.join(setting.choices)})"
-    data: dict[str, Any] = {
-        "type": setting.kind,
-        "title": setting.title,
-        "description": description,
-        # A missing input falls back to the default of the settings class.
-        "required": False,
-    }
-    if setting.default is not None:
-        data["default"] = setting.default
-    if setting.is_multiple:
-        data["multiple"] = True
-    if setting.is_secret:
-        data["sensitive"] = True
-    return data
+    return drop_none(
+        {
+            "type": setting.kind,
+            "title": setting.title,
+            "description": description,
+            # A missing input falls back to the default of the settings class.
+            "required": False,
+            "default": setting.default,
+            "multiple": setting.is_multiple or None,
+            "sensitive": setting.is_secret or None,
+        }
+    )
 
 
 def _project(plugins: Sequence[Described], about: Bundle) -> str:

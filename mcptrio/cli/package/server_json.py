@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
-from mcptrio.cli.package.described import Described
+from mcptrio.cli.package.described import Described, drop_none
 from mcptrio.cli.package.settings import Setting
 from mcptrio.errors import ConfigError
 
@@ -61,19 +61,21 @@ def server_json(plugins: Sequence[Described], listing: RegistryListing) -> dict[
     # "Versioning" of the registry: ranges such as ^1.2 or >=1 are refused.
     if not version or len(version) > _MOST_VERSION or re.search(r"[\^~<>=*\s]", version):
         raise ConfigError(f"--version: expected one version, got {version!r}")
-    data: dict[str, Any] = {"$schema": _SCHEMA, "name": name}
-    if listing.title is not None:
-        data["title"] = _text("--title", listing.title)
-    data["description"] = _text("--description", listing.description or str(main.metadata["Summary"] or ""))
-    if listing.repository is not None:
-        data["repository"] = {"url": listing.repository, "source": _source(listing.repository)}
-    data["version"] = version
-    data["packages"] = [_package(plugins, main)]
-    if listing.url is not None:
-        if not re.fullmatch(r"https?://\S+", listing.url):
-            raise ConfigError("--url: expected an http or https URL, got something else")
-        data["remotes"] = [{"type": "streamable-http", "url": listing.url}]
-    return data
+    if listing.url is not None and not re.fullmatch(r"https?://\S+", listing.url):
+        raise ConfigError("--url: expected an http or https URL, got something else")
+    repository, url = listing.repository, listing.url
+    return drop_none(
+        {
+            "$schema": _SCHEMA,
+            "name": name,
+            "title": None if listing.title is None else _text("--title", listing.title),
+            "description": _text("--description", listing.description or str(main.metadata["Summary"] or "")),
+            "repository": None if repository is None else {"url": repository, "source": _source(repository)},
+            "version": version,
+            "packages": [_package(plugins, main)],
+            "remotes": None if url is None else [{"type": "streamable-http", "url": url}],
+        }
+    )
 
 
 def advice(plugins: Sequence[Described], listing: RegistryListing) -> Iterator[str]:
@@ -104,41 +106,40 @@ def _main(plugins: Sequence[Described], package: str | None) -> Distribution:
 
 def _package(plugins: Sequence[Described], main: Distribution) -> dict[str, Any]:
     others = sorted({each.requirement or "" for each in plugins} - {f"{main.name}=={main.version}"})
-    package: dict[str, Any] = {
-        "registryType": "pypi",
-        "identifier": main.name,
-        "version": main.version,
-        "runtimeHint": "uvx",
-    }
-    if others:
-        # uvx installs the other plugins into the same environment.
-        package["runtimeArguments"] = [{"type": "named", "name": "--with", "value": each} for each in others]
-    package["transport"] = {"type": "stdio"}
-    package["packageArguments"] = [
-        {"type": "positional", "value": "serve"},
-        {"type": "named", "name": "--stdio"},
-        *({"type": "named", "name": "--plugin", "value": each.name} for each in plugins),
-    ]
-    variables = [_variable(setting) for each in plugins for setting in each.settings]
-    if variables:
-        package["environmentVariables"] = variables
-    return package
+    return drop_none(
+        {
+            "registryType": "pypi",
+            "identifier": main.name,
+            "version": main.version,
+            "runtimeHint": "uvx",
+            # uvx installs the other plugins into the same environment.
+            "runtimeArguments": [{"type": "named", "name": "--with", "value": each} for each in others] or None,
+            "transport": {"type": "stdio"},
+            "packageArguments": [
+                {"type": "positional", "value": "serve"},
+                {"type": "named", "name": "--stdio"},
+                *({"type": "named", "name": "--plugin", "value": each.name} for each in plugins),
+            ],
+            "environmentVariables": [_variable(setting) for each in plugins for setting in each.settings] or None,
+        }
+    )
 
 
 def _variable(setting: Setting) -> dict[str, Any]:
-    data: dict[str, Any] = {"name": setting.variable, "description": setting.description}
-    # A list is one variable with separators, for which the schema has no format.
     kind = "filepath" if setting.kind in ("directory", "file") else setting.kind
-    data["format"] = "string" if setting.is_multiple else kind
-    if setting.is_secret:
-        data["isSecret"] = True
-    if setting.default is not None:
-        is_truth = isinstance(setting.default, bool)
-        # A JSON true would be a boolean, but the schema requires a string.
-        data["default"] = str(setting.default).lower() if is_truth else str(setting.default)
-    if setting.choices:
-        data["choices"] = list(setting.choices)
-    return data
+    # A JSON true would be a boolean, but the schema requires a string.
+    default = str(setting.default).lower() if isinstance(setting.default, bool) else setting.default
+    return drop_none(
+        {
+            "name": setting.variable,
+            "description": setting.description,
+            # A list is one variable with separators, for which the schema has no format.
+            "format": "string" if setting.is_multiple else kind,
+            "isSecret": setting.is_secret or None,
+            "default": None if default is None else str(default),
+            "choices": list(setting.choices) or None,
+        }
+    )
 
 
 def _name_in_readme(main: Distribution) -> str | None:

@@ -26,9 +26,6 @@ _HELP = ("-h", "--help")
 class _Group(CLIGroup):
     """Lists the plugins if no subcommand is given."""
 
-    unnamed = list_command
-    """The command without a subcommand."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Completion in a shell needs the other subcommands.
         if not ctx.resilient_parsing and (not args or (args[0].startswith("-") and args[0] not in _HELP)):

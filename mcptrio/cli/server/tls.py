@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -43,15 +44,14 @@ def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
         # Removed from the environment, so neither plugins nor their child processes receive it.
         said = os.environ.pop(PASSPHRASE, None)
         return None if said is None else said.encode
-    path_there = path
-
     # Called at each reload of the certificates, so the passphrase may change together with the key.
-    def read() -> bytes:
-        try:
-            with path_there.open("rb") as file:
-                # Editors end a file with a line end.
-                return file.read(_MAX_PASSPHRASE_BYTES).rstrip(b"\r\n")
-        except OSError as error:
-            raise ConfigError(f"{path_there}: the passphrase cannot be read: {error.strerror}") from error
+    return partial(_read_passphrase, path)
 
-    return read
+
+def _read_passphrase(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            # Editors end a file with a line end.
+            return file.read(_MAX_PASSPHRASE_BYTES).rstrip(b"\r\n")
+    except OSError as error:
+        raise ConfigError(f"{path}: the passphrase cannot be read: {error.strerror}") from error

@@ -171,14 +171,14 @@ class ClientShell:
     # Private
 
     async def _run(self, line: str) -> int:
-        if line.lstrip().startswith("#"):
+        if not line.strip() or line.lstrip().startswith("#"):
+            await trio.lowlevel.checkpoint()
             return ExitCode.DONE
         try:
-            name, *words = shlex.split(line) or [""]
+            name, *words = shlex.split(line)
         except ValueError as error:
             raise ConfigError(f"expected words, got {quote(line)}: {error}") from error
         own: dict[str, Callable[[Sequence[str]], Awaitable[None]]] = {
-            "": self._nothing,
             "unwatch": self._unwatch,
             "log": self._log,
             "help": self._help,
@@ -209,9 +209,6 @@ class ClientShell:
             raise error
         self._has_ended = isinstance(told, ConnectionClosed)
         return report(self._cmd.console, told)
-
-    async def _nothing(self, words: Sequence[str]) -> None:
-        await trio.lowlevel.checkpoint()
 
     async def _quit(self, words: Sequence[str]) -> None:
         self._has_ended = True

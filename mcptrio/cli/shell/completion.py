@@ -67,7 +67,7 @@ class Completer:
         typed = typed_words(text)
         if len(typed.words) < 2 or typed.words[0] != "call":
             return None
-        tool = next((tool for tool in self._known("tools") if tool.name == typed.words[1]), None)
+        tool = next((tool for tool in self._lists.get("tools", (0.0, ()))[1] if tool.name == typed.words[1]), None)
         if tool is None:
             return None
         schema = tool.input_schema
@@ -181,9 +181,6 @@ class Completer:
             items = await fetch(self._cmd, kind)
             self._lists[kind] = (trio.current_time(), items)
         return items
-
-    def _known(self, kind: str) -> Sequence[Any]:
-        return self._lists.get(kind, (0.0, ()))[1]
 
 
 def _descend(key: str, schema: Mapping[str, Any]) -> tuple[str, Any]:

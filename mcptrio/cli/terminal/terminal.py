@@ -8,7 +8,6 @@ Source: termios(3).
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -17,11 +16,11 @@ from typing import Any, TypeAlias
 import trio
 
 from mcptrio.cli.terminal.console import Console, Nothing, readable
-from mcptrio.cli.terminal.input_lines import InputLines
+from mcptrio.cli.terminal.input_lines import InputLines, open_input
 from mcptrio.cli.terminal.keys import PASTES_OFF, PASTES_ON, KeyDecoder, TerminalKey
 from mcptrio.cli.terminal.line_editor import LineCompletions, LineEditor
 from mcptrio.cli.terminal.text_width import columns
-from mcptrio.transports.fd_streams import ByteReader, open_reader
+from mcptrio.transports.fd_streams import ByteReader
 
 if sys.platform != "win32":
     import termios
@@ -207,13 +206,8 @@ async def open_terminal(console: Console) -> AsyncIterator[Terminal | None]:
     if sys.stdin is None or not sys.stdin.isatty() or not console.is_err_terminal:
         yield None
         return
-    fd = sys.stdin.fileno()
-    # A duplicate, because closing the reader must not close sys.stdin.
-    reader = open_reader(os.dup(fd))
-    try:
-        yield Terminal(console, reader, fd)
-    finally:
-        reader.close()
+    with open_input() as reader:
+        yield Terminal(console, reader, sys.stdin.fileno())
 
 
 def _in_columns(words: Sequence[str], width: int) -> str:
