@@ -205,8 +205,9 @@ async def _status(url: str | None, store: TokenStore, as_json: bool, console: Co
             rows.append((each, binding, granted))
     if as_json:
         console.print_json({"logins": [_values(*row) for row in rows]})
-    for each, binding, granted in () if as_json else rows:
-        console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
+    else:
+        for each, binding, granted in rows:
+            console.print(console.look.wrap(_words(binding, granted, now), label=f"{each}: "))
     if not rows:
         # On standard error: standard output contains only logins.
         console.note("not logged in anywhere" if url is None else f"not logged in to {url}")
@@ -241,7 +242,6 @@ def _values(url: str, binding: Binding, granted: Granted) -> dict[str, Any]:
 
 
 def _words(binding: Binding, granted: Granted, now: float) -> str:
-    values = _values("", binding, granted)
     # `shown` puts quotation marks around the issuer.
     words = [f"by {shown(binding.issuer)[1:-1]}"]
     words.append(f"scopes {' '.join(granted.scopes)}" if granted.scopes else "no scopes named")
@@ -251,6 +251,6 @@ def _words(binding: Binding, granted: Granted, now: float) -> str:
     elif expires is not None:
         until = datetime.fromtimestamp(expires).astimezone().strftime("%Y-%m-%d %H:%M")
         words.append(f"expired at {until}" if expires <= now else f"until {until}")
-    if values["bound"]:
+    if granted.tokens.scheme == "DPoP":
         words.append("bound to a key")
     return printable(", ".join(words))

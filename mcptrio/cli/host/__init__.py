@@ -97,7 +97,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
     if (warning := launch_warning()) is not None and isinstance(target, Command):
         click.echo(f"mcptrio: {warning}", err=True)
     plan = partial(plan_install, name=name, target=target, force=options["force"])
-    _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=options["dry_run"])
+    _carry_out(ctx, hosts, machine, scope, plan, name, dry_run=options["dry_run"])
 
 
 @command.command("uninstall")
@@ -112,9 +112,8 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
 
     If nothing else has changed, the file is restored to the byte.
     """
-    machine = Machine.here()
     plan = partial(plan_uninstall, name=name, force=force)
-    _carry_out(ctx, _kinds(hosts, machine, scope), machine, scope, plan, name, dry_run=dry_run)
+    _carry_out(ctx, hosts, Machine.here(), scope, plan, name, dry_run=dry_run)
 
 
 @command.command("status")
@@ -188,7 +187,7 @@ def _pairs(option: str, texts: Sequence[str]) -> Mapping[str, str]:
 
 def _carry_out(
     ctx: click.Context,
-    hosts: Sequence[HostKind],
+    names: Sequence[str],
     machine: Machine,
     scope: Scope,
     plan: Callable[[HostKind, Path], InstallPlan],
@@ -197,7 +196,7 @@ def _carry_out(
     dry_run: bool,
 ) -> None:
     is_refused = False
-    for host in hosts:
+    for host in _kinds(names, machine, scope):
         try:
             planned = plan(host, host.file(machine, scope))
             # _describe_plan also writes the file.

@@ -105,10 +105,6 @@ class _Object:
     """``start`` and ``end`` are the places of the braces."""
     members: Mapping[str, _Member]
 
-    @property
-    def last(self) -> _Member | None:
-        return list(self.members.values())[-1] if self.members else None
-
 
 class _Page:
     """A valid text with its tokens."""
@@ -145,11 +141,11 @@ class _Page:
 
     def added(self, container: _Object, name: str, value: Any) -> list[Splice]:
         """Return the edits that add a member after the last one."""
-        last = container.last
-        if last is None:
+        members = list(container.members.values())
+        if not members:
             return [self._first(container, name, value)]
+        first, last = members[0], members[-1]
         behind = last.end if last.comma is None else last.comma + 1
-        first = next(iter(container.members.values()))
         line = self._text[self._text.rfind("\n", 0, first.start) + 1 : first.start]
         splices = [Splice(last.end, last.end, ",")] if last.comma is None else []
         tail = "" if last.comma is None else ","

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-import trio
-
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.ground.own_command import own_command
 from mcptrio.serve.process import Hangups, run
@@ -62,8 +60,4 @@ def supervise(settings: ServeSettings, count: int) -> None:
         )
     )
     hangups = Hangups()
-
-    async def keep(stop: trio.Event) -> None:
-        await pool.run(stop, hangups, task_status=settings.ready(None))
-
-    run(keep, hangups=hangups, at_once=pool.kill)
+    run(lambda stop: pool.run(stop, hangups, task_status=settings.ready(None)), hangups=hangups, at_once=pool.kill)
