@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 import trio
-from attrs import define, field
+from attrs import define
 
 from mcptrio.cli.help_pages import SECONDS, CLICommand
 from mcptrio.cli.server.plugin_check import question
@@ -59,8 +59,6 @@ class _Examined:
     problem: str | None = None
     ended: int | None = None
     last_words: Sequence[str] = ()
-    seconds: float = 0.0
-    data: bytearray = field(factory=bytearray, repr=False)
 
 
 @click.command("doctor", cls=CLICommand)
@@ -118,15 +116,14 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
         os.close(process.stdin)
         said = ChildStderr(process.stderr, "drop", name=examined.name)
         reader = open_reader(process.stdout)
-        started = trio.current_time()
+        data = bytearray()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(said.listen)
                 with trio.move_on_after(timeout):
-                    await _read_to_end(reader, examined)
+                    await _read_to_end(reader, data)
                     # The output was closed, perhaps by a child; the process itself may still run.
                     examined.ended = await process.wait()
-                examined.seconds = trio.current_time() - started
                 # The process must not survive if the command is cancelled.
                 with trio.CancelScope(shield=True):
                     # Bounded by _CLOSE_TIMEOUT, and by the time that a killed process takes to disappear.
@@ -135,17 +132,7 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
         finally:
             reader.close()
         examined.last_words = said.last_words
-    _understand(examined)
-
-
-async def _read_to_end(reader: ByteReader, examined: _Examined) -> None:
-    with suppress(OSError, ConnectionClosed):
-        while len(examined.data) <= _MAX_ANSWER_BYTES and (chunk := await reader.read()):
-            examined.data += chunk
-
-
-def _understand(examined: _Examined) -> None:
-    for line in bytes(examined.data).splitlines():
+    for line in data.splitlines():
         try:
             message = json.loads(line)
         except ValueError:
@@ -155,7 +142,12 @@ def _understand(examined: _Examined) -> None:
         examined.stage = message.get("stage", examined.stage)
         examined.reports = message.get("report", examined.reports)
         examined.problem = message.get("problem", examined.problem)
-    examined.data.clear()
+
+
+async def _read_to_end(reader: ByteReader, data: bytearray) -> None:
+    with suppress(OSError, ConnectionClosed):
+        while len(data) <= _MAX_ANSWER_BYTES and (chunk := await reader.read()):
+            data += chunk
 
 
 def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:

@@ -299,24 +299,22 @@ def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = F
     """
     if options.get("isolated") or options.get("no_isolation"):
         return None
-    return partial(_instead, tables_of(read), read, strict)
+    tables, source = tables_of(read), read.source
 
-
-def _instead(
-    tables: PluginTables, read: ServeConfig, strict: bool, name: str, path: Path | None
-) -> Callable[[], Any] | None:
-    try:
-        if not tables.policy(name).isolate:
+    def instead(name: str, path: Path | None) -> Callable[[], Any] | None:
+        try:
+            if not tables.policy(name).isolate:
+                return None
+        except ConfigError:
+            # The error is reported when the plugin is configured.
             return None
-    except ConfigError:
-        # The error is reported when the plugin is configured.
-        return None
-    from mcptrio.mounting.isolation import Isolation
+        from mcptrio.mounting.isolation import Isolation
 
-    source = read.source
-    more = ["--profile", source.overlay[0][-1]] if source is not None and source.overlay[0] else []
-    isolation = Isolation(config=source.path if source is not None else None, options=more, strict=strict)
-    return partial(isolation.mount, name, path)
+        more = ["--profile", source.overlay[0][-1]] if source is not None and source.overlay[0] else []
+        isolation = Isolation(config=source.path if source is not None else None, options=more, strict=strict)
+        return partial(isolation.mount, name, path)
+
+    return instead
 
 
 def excluded_plugins(lock: ToolLock, wanted: WantedPlugins) -> set[str]:
