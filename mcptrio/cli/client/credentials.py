@@ -30,16 +30,10 @@ from mcptrio.http.client.endpoint import HTTPEndpoint as URL
 from mcptrio.stores.tokens_file import FileTokenStore
 from mcptrio.stores.tokens_keyring import KeyringTokenStore
 
-__all__ = ["authorized", "hint_at_login", "http_url", "store_of", "store_path"]
+__all__ = ["authorized", "hint_at_login", "http_url", "store_of"]
 
 _KEYRING: Final = "keyring"
 _SCHEMES: Final = {"ws": "http", "wss": "https"}
-
-
-def store_path(machine: Machine) -> Path:
-    """Return the default file of the credentials."""
-    # In a folder of its own, so that no other use of the folder can make it readable for others.
-    return machine.application_data / "mcptrio" / "credentials" / "tokens.json"
 
 
 def store_of() -> TokenStore:
@@ -50,7 +44,8 @@ def store_of() -> TokenStore:
     if text is not None:
         return FileTokenStore(Path(text))
     try:
-        return FileTokenStore(store_path(Machine.here()))
+        # In a folder of its own, so that no other use of the folder can make it readable for others.
+        return FileTokenStore(Machine.here().application_data / "mcptrio" / "credentials" / "tokens.json")
     except RuntimeError as error:
         # Path.home() finds no home folder for a user without HOME and without an entry in the password database.
         raise ConfigError(
