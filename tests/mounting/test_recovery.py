@@ -13,7 +13,7 @@ from attrs import evolve
 
 from mcptrio import Client, Command, ConfigError, ConnectionClosed, Mount, Server, connect
 from mcptrio.client import Change, ClientTimeouts
-from mcptrio.protocol.model import CallToolResult
+from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.serving import MountOptions, MountStatus, memory_channel_pair
 from tests.mounting.mounted import OFFERED, PATIENCE, WAITING, command, eventually, mounted, text
 

@@ -7,8 +7,11 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from mcptrio.protocol.model import LEVELS, CallToolParams, CallToolResult, EmptyResult, Result, TextContent
+from mcptrio.protocol.model.base import EmptyResult, Result
+from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, class_history, evolve, exists_in, field, field_history, model
+from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.protocol.model.tools import CallToolParams, CallToolResult
 
 
 @model(tag="kind", since="2025-03-26")

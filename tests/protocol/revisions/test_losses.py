@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from mcptrio.protocol import model
 from mcptrio.protocol.model.fields import class_history, exists_in, field_history
 from mcptrio.protocol.revisions.registry import REVISIONS
-
-CLASSES = [cls for name in model.__all__ if attrs.has(cls := getattr(model, name))]
+from tests.protocol.model_classes import CLASSES
 
 LACKS = {
     "####-": [

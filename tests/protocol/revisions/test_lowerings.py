@@ -7,35 +7,22 @@ from typing import Any
 import pytest
 
 from mcptrio.errors import LocalProtocolError
-from mcptrio.protocol.model import (
+from mcptrio.protocol.model.completion import CompleteParams, CompletionArgument, CompletionContext, PromptReference
+from mcptrio.protocol.model.content import (
     Annotations,
     AudioContent,
-    CallToolResult,
-    CompleteParams,
-    CompletionArgument,
-    CompletionContext,
-    CreateMessageParams,
-    CreateMessageResult,
-    ElicitationCapability,
-    ElicitFormParams,
-    ElicitResult,
-    ElicitURLParams,
-    Implementation,
-    ListToolsResult,
-    ProgressParams,
-    PromptMessage,
-    PromptReference,
     ResourceLink,
-    SamplingMessage,
-    ServerCapabilities,
     TextContent,
-    Tool,
-    ToolAnnotations,
-    ToolExecution,
     ToolResultContent,
     ToolUseContent,
     UnknownContent,
 )
+from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
+from mcptrio.protocol.model.lifecycle import ElicitationCapability, Implementation, ServerCapabilities
+from mcptrio.protocol.model.progress import ProgressParams
+from mcptrio.protocol.model.prompts import PromptMessage
+from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingMessage
+from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations, ToolExecution
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
 V1, V2, V3, V4, V5 = REVISIONS.values()

@@ -10,24 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcptrio.errors import InvalidParams
-from mcptrio.protocol.model import (
-    CallToolParams,
-    CallToolResult,
-    CompleteParams,
-    CreateMessageParams,
-    ElicitFormParams,
-    ElicitParams,
-    GetPromptParams,
-    InputRequiredResult,
-    ListToolsParams,
-    ListToolsResult,
-    ProgressParams,
-    ReadResourceResult,
-    SamplingMessage,
-    ServerCapabilities,
-    SetLevelParams,
-    Tool,
-)
+from mcptrio.protocol.model.completion import CompleteParams
+from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitParams
+from mcptrio.protocol.model.input_required import InputRequiredResult
+from mcptrio.protocol.model.lifecycle import ServerCapabilities
+from mcptrio.protocol.model.logging import SetLevelParams
+from mcptrio.protocol.model.progress import ProgressParams
+from mcptrio.protocol.model.prompts import GetPromptParams
+from mcptrio.protocol.model.resources import ReadResourceResult
+from mcptrio.protocol.model.sampling import CreateMessageParams, SamplingMessage
+from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, Tool
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
 TOKEN = "a string or an integer"

@@ -13,19 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mcptrio import types
 from mcptrio.errors import LocalProtocolError
-from mcptrio.protocol import model
 from mcptrio.protocol.model.fields import ABSENT, class_history, exists_in, field_history
+from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.methods import INPUT_REQUESTS, METHODS, Method, Side
 from mcptrio.protocol.model.sampling import SamplingContent
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
+from tests.protocol import model_classes
 
-CLASSES = [
-    cls
-    for name in model.__all__
-    if attrs.has(cls := getattr(model, name)) and cls not in (model.Method, model.UnknownContent)
-]
+CLASSES = [cls for cls in model_classes.CLASSES if cls is not types.UnknownContent]
 quick = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 every_revision = pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
 
@@ -57,22 +55,22 @@ MULTI_SELECTS = st.sampled_from(
     ]
 )
 FIELDS: dict[tuple[type, str], st.SearchStrategy[Any]] = {
-    (model.Tool, "input_schema"): PROPERTIES.map(lambda p: {"type": "object", "properties": p}),
-    (model.Tool, "output_schema"): st.none()
+    (types.Tool, "input_schema"): PROPERTIES.map(lambda p: {"type": "object", "properties": p}),
+    (types.Tool, "output_schema"): st.none()
     | PROPERTIES.map(lambda p: {"type": "object", "properties": p})
     | st.sampled_from([{"type": "array", "items": {"type": "integer"}}, {}, {"anyOf": [{"type": "string"}]}]),
-    (model.ElicitFormParams, "requested_schema"): st.dictionaries(
+    (types.ElicitFormParams, "requested_schema"): st.dictionaries(
         st.sampled_from("abc"), PRIMITIVES | MULTI_SELECTS, max_size=3
     ).map(lambda p: {"type": "object", "properties": p, "required": sorted(p)}),
-    (model.ElicitURLParams, "elicitation_id"): TEXTS,
-    (model.ElicitURLParams, "url"): st.just("https://example.org/"),
-    (model.ElicitResult, "content"): st.none() | st.dictionaries(TEXTS, TEXTS | st.integers() | st.booleans()),
-    (model.CallToolResult, "structured_content"): st.just(ABSENT) | JSON,
-    (model.ToolResultContent, "structured_content"): st.just(ABSENT) | JSON,
-    (model.Annotations, "priority"): st.none() | st.floats(0, 1),
-    (model.CacheableResult, "ttl_ms"): st.integers(0, 2**40),
-    (model.Root, "uri"): st.just("file:///work"),
-    (model.SubscriptionFilter, "resource_subscriptions"): st.lists(URIS, max_size=2).map(tuple),
+    (types.ElicitURLParams, "elicitation_id"): TEXTS,
+    (types.ElicitURLParams, "url"): st.just("https://example.org/"),
+    (types.ElicitResult, "content"): st.none() | st.dictionaries(TEXTS, TEXTS | st.integers() | st.booleans()),
+    (types.CallToolResult, "structured_content"): st.just(ABSENT) | JSON,
+    (types.ToolResultContent, "structured_content"): st.just(ABSENT) | JSON,
+    (types.Annotations, "priority"): st.none() | st.floats(0, 1),
+    (types.CacheableResult, "ttl_ms"): st.integers(0, 2**40),
+    (types.Root, "uri"): st.just("file:///work"),
+    (types.SubscriptionFilter, "resource_subscriptions"): st.lists(URIS, max_size=2).map(tuple),
 }
 NAMES = {
     "input_responses": st.none() | st.dictionaries(TEXTS, st.just({"action": "decline"}), max_size=2),
@@ -89,8 +87,8 @@ NAMES = {
 @cache
 def models(cls: type) -> st.SearchStrategy[Any]:
     """Any value of a class."""
-    if cls is model.UnknownContent:
-        return OBJECTS.map(lambda raw: model.UnknownContent(type="hologram", raw={**raw, "type": "hologram"}))
+    if cls is types.UnknownContent:
+        return OBJECTS.map(lambda raw: types.UnknownContent(type="hologram", raw={**raw, "type": "hologram"}))
     members = {}
     for attribute in attrs.fields(attrs.resolve_types(cls)):
         special = [FIELDS[base, attribute.name] for base in cls.__mro__ if (base, attribute.name) in FIELDS]
@@ -164,7 +162,7 @@ def test_what_a_revision_writes_is_stable(cls: type, data: st.DataObject) -> Non
         wire = written(revision, value)
         if wire is not None:
             lowered = "type" in wire and wire["type"] != getattr(cls, "type", wire["type"])
-            again = revision.structure(wire, model.TextContent if lowered else cls)
+            again = revision.structure(wire, types.TextContent if lowered else cls)
 
             assert revision.unstructure(again) == wire
 
@@ -234,8 +232,8 @@ def test_results_are_what_the_peers_expect(revision: Revision, method: Method, d
 
 
 @quick
-@given(result=models(model.InputRequiredResult))
-def test_questions_are_what_the_peers_expect(result: model.InputRequiredResult) -> None:
+@given(result=models(InputRequiredResult))
+def test_questions_are_what_the_peers_expect(result: InputRequiredResult) -> None:
     wire = LATEST.unstructure(result)
     if says_only_what_it_knows(wire) and (result.input_requests or result.request_state):
         wire.pop("_meta", None)
@@ -259,7 +257,7 @@ def test_the_methods_are_the_peers() -> None:
 
 
 def test_every_question_has_a_row() -> None:
-    assert {question.method for question in get_args(model.InputRequest)} == {row.name for row in INPUT_REQUESTS}
+    assert {question.method for question in get_args(types.InputRequest)} == {row.name for row in INPUT_REQUESTS}
     assert all(LATEST.method(row.name, Side.CLIENT) is None for row in INPUT_REQUESTS)
 
 
