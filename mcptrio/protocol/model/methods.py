@@ -11,7 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from mcptrio.protocol.model import (
     cancellation,
@@ -56,160 +56,86 @@ class Method:
     """The receiver's capability that the method requires, as an attribute path (``resources.subscribe``)."""
 
 
+def _to_server(
+    name: str, params: Any, result: type[Result] | None, capability: str | None = None, **revisions: str
+) -> Method:
+    return Method(name, params, result, Side.SERVER, capability=capability, **revisions)
+
+
+def _to_client(
+    name: str, params: Any, result: type[Result] | None, capability: str | None = None, **revisions: str
+) -> Method:
+    return Method(name, params, result, Side.CLIENT, capability=capability, **revisions)
+
+
+_MODERN: Final = "2026-07-28"
+
 _REQUESTS_TO_SERVER = (
-    Method("initialize", lifecycle.InitializeParams, lifecycle.InitializeResult, Side.SERVER, until="2026-07-28"),
-    Method("server/discover", lifecycle.DiscoverParams, lifecycle.DiscoverResult, Side.SERVER, since="2026-07-28"),
-    Method("tools/list", tools.ListToolsParams, tools.ListToolsResult, Side.SERVER, capability="tools"),
-    Method("tools/call", tools.CallToolParams, tools.CallToolResult, Side.SERVER, capability="tools"),
-    Method(
-        "resources/list",
-        resources.ListResourcesParams,
-        resources.ListResourcesResult,
-        Side.SERVER,
-        capability="resources",
-    ),
-    Method(
+    _to_server("initialize", lifecycle.InitializeParams, lifecycle.InitializeResult, until=_MODERN),
+    _to_server("server/discover", lifecycle.DiscoverParams, lifecycle.DiscoverResult, since=_MODERN),
+    _to_server("tools/list", tools.ListToolsParams, tools.ListToolsResult, "tools"),
+    _to_server("tools/call", tools.CallToolParams, tools.CallToolResult, "tools"),
+    _to_server("resources/list", resources.ListResourcesParams, resources.ListResourcesResult, "resources"),
+    _to_server(
         "resources/templates/list",
         resources.ListResourceTemplatesParams,
         resources.ListResourceTemplatesResult,
-        Side.SERVER,
-        capability="resources",
+        "resources",
     ),
-    Method(
-        "resources/read",
-        resources.ReadResourceParams,
-        resources.ReadResourceResult,
-        Side.SERVER,
-        capability="resources",
+    _to_server("resources/read", resources.ReadResourceParams, resources.ReadResourceResult, "resources"),
+    _to_server("resources/subscribe", resources.SubscribeParams, EmptyResult, "resources.subscribe", until=_MODERN),
+    _to_server("resources/unsubscribe", resources.UnsubscribeParams, EmptyResult, "resources.subscribe", until=_MODERN),
+    _to_server("prompts/list", prompts.ListPromptsParams, prompts.ListPromptsResult, "prompts"),
+    _to_server("prompts/get", prompts.GetPromptParams, prompts.GetPromptResult, "prompts"),
+    # The capability was added one revision after the method.
+    _to_server("completion/complete", completion.CompleteParams, completion.CompleteResult, until="2025-03-26"),
+    _to_server(
+        "completion/complete", completion.CompleteParams, completion.CompleteResult, "completions", since="2025-03-26"
     ),
-    Method(
-        "resources/subscribe",
-        resources.SubscribeParams,
-        EmptyResult,
-        Side.SERVER,
-        until="2026-07-28",
-        capability="resources.subscribe",
-    ),
-    Method(
-        "resources/unsubscribe",
-        resources.UnsubscribeParams,
-        EmptyResult,
-        Side.SERVER,
-        until="2026-07-28",
-        capability="resources.subscribe",
-    ),
-    Method("prompts/list", prompts.ListPromptsParams, prompts.ListPromptsResult, Side.SERVER, capability="prompts"),
-    Method("prompts/get", prompts.GetPromptParams, prompts.GetPromptResult, Side.SERVER, capability="prompts"),
-    Method(
-        "completion/complete",
-        completion.CompleteParams,
-        completion.CompleteResult,
-        Side.SERVER,
-        until="2025-03-26",  # the capability was added one revision after the method
-    ),
-    Method(
-        "completion/complete",
-        completion.CompleteParams,
-        completion.CompleteResult,
-        Side.SERVER,
-        since="2025-03-26",
-        capability="completions",
-    ),
-    Method(
-        "logging/setLevel",
-        logging.SetLevelParams,
-        EmptyResult,
-        Side.SERVER,
-        until="2026-07-28",
-        capability="logging",
-    ),
-    Method(
-        "subscriptions/listen",
-        subscriptions.ListenParams,
-        subscriptions.ListenResult,
-        Side.SERVER,
-        since="2026-07-28",
-    ),
+    _to_server("logging/setLevel", logging.SetLevelParams, EmptyResult, "logging", until=_MODERN),
+    _to_server("subscriptions/listen", subscriptions.ListenParams, subscriptions.ListenResult, since=_MODERN),
 )
 
-_REQUESTS_TO_BOTH = (Method("ping", lifecycle.PingParams, EmptyResult, Side.BOTH, until="2026-07-28"),)
+_REQUESTS_TO_BOTH = (Method("ping", lifecycle.PingParams, EmptyResult, Side.BOTH, until=_MODERN),)
 
 _REQUESTS_TO_CLIENT = (
-    Method(
-        "roots/list",
-        roots.ListRootsParams,
-        roots.ListRootsResult,
-        Side.CLIENT,
-        until="2026-07-28",
-        capability="roots",
+    _to_client("roots/list", roots.ListRootsParams, roots.ListRootsResult, "roots", until=_MODERN),
+    _to_client(
+        "sampling/createMessage", sampling.CreateMessageParams, sampling.CreateMessageResult, "sampling", until=_MODERN
     ),
-    Method(
-        "sampling/createMessage",
-        sampling.CreateMessageParams,
-        sampling.CreateMessageResult,
-        Side.CLIENT,
-        until="2026-07-28",
-        capability="sampling",
-    ),
-    Method(
+    _to_client(
         "elicitation/create",
         elicitation.ElicitParams,
         elicitation.ElicitResult,
-        Side.CLIENT,
+        "elicitation",
         since="2025-06-18",
-        until="2026-07-28",
-        capability="elicitation",
+        until=_MODERN,
     ),
 )
 
 _NOTIFICATIONS = (
-    Method("notifications/initialized", lifecycle.InitializedParams, None, Side.SERVER, until="2026-07-28"),
+    _to_server("notifications/initialized", lifecycle.InitializedParams, None, until=_MODERN),
     Method("notifications/cancelled", cancellation.CancelledParams, None, Side.BOTH),
-    Method("notifications/progress", progress.ProgressParams, None, Side.BOTH, until="2026-07-28"),
-    Method("notifications/progress", progress.ProgressParams, None, Side.CLIENT, since="2026-07-28"),
-    Method("notifications/roots/list_changed", EmptyParams, None, Side.SERVER, until="2026-07-28"),
-    Method("notifications/message", logging.LoggingMessageParams, None, Side.CLIENT),
-    Method("notifications/resources/updated", resources.ResourceUpdatedParams, None, Side.CLIENT),
-    Method("notifications/resources/list_changed", EmptyParams, None, Side.CLIENT),
-    Method("notifications/tools/list_changed", EmptyParams, None, Side.CLIENT),
-    Method("notifications/prompts/list_changed", EmptyParams, None, Side.CLIENT),
-    Method(
+    Method("notifications/progress", progress.ProgressParams, None, Side.BOTH, until=_MODERN),
+    _to_client("notifications/progress", progress.ProgressParams, None, since=_MODERN),
+    _to_server("notifications/roots/list_changed", EmptyParams, None, until=_MODERN),
+    _to_client("notifications/message", logging.LoggingMessageParams, None),
+    _to_client("notifications/resources/updated", resources.ResourceUpdatedParams, None),
+    _to_client("notifications/resources/list_changed", EmptyParams, None),
+    _to_client("notifications/tools/list_changed", EmptyParams, None),
+    _to_client("notifications/prompts/list_changed", EmptyParams, None),
+    _to_client(
         "notifications/elicitation/complete",
         elicitation.ElicitationCompleteParams,
         None,
-        Side.CLIENT,
         since="2025-11-25",
-        until="2026-07-28",
+        until=_MODERN,
     ),
-    Method(
-        "notifications/subscriptions/acknowledged",
-        subscriptions.AcknowledgedParams,
-        None,
-        Side.CLIENT,
-        since="2026-07-28",
-    ),
+    _to_client("notifications/subscriptions/acknowledged", subscriptions.AcknowledgedParams, None, since=_MODERN),
 )
 
 METHODS: Final[tuple[Method, ...]] = _REQUESTS_TO_SERVER + _REQUESTS_TO_BOTH + _REQUESTS_TO_CLIENT + _NOTIFICATIONS
 """Every request and notification of every revision."""
 
-INPUT_REQUESTS: Final[tuple[Method, ...]] = (
-    Method("roots/list", roots.ListRootsParams, roots.ListRootsResult, Side.CLIENT, "2026-07-28", None, "roots"),
-    Method(
-        "sampling/createMessage",
-        sampling.CreateMessageParams,
-        sampling.CreateMessageResult,
-        Side.CLIENT,
-        since="2026-07-28",
-        capability="sampling",
-    ),
-    Method(
-        "elicitation/create",
-        elicitation.ElicitParams,
-        elicitation.ElicitResult,
-        Side.CLIENT,
-        since="2026-07-28",
-        capability="elicitation",
-    ),
-)
+INPUT_REQUESTS: Final = tuple(evolve(row, since=_MODERN, until=None) for row in _REQUESTS_TO_CLIENT)
 """The requests in an InputRequiredResult, which were messages to the client in earlier revisions."""

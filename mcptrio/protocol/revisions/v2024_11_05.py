@@ -7,24 +7,15 @@ Source: MCP 2024-11-05, schema.ts, "PromptMessage", "Tool"; basic/transports, "H
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from attrs import evolve
+
 from mcptrio.protocol.model.content import AudioContent, TextContent
 from mcptrio.protocol.revisions import v2025_03_26
-from mcptrio.protocol.revisions.converter import Lowering
-from mcptrio.protocol.revisions.revision import (
-    BadArguments,
-    ChangeDelivery,
-    HTTPTraits,
-    Inputs,
-    LogLevel,
-    NegotiationStyle,
-    Revision,
-)
 
-__all__ = ["LOWERINGS", "REVISION"]
+__all__ = ["REVISION"]
 
 
 def _lower_audio(audio: AudioContent) -> TextContent:
@@ -36,28 +27,10 @@ def _lower_audio(audio: AudioContent) -> TextContent:
     )
 
 
-LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType({**v2025_03_26.LOWERINGS, AudioContent: _lower_audio})
-
-REVISION: Final = Revision(
-    version="2024-11-05",
-    lifecycle=NegotiationStyle.HANDSHAKE,
-    inputs=Inputs.BACK_CHANNEL,
-    log_level=LogLevel.SESSION,
-    changes=ChangeDelivery.UNSOLICITED,
-    batches=False,
-    elicitation_modes=frozenset(),
-    url_elicitation_error=False,
-    sampling_context=False,
-    bad_arguments=BadArguments.PROTOCOL_ERROR,
+REVISION: Final = evolve(
     # Some clients use this revision over Streamable HTTP; they get the traits of the next one.
-    http=HTTPTraits(
-        sessions=True,
-        get_stream=True,
-        resumable=True,
-        mirrored_headers=False,
-        version_header=False,
-        priming=False,
-    ),
-    codes=v2025_03_26.REVISION.codes,
-    lowerings=LOWERINGS,
+    v2025_03_26.REVISION,
+    version="2024-11-05",
+    batches=False,
+    lowerings=MappingProxyType({**v2025_03_26.REVISION.lowerings, AudioContent: _lower_audio}),
 )

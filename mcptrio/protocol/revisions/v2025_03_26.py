@@ -5,7 +5,6 @@ Source: MCP 2025-03-26, schema.ts, "Tool", "ToolAnnotations", "CallToolResult".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -13,18 +12,8 @@ from mcptrio.protocol.model.content import ResourceLink, TextContent
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.tools import Tool, ToolAnnotations
 from mcptrio.protocol.revisions import v2025_06_18
-from mcptrio.protocol.revisions.converter import Lowering
-from mcptrio.protocol.revisions.revision import (
-    BadArguments,
-    ChangeDelivery,
-    HTTPTraits,
-    Inputs,
-    LogLevel,
-    NegotiationStyle,
-    Revision,
-)
 
-__all__ = ["LOWERINGS", "REVISION"]
+__all__ = ["REVISION"]
 
 
 def _lower_tool(tool: Tool) -> Tool:
@@ -40,33 +29,13 @@ def _lower_resource_link(link: ResourceLink) -> TextContent:
     return TextContent(text=f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
 
 
-LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
-    {
-        **v2025_06_18.LOWERINGS,
-        Tool: _lower_tool,
-        ResourceLink: _lower_resource_link,
-    }
-)
-
-REVISION: Final = Revision(
+REVISION: Final = evolve(
+    v2025_06_18.REVISION,
     version="2025-03-26",
-    lifecycle=NegotiationStyle.HANDSHAKE,
-    inputs=Inputs.BACK_CHANNEL,
-    log_level=LogLevel.SESSION,
-    changes=ChangeDelivery.UNSOLICITED,
     batches=True,
     elicitation_modes=frozenset(),
-    url_elicitation_error=False,
-    sampling_context=False,
-    bad_arguments=BadArguments.PROTOCOL_ERROR,
-    http=HTTPTraits(
-        sessions=True,
-        get_stream=True,
-        resumable=True,
-        mirrored_headers=False,
-        version_header=False,
-        priming=False,
+    http=evolve(v2025_06_18.REVISION.http, version_header=False),
+    lowerings=MappingProxyType(
+        {**v2025_06_18.REVISION.lowerings, Tool: _lower_tool, ResourceLink: _lower_resource_link}
     ),
-    codes=v2025_06_18.REVISION.codes,
-    lowerings=LOWERINGS,
 )

@@ -5,7 +5,6 @@ Source: MCP 2025-06-18, schema.ts, "PrimitiveSchemaDefinition", "SamplingMessage
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,18 +13,9 @@ from mcptrio.protocol.model.elicitation import ElicitFormParams
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingMessage
 from mcptrio.protocol.revisions import v2025_11_25
-from mcptrio.protocol.revisions.converter import Lowering
-from mcptrio.protocol.revisions.revision import (
-    BadArguments,
-    ChangeDelivery,
-    HTTPTraits,
-    Inputs,
-    LogLevel,
-    NegotiationStyle,
-    Revision,
-)
+from mcptrio.protocol.revisions.revision import BadArguments
 
-__all__ = ["LOWERINGS", "REVISION"]
+__all__ = ["REVISION"]
 
 
 def _lower_form(params: ElicitFormParams) -> ElicitFormParams:
@@ -75,40 +65,27 @@ def _check_no_tools(params: CreateMessageParams) -> CreateMessageParams:
     return params
 
 
-LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
-    {
-        **v2025_11_25.LOWERINGS,
-        ElicitFormParams: _lower_form,
-        SamplingMessage: _check_one_block,
-        CreateMessageResult: _check_one_block,
-        CreateMessageParams: _check_no_tools,
-    }
-)
-
-REVISION: Final = Revision(
+REVISION: Final = evolve(
+    v2025_11_25.REVISION,
     version="2025-06-18",
-    lifecycle=NegotiationStyle.HANDSHAKE,
-    inputs=Inputs.BACK_CHANNEL,
-    log_level=LogLevel.SESSION,
-    changes=ChangeDelivery.UNSOLICITED,
-    batches=False,
     elicitation_modes=frozenset({"form"}),
     url_elicitation_error=False,
     sampling_context=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
-    http=HTTPTraits(
-        sessions=True,
-        get_stream=True,
-        resumable=True,
-        mirrored_headers=False,
-        version_header=True,
-        priming=False,
-    ),
+    http=evolve(v2025_11_25.REVISION.http, priming=False),
     codes=MappingProxyType(
         {
             Code.MISSING_CLIENT_CAPABILITY: Code.INVALID_REQUEST,
             Code.URL_ELICITATION_REQUIRED: Code.INVALID_REQUEST,
         }
     ),
-    lowerings=LOWERINGS,
+    lowerings=MappingProxyType(
+        {
+            **v2025_11_25.REVISION.lowerings,
+            ElicitFormParams: _lower_form,
+            SamplingMessage: _check_one_block,
+            CreateMessageResult: _check_one_block,
+            CreateMessageParams: _check_no_tools,
+        }
+    ),
 )

@@ -7,7 +7,6 @@ Source: MCP 2025-11-25, changelog; schema.ts, "Tool", "CallToolResult", "ElicitR
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,7 +15,6 @@ from mcptrio.protocol.model.content import ToolResultContent
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.tools import CallToolResult, Tool
-from mcptrio.protocol.revisions.converter import Lowering
 from mcptrio.protocol.revisions.output_schemas import lower_output_schema, lower_structured_content
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
@@ -28,7 +26,7 @@ from mcptrio.protocol.revisions.revision import (
     Revision,
 )
 
-__all__ = ["LOWERINGS", "REVISION"]
+__all__ = ["REVISION"]
 
 
 def _lower_tool(tool: Tool) -> Tool:
@@ -53,15 +51,6 @@ def _check_elicitation_id(params: ElicitURLParams) -> ElicitURLParams:
     return params
 
 
-LOWERINGS: Final[Mapping[type, Lowering]] = MappingProxyType(
-    {
-        Tool: _lower_tool,
-        CallToolResult: _lower_structured_content,
-        ToolResultContent: _lower_structured_content,
-        ElicitURLParams: _check_elicitation_id,
-    }
-)
-
 REVISION: Final = Revision(
     version="2025-11-25",
     lifecycle=NegotiationStyle.HANDSHAKE,
@@ -82,5 +71,12 @@ REVISION: Final = Revision(
         priming=True,
     ),
     codes=MappingProxyType({Code.MISSING_CLIENT_CAPABILITY: Code.INVALID_REQUEST}),
-    lowerings=LOWERINGS,
+    lowerings=MappingProxyType(
+        {
+            Tool: _lower_tool,
+            CallToolResult: _lower_structured_content,
+            ToolResultContent: _lower_structured_content,
+            ElicitURLParams: _check_elicitation_id,
+        }
+    ),
 )
