@@ -23,11 +23,12 @@ from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.last_words import with_last_words
+from mcptrio.ground.nurseries import raised_alone
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
-from mcptrio.transports.exclusive_pipe import open_exclusive_pipe_writer
+from mcptrio.transports.exclusive_streams import open_exclusive_pipe_writer
 from mcptrio.transports.fd_streams import ByteReader, open_reader
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer
@@ -259,8 +260,8 @@ async def open_child(
     name = program_name(command)
     said = ChildStderr(process.stderr, stderr, name=name)
     channel = ChildChannel(process, said, name=name, limits=limits, timeouts=timeouts or ChildTimeouts())
-    failed: BaseException | None = None
-    try:
+    # The reading task raises nothing, so a single exception is the caller's.
+    with raised_alone():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(said.listen)
             try:
@@ -270,16 +271,6 @@ async def open_child(
                     await channel.aclose()
                 finally:
                     said.close()
-    except BaseExceptionGroup as group:
-        if len(group.exceptions) != 1:
-            raise
-        # The reading task raises nothing, so a single exception is the caller's and is raised without the group.
-        failed = group.exceptions[0]
-    if failed is not None:
-        try:
-            raise failed
-        finally:
-            del failed
 
 
 async def _drain(reader: ByteReader) -> None:

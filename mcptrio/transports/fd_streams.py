@@ -30,6 +30,7 @@ __all__ = [
     "ATOMIC",
     "ByteReader",
     "ByteWriter",
+    "PollableDescriptor",
     "ThreadReader",
     "ThreadWriter",
     "WaitingReader",
@@ -112,24 +113,14 @@ def open_writer(fd: int, *, shared: bool = False) -> ByteWriter:
     return ThreadWriter(fd) if shared or not _is_pollable(fd) or os.isatty(fd) else WaitingWriter(fd)
 
 
-class WaitingReader:
-    """Reads a pipe, socket or terminal when it is readable."""
+class PollableDescriptor:
+    """A descriptor that can be polled. Owned until :meth:`close`."""
+
+    what = "descriptor"
+    """Its name in errors."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-
-    async def read(self) -> bytes:
-        while True:
-            if self._fd < 0:
-                raise ConnectionClosed("the descriptor is closed")
-            try:
-                await trio.lowlevel.wait_readable(self._fd)
-                return os.read(self._fd, READ_BYTES)
-            except BlockingIOError:
-                # Another process has set O_NONBLOCK and read the bytes first.
-                continue
-            except trio.ClosedResourceError as error:
-                raise ConnectionClosed("the descriptor was closed") from error
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -137,21 +128,40 @@ class WaitingReader:
             trio.lowlevel.notify_closing(fd)
             os.close(fd)
 
+    def _require_open(self) -> None:
+        if self._fd < 0:
+            raise ConnectionClosed(f"the {self.what} is closed")
 
-class WaitingWriter:
+
+class WaitingReader(PollableDescriptor):
+    """Reads a pipe, socket or terminal when it is readable."""
+
+    async def read(self) -> bytes:
+        while True:
+            self._require_open()
+            try:
+                await trio.lowlevel.wait_readable(self._fd)
+                return os.read(self._fd, READ_BYTES)
+            except BlockingIOError:
+                # Another process has set O_NONBLOCK and read the bytes first, or the readiness was spurious, as
+                # after a wrong checksum; select(2), "BUGS".
+                continue
+            except trio.ClosedResourceError as error:
+                raise ConnectionClosed(f"the {self.what} was closed") from error
+
+
+class WaitingWriter(PollableDescriptor):
     """Writes to a pipe or socket when it has room, in pieces of at most ``ATOMIC`` bytes."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        super().__init__(fd)
         self._is_pipe = stat.S_ISFIFO(os.fstat(fd).st_mode)
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
 
     def write_now(self, data: memoryview) -> int:
-        """Write as much as fits without blocking; return the number of bytes."""
         written = 0
-        if self._fd < 0:
-            raise ConnectionClosed("the descriptor is closed")
+        self._require_open()
         try:
             while written < len(data) and self._poll.poll(0):
                 written += os.write(self._fd, data[written : written + ATOMIC])
@@ -160,7 +170,6 @@ class WaitingWriter:
         return written
 
     def write_whole(self, data: bytes) -> bool:
-        """Write all of ``data`` and return True, or write nothing and return False. Does not block or raise."""
         if self._fd < 0 or len(data) > ATOMIC or not self._poll.poll(0):
             return False
         try:
@@ -171,8 +180,7 @@ class WaitingWriter:
 
     async def write_some(self, data: memoryview) -> int:
         while True:
-            if self._fd < 0:
-                raise ConnectionClosed("the descriptor is closed")
+            self._require_open()
             try:
                 # poll() takes 1 µs, a wait 15 µs, and there is nearly always room. After POLLERR the write raises the
                 # error.
@@ -182,13 +190,7 @@ class WaitingWriter:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._fd)
             except trio.ClosedResourceError as error:
-                raise ConnectionClosed("the descriptor was closed") from error
-
-    def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            trio.lowlevel.notify_closing(fd)
-            os.close(fd)
+                raise ConnectionClosed(f"the {self.what} was closed") from error
 
 
 class ThreadReader:

@@ -17,7 +17,7 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.expected import expect
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Malformed, Message
-from mcptrio.transports.exclusive_socket import ExclusiveSocket
+from mcptrio.transports.exclusive_streams import ExclusiveSocket
 from mcptrio.transports.fd_streams import ByteReader, ByteWriter
 from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer

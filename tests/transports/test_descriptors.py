@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mcptrio.transports.exclusive_pipe import open_exclusive_pipe_writer
+from mcptrio.transports.exclusive_streams import open_exclusive_pipe_writer
 from mcptrio.transports.fd_streams import ATOMIC, ByteWriter, open_writer
 
 __all__: list[str] = []
