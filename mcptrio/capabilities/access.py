@@ -9,10 +9,11 @@ Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any
 
 from mcptrio.abc import Principal
 from mcptrio.capabilities.authorization import Authorizers, Component, has_scopes
+from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InsufficientScope
 from mcptrio.protocol.messages import Batch, Incoming, Request
@@ -21,23 +22,13 @@ from mcptrio.runtime.callers import PARENT
 __all__ = ["Access"]
 
 
-class _Restricted(Protocol):
-    @property
-    def component(self) -> Component: ...
-
-
-class _Entries(Protocol):
-    @property
-    def is_scoped(self) -> bool: ...
-
-    def get(self, name: str, /) -> _Restricted | None: ...
-
-
 class Access:
-    def __init__(self, authorizers: Authorizers, tools: _Entries, resources: ResourceIndex, prompts: _Entries) -> None:
+    def __init__(
+        self, authorizers: Authorizers, tools: Registry[Any], resources: ResourceIndex, prompts: Registry[Any]
+    ) -> None:
         self.authorizers = authorizers
         self._registries = (tools, resources.resources, resources.templates, prompts)
-        self._by_method: dict[str, tuple[str, Callable[[str], _Restricted | None]]] = {
+        self._by_method: dict[str, tuple[str, Callable[[str], Any]]] = {
             "tools/call": ("name", tools.get),
             "prompts/get": ("name", prompts.get),
             "resources/read": ("uri", resources.get),
@@ -59,6 +50,10 @@ class Access:
         return (self.authorizers.list_all or has_scopes(component, principal)) and self.authorizers.allow(
             component, principal
         )
+
+    def visible(self, principal: Principal | None) -> Callable[[Any], bool] | None:
+        """Return a function that tells whether the principal finds an entry in a list; ``None`` if all do."""
+        return (lambda entry: self.may_list(entry.component, principal)) if self.judges else None
 
     def may_use(self, component: Component, principal: Principal | None) -> bool:
         if principal is PARENT:
@@ -112,4 +107,5 @@ class Access:
         name = (request.params or {}).get(parameter)
         # Parameters are not validated yet when HTTP asks.
         entry = find(name) if find is not None and isinstance(name, str) else None
-        return entry.component if entry is not None else None
+        component: Component | None = entry.component if entry is not None else None
+        return component

@@ -116,9 +116,7 @@ class Completions:
                 candidates = offered
             else:
                 candidates = entry.candidates
-        ranked = rank(candidates, typed)
-        completion = Completion(values=tuple(ranked.values), total=ranked.total, has_more=ranked.has_more)
-        return CompleteResult(completion=completion)
+        return CompleteResult(completion=rank(candidates, typed))
 
     def _bucket(self, scope: RequestScope) -> TokenBucket:
         """Return the bucket of the session, or of the caller if the request has no session."""

@@ -84,39 +84,36 @@ _SECONDS: Final = optional(and_(instance_of(int | float), gt(0)))
 
 
 @frozen(kw_only=True)
-class ToolMark:
+class _EntryMark:
     name: str | None = None
     title: str | None = None
     description: str | None = None
+    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
+    meta: Mapping[str, Any] | None = None
+    timeout: float | None = field(default=None, validator=_SECONDS)
+    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
+
+
+@frozen(kw_only=True)
+class ToolMark(_EntryMark):
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
-    timeout: float | None = field(default=None, validator=_SECONDS)
     concurrency: int | None = None
-    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
-    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
-    meta: Mapping[str, Any] | None = None
     listed: Tool | None = None
     """The tool as another server lists it: offered unchanged except for the name. The function takes ``arguments``, a
     dict that is not validated, and its result is not validated either; the other server does both."""
 
 
 @frozen(kw_only=True)
-class ResourceMark:
+class ResourceMark(_EntryMark):
     uri: str = ""
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
     mime_type: str | None = None
     size: int | None = None
     annotations: Annotations | None = None
-    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
-    meta: Mapping[str, Any] | None = None
-    timeout: float | None = field(default=None, validator=_SECONDS)
-    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
     ttl_ms: int = 0
     cache_scope: CacheScope = "private"
     listed: Resource | ResourceTemplate | None = None
@@ -124,14 +121,7 @@ class ResourceMark:
 
 
 @frozen(kw_only=True)
-class PromptMark:
-    name: str | None = None
-    title: str | None = None
-    description: str | None = None
-    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
-    meta: Mapping[str, Any] | None = None
-    timeout: float | None = field(default=None, validator=_SECONDS)
-    scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
+class PromptMark(_EntryMark):
     listed: Prompt | None = None
     """The prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of texts."""
 
@@ -153,54 +143,43 @@ class MethodMark:
 Mark: TypeAlias = ToolMark | ResourceMark | PromptMark | CompletionMark | MethodMark
 
 
-class ToolOptions(TypedDict, total=False):
-    """The options of a tool, of ``@tool`` and of ``add_tool``: see :func:`tool`."""
-
+class _EntryOptions(TypedDict, total=False):
     name: str | None
     title: str | None
     description: str | None
+    icons: Sequence[Icon] | None
+    meta: Mapping[str, Any] | None
+    timeout: float | None
+    scopes: Iterable[str]
+
+
+class ToolOptions(_EntryOptions, total=False):
+    """The options of a tool, of ``@tool`` and of ``add_tool``: see :func:`tool`."""
+
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
-    timeout: float | None
     concurrency: int | None
-    scopes: Iterable[str]
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
-    icons: Sequence[Icon] | None
-    meta: Mapping[str, Any] | None
     listed: Tool | None
 
 
-class ResourceOptions(TypedDict, total=False):
+class ResourceOptions(_EntryOptions, total=False):
     """The options of a resource, of ``@resource`` and of ``add_resource``: see :func:`resource`."""
 
-    name: str | None
-    title: str | None
-    description: str | None
     mime_type: str | None
     size: int | None
     annotations: Annotations | None
-    icons: Sequence[Icon] | None
-    meta: Mapping[str, Any] | None
-    timeout: float | None
-    scopes: Iterable[str]
     ttl_ms: int
     cache_scope: CacheScope
     listed: Resource | ResourceTemplate | None
 
 
-class PromptOptions(TypedDict, total=False):
+class PromptOptions(_EntryOptions, total=False):
     """The options of a prompt, of ``@prompt`` and of ``add_prompt``: see :func:`prompt`."""
 
-    name: str | None
-    title: str | None
-    description: str | None
-    icons: Sequence[Icon] | None
-    meta: Mapping[str, Any] | None
-    timeout: float | None
-    scopes: Iterable[str]
     listed: Prompt | None
 
 

@@ -8,7 +8,7 @@ Source: MCP 2025-11-25, basic/lifecycle and basic/utilities/ping; MCP 2026-07-28
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from mcptrio.capabilities.registry import Registry
@@ -55,8 +55,8 @@ class Lifecycle:
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.extensions: dict[str, dict[str, Any]] = {}
         self._capabilities: ServerCapabilities | None = None
-        self._served = _Served(self._is_served)
-        self.serves: Callable[[str], bool] = self._served.__getitem__
+        # Every request asks, so the answers are kept until something changes.
+        self.serves = cache(self._is_served)
         """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
         for registry in registries.values():
             # Threads register as well, and only the event loop may change what requests read.
@@ -120,7 +120,7 @@ class Lifecycle:
 
     def _renew(self) -> None:
         self._capabilities = None
-        self._served.clear()
+        self.serves.cache_clear()
 
     def _is_served(self, capability: str) -> bool:
         if capability in self.extensions:
@@ -151,16 +151,3 @@ class Lifecycle:
             instructions=self.instructions,
             ttl_ms=self._settings.list_ttl_ms,
         )
-
-
-class _Served(dict[str, bool]):
-    """Whether each capability is advertised. Every request asks, so the answers are kept until something changes."""
-
-    def __init__(self, find: Callable[[str], bool]) -> None:
-        super().__init__()
-        self._find = find
-
-    # dict calls this for a missing key only, so a known answer costs one lookup.
-    def __missing__(self, capability: str) -> bool:
-        served = self[capability] = self._find(capability)
-        return served

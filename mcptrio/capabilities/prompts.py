@@ -90,11 +90,8 @@ class Prompts:
         return entry.key
 
     async def _list(self, scope: RequestScope, params: ListPromptsParams) -> dict[str, Any]:
-        visible = partial(self._may_list, scope) if self._access.judges else None
+        visible = self._access.visible(scope.principal)
         return self._pages.page(scope.request.peer.revision, params.cursor, visible)
-
-    def _may_list(self, scope: RequestScope, entry: PromptEntry) -> bool:
-        return self._access.may_list(entry.component, scope.principal)
 
     def _listed(self, entries: list[PromptEntry], cursor: str | None) -> ListPromptsResult:
         return ListPromptsResult(

@@ -9,9 +9,10 @@ Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, clie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, overload
 
-from attrs import Factory, field, frozen
+from attrs import Factory, asdict, field, frozen
+from attrs.filters import exclude
 
 from mcptrio.errors import ToolError
 from mcptrio.protocol.model.base import Result
@@ -82,6 +83,7 @@ class Elicit(Generic[T]):
         key: identifies the question in 2026-07-28; by default its content does.
     """
 
+    capability: ClassVar[str] = "elicitation.form"
     message: str
     schema: Any
     key: str | None = None
@@ -101,10 +103,6 @@ class Elicit(Generic[T]):
     def __init__(self: Elicit[Any], message: str, schema: Any, key: str | None = None) -> None: ...
     def __init__(self, message: str, schema: Any, key: str | None = None) -> None:
         self.__attrs_init__(message, schema, key)
-
-    @property
-    def capability(self) -> str:
-        return "elicitation.form"
 
     def request(self) -> InputRequest:
         return ElicitRequest(params=ElicitFormParams(message=self.message, requested_schema=self._form.schema))
@@ -134,14 +132,11 @@ class ElicitURL:
         id: identifies the interaction for ``ctx.elicitation_complete``; 2025-11-25 sends it.
     """
 
+    capability: ClassVar[str] = "elicitation.url"
     message: str
     url: str
     id: str
     key: str | None = None
-
-    @property
-    def capability(self) -> str:
-        return "elicitation.url"
 
     def request(self) -> InputRequest:
         return ElicitRequest(params=ElicitURLParams(message=self.message, url=self.url, elicitation_id=self.id))
@@ -186,20 +181,9 @@ class Sample:
         if isinstance(messages, str):
             # 2025-11-25 and later take a list of contents; the revision writes one block for older clients.
             messages = (SamplingMessage(role="user", content=(TextContent(text=messages),)),)
-        return CreateMessageRequest(
-            params=CreateMessageParams(
-                messages=tuple(messages),
-                max_tokens=self.max_tokens,
-                system_prompt=self.system_prompt,
-                temperature=self.temperature,
-                stop_sequences=self.stop_sequences,
-                model_preferences=self.model_preferences,
-                include_context=self.include_context,
-                tools=self.tools,
-                tool_choice=self.tool_choice,
-                metadata=self.metadata,
-            )
-        )
+        # The other fields have the names of the parameters.
+        options = asdict(self, recurse=False, filter=exclude("messages", "key"))
+        return CreateMessageRequest(params=CreateMessageParams(messages=tuple(messages), **options))
 
     def result_type(self) -> type[Result]:
         return CreateMessageResult
@@ -215,11 +199,8 @@ class Sample:
 class ListRoots:
     """Ask for the folders that the client offers to the server."""
 
+    capability: ClassVar[str] = "roots"
     key: str | None = None
-
-    @property
-    def capability(self) -> str:
-        return "roots"
 
     def request(self) -> InputRequest:
         return ListRootsRequest(params=ListRootsParams())

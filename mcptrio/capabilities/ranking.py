@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from attrs import frozen
+from mcptrio.protocol.model.completion import Completion
 
-__all__ = ["Ranked", "rank"]
+__all__ = ["rank"]
 
 _MAX_CANDIDATES = 10_000
 _MAX_VALUES = 100
@@ -20,43 +20,28 @@ _MAX_CANDIDATE_CHARS = 1_000
 _NO_MATCH = 99
 
 
-@frozen
-class Ranked:
-    """The best candidates."""
-
-    values: tuple[str, ...]
-    total: int
-    """The number of matches among the considered candidates."""
-    has_more: bool
-    """Whether matches or unconsidered candidates are left out."""
-
-
-def rank(candidates: Iterable[str], typed: str, *, limit: int = _MAX_VALUES) -> Ranked:
+def rank(candidates: Iterable[str], typed: str) -> Completion:
     """Choose and order the candidates for what was typed so far.
 
     In this order: equal, beginning with it (in the same case, then in any case), a word beginning with it,
     containing it, containing its characters in order. Candidates of one kind keep their order. An empty text
-    matches everything.
+    matches everything. ``total`` counts the matches among the considered candidates; ``has_more`` is also true if
+    candidates were not considered.
 
     Args:
         candidates: only the first 10 000 are considered; repetitions count once.
-        limit: values returned, 0 to 100.
     """
-    limit = max(0, min(limit, _MAX_VALUES))
     source = iter(candidates)
     # A dict and not a set, because it keeps the order.
     seen = dict.fromkeys(itertools.islice(source, _MAX_CANDIDATES))
     # A generator may never end, so one more item is all that is read to know whether there are more.
     unseen = next(source, None) is not None
     folded = typed.casefold()
-    matching: list[tuple[int, str]] = []
-    for candidate in seen:
-        kind = _closeness(candidate, typed, folded)
-        if kind != _NO_MATCH:
-            matching.append((kind, candidate))
-    matching.sort(key=lambda pair: pair[0])  # stable
-    values = tuple(candidate for _, candidate in matching[:limit])
-    return Ranked(values, len(matching), unseen or len(matching) > len(values))
+    kinds = ((_closeness(candidate, typed, folded), candidate) for candidate in seen)
+    # The sort is stable.
+    matching = sorted((pair for pair in kinds if pair[0] != _NO_MATCH), key=lambda pair: pair[0])
+    values = tuple(candidate for _, candidate in matching[:_MAX_VALUES])
+    return Completion(values=values, total=len(matching), has_more=unseen or len(matching) > len(values))
 
 
 def _closeness(candidate: str, typed: str, folded: str) -> int:

@@ -6,7 +6,6 @@ Source: MCP 2026-07-28, server/resources.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -51,16 +50,12 @@ class Resources:
         }
 
     async def _list(self, scope: RequestScope, params: ListResourcesParams) -> dict[str, Any]:
-        return self._pages.page(scope.request.peer.revision, params.cursor, self._visible(scope))
+        visible = self._access.visible(scope.principal)
+        return self._pages.page(scope.request.peer.revision, params.cursor, visible)
 
     async def _list_templates(self, scope: RequestScope, params: ListResourceTemplatesParams) -> dict[str, Any]:
-        return self._template_pages.page(scope.request.peer.revision, params.cursor, self._visible(scope))
-
-    def _visible(self, scope: RequestScope) -> Callable[[ResourceEntry], bool] | None:
-        return partial(self._may_list, scope) if self._access.judges else None
-
-    def _may_list(self, scope: RequestScope, entry: ResourceEntry) -> bool:
-        return self._access.may_list(entry.component, scope.principal)
+        visible = self._access.visible(scope.principal)
+        return self._template_pages.page(scope.request.peer.revision, params.cursor, visible)
 
     def _listed(self, entries: list[ResourceEntry], cursor: str | None) -> ListResourcesResult:
         listed = tuple(entry.listed for entry in entries if isinstance(entry.listed, Resource))
