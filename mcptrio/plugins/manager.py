@@ -59,7 +59,7 @@ class PluginManager:
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        self._strict = strict
+        self.strict = strict
         self.instead: Instead | None = None
         """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
         self.plugins: dict[str, Plugin] = {}
@@ -190,20 +190,19 @@ class PluginManager:
         Raises:
             PluginError: they cannot be read or are invalid; the plugin is quarantined.
         """
-        read = run_guarded_sync(tables.policy, plugin.name)
-        if isinstance(read, Failure):
-            raise self.fault(plugin, _text(read.error), read.error)
-        plugin.policy = self._held_here(plugin, read.value)
-        found = run_guarded_sync(settings_class, plugin.object)
-        if isinstance(found, Failure):
-            raise self.fault(plugin, _text(found.error), found.error)
-        plugin.config_class = found.value
-        outcome = run_guarded_sync(tables.of, plugin.name, plugin.config_class)
+
+        def read() -> PluginPolicy:
+            policy = tables.policy(plugin.name)
+            plugin.policy = self._held_here(plugin, policy)
+            plugin.config_class = settings_class(plugin.object)
+            plugin.config = tables.of(plugin.name, plugin.config_class)
+            return policy
+
+        outcome = run_guarded_sync(read)
         if isinstance(outcome, Failure):
             raise self.fault(plugin, _text(outcome.error), outcome.error)
-        plugin.config = outcome.value
         # The process of an isolated plugin adds the prefix itself.
-        plugin.prefers_no_prefix = plugin.isolated and read.value.prefix is None
+        plugin.prefers_no_prefix = plugin.isolated and outcome.value.prefix is None
         # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
         by_itself = plugin.name if plugin.distribution is not None else ""
         plugin.prefix = plugin.policy.prefix if plugin.policy.prefix is not None else by_itself
@@ -296,7 +295,7 @@ class PluginManager:
     def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
         """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
         plugin.quarantine(fault, error)
-        if not self._strict:
+        if not self.strict:
             # A traceback only if it contains the author's frames; others say nothing that the message does not.
             logged = single(error) if error is not None and has_own_frames(error) else None
             _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=logged)
@@ -307,10 +306,6 @@ class PluginManager:
     def hooks_of(self, plugin: Plugin) -> list[str]:
         """Return the hooks that a plugin implements."""
         return [hook for hook in HOOKS if _implementations(plugin, hook)]
-
-    @property
-    def strict(self) -> bool:
-        return self._strict
 
     # Private
 
@@ -395,7 +390,7 @@ class PluginManager:
                 raise ValueError(f"{plugin.object!r} is already registered by {other.name}")
 
     def _tolerate(self, error: PluginError) -> None:
-        if self._strict:
+        if self.strict:
             raise error
 
     def _describe_error(self, error: BaseException, plugin: Plugin) -> str:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Final, cast
 
 import trio
-from attrs import evolve
 
 from mcptrio.abc import ASGIApp, OwnIssuer
 from mcptrio.capabilities.authorization import Authorizer
@@ -27,11 +26,15 @@ from mcptrio.capabilities.decorators import (
 )
 from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
+from mcptrio.capabilities.prompts import PromptEntry
+from mcptrio.capabilities.resource_index import ResourceEntry
+from mcptrio.capabilities.tool_names import NameOf, schema_with_names, with_names
+from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.plugins.naming import LONG, exposed, is_portable
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.plugins.redactions import PluginRedactions
-from mcptrio.plugins.tool_names import name_tools_in
+from mcptrio.protocol.model.fields import evolve
 
 __all__ = ["PluginSetup"]
 
@@ -221,7 +224,7 @@ class PluginSetup(CatalogRegistrar):
             return self._offer_tool(function, mark)
         name = catalog.register(function, mark, plugin)
         for registry in catalog.registries_of(type(mark)):
-            name_tools_in(registry.find(name), self.tool_name)
+            _name_tools_in(registry.find(name), self.tool_name)
         self._note(_KINDS[type(mark)], name)
         return name
 
@@ -269,7 +272,7 @@ class PluginSetup(CatalogRegistrar):
         self._catalog.register(function, evolve(mark, name=name), plugin)
         # The lock is checked after the registration, which makes the definition; no client has seen it yet.
         entry = registry.find(name)
-        name_tools_in(entry, self.tool_name)
+        _name_tools_in(entry, self.tool_name)
         if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
             registry.remove(name)
             plugin.withheld[name] = reason
@@ -295,3 +298,31 @@ def _check_name(plugin: Plugin, name: str) -> None:
         raise ValueError(f"expected a tool name of 1 to 64 characters A-Za-z0-9_-, got {name!r}")
     if len(name) > LONG:
         plugin.warnings.append(f"tool {name} has {len(name)} characters: some hosts truncate names over {LONG}")
+
+
+def _name_tools_in(entry: object, name_of: NameOf) -> None:
+    """Replace names in the descriptions of an entry that was just registered."""
+    if isinstance(entry, ToolEntry):
+        tool = entry.tool
+        if entry.mark.listed is None:  # not in tools of other servers, whose text is not the author's
+            entry.tool = evolve(
+                tool,
+                description=_described(tool.description, name_of),
+                input_schema=schema_with_names(tool.input_schema, name_of),
+                output_schema=schema_with_names(tool.output_schema, name_of),
+            )
+    elif isinstance(entry, PromptEntry):
+        prompt = entry.prompt
+        entry.prompt = evolve(
+            prompt,
+            description=_described(prompt.description, name_of),
+            arguments=tuple(
+                evolve(each, description=_described(each.description, name_of)) for each in prompt.arguments
+            ),
+        )
+    elif isinstance(entry, ResourceEntry):
+        entry.listed = evolve(entry.listed, description=_described(entry.listed.description, name_of))
+
+
+def _described(text: str | None, name_of: NameOf) -> str | None:
+    return text and with_names(text, name_of)

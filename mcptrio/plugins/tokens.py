@@ -6,8 +6,7 @@ every model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
@@ -17,20 +16,14 @@ from mcptrio.protocol.revisions.registry import LATEST
 if TYPE_CHECKING:
     from mcptrio.capabilities.catalog import Catalog
 
-__all__ = ["BYTES_A_TOKEN", "estimated_tokens", "listed", "tokens_by_tool"]
+__all__ = ["estimated_tokens", "tokens_by_tool"]
 
-BYTES_A_TOKEN = 4
-
-
-def listed(tool: Tool) -> Mapping[str, Any]:
-    """Return a tool as the newest revision lists it."""
-    definition: Mapping[str, Any] = LATEST.unstructure(tool)
-    return definition
+_BYTES_A_TOKEN = 4
 
 
 def estimated_tokens(tool: Tool) -> int:
-    """Return the bytes of its compact JSON, divided by four and rounded up."""
-    return -(-len(orjson.dumps(listed(tool))) // BYTES_A_TOKEN)
+    """Return the bytes of its compact JSON in the newest revision, divided by four and rounded up."""
+    return -(-len(orjson.dumps(LATEST.unstructure(tool))) // _BYTES_A_TOKEN)
 
 
 def tokens_by_tool(catalog: Catalog, plugin: str) -> dict[str, int]:
