@@ -19,7 +19,6 @@ from attrs import Factory, field, frozen
 from mcptrio.errors import InvalidParams
 from mcptrio.ground.quoting import printable, quote
 from mcptrio.protocol.model.fields import ABSENT
-from mcptrio.schema.formats import FORMATS
 from mcptrio.schema.validation import Validator
 from mcptrio.schema.validation_messages import show_value
 
@@ -35,6 +34,13 @@ _MAX_NUMBER_CHARS = 400
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z")
 _POSITION = re.compile(r"[1-9][0-9]{0,8}\Z")
+_FORMATS: Final = {
+    "email": "an e-mail address",
+    "uri": "a URI with its scheme (https:...)",
+    "date": "a date (YYYY-MM-DD)",
+    "date-time": "a date and time (YYYY-MM-DDThh:mm:ss, then Z or an offset such as +01:00)",
+}
+"""The formats that are checked, in words."""
 _YES = frozenset({"yes", "y", "true"})
 _NO = frozenset({"no", "n", "false"})
 _NONE = "none"
@@ -113,7 +119,7 @@ class FormField:
         match self.kind:
             case "string":
                 # Blanks are part of a free text, but not of an address or a date.
-                return self.check(_tidy(text.strip(), self.format) if self.format in FORMATS else text)
+                return self.check(_tidy(text.strip(), self.format) if self.format in _FORMATS else text)
             case "number" | "integer":
                 return self.check(self._parse_number(text.strip()))
             case "boolean":
@@ -162,12 +168,14 @@ class FormField:
             raise self._refusal(f"{length} character{'' if length == 1 else 's'}")
         if not _is_unicode(value):
             raise self._refusal(f"half a character in {quote(value)}")
-        if (known := FORMATS.get(self.format or "")) and not known.fits(value):
-            raise self._refusal(quote(value))
-        # A pattern that needs back-references or look-around is left to the server.
-        if self.pattern is not None and (matcher := _matcher(self.pattern)) is not None:
+        for matcher in (
+            _matcher("format", self.format) if self.format in _FORMATS else None,
+            # A pattern that needs back-references or look-around is left to the server.
+            _matcher("pattern", self.pattern) if self.pattern is not None else None,
+        ):
             try:
-                matcher.validate(value)
+                if matcher is not None:
+                    matcher.validate(value)
             except InvalidParams:
                 raise self._refusal(quote(value)) from None
         return value
@@ -241,8 +249,8 @@ class FormField:
         raise self._refusal(quote(text))
 
     def _expected_text(self) -> str:
-        known = FORMATS.get(self.format or "")
-        text = _with_range(known.noun if known else "text", self.min_length, self.max_length, unit=" characters")
+        noun = _FORMATS.get(self.format or "", "text")
+        text = _with_range(noun, self.min_length, self.max_length, unit=" characters")
         if self.pattern is not None:
             text += f" that matches {printable(self.pattern[:_MAX_PATTERN_CHARS])}"
         return text
@@ -292,10 +300,10 @@ def _is_unicode(text: str) -> bool:
 
 # Compiling takes about 0.1 ms, and every keystroke may check the field.
 @lru_cache(maxsize=64)
-def _matcher(pattern: str) -> Validator | None:
-    """Return the pattern compiled for linear time; ``None`` if that is impossible."""
+def _matcher(keyword: str, value: str | None) -> Validator | None:
+    """Return a format, or a pattern compiled for linear time; ``None`` if that is impossible."""
     try:
-        return Validator({"type": "string", "pattern": pattern})
+        return Validator({"type": "string", keyword: value}, formats=True)
     except ValueError:
         return None
 
