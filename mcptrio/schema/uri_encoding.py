@@ -17,20 +17,18 @@ TRIPLET = re.compile(r"%[0-9A-Fa-f]{2}")
 NEVER = frozenset(map(chr, [*range(0x21), 0x7F])) | frozenset('"<>\\^`{|}')
 """Characters that RFC 3986 and RFC 3987 exclude from URIs: controls, the space, and delimiters of URIs in text."""
 
-_UNRESERVED = "-._~"
-_RESERVED = ":/?#[]@!$&'()*+,;="
+_SAFE = "-._~:/?#[]@!$&'()*+,;="
+"""The unreserved and the reserved characters that are no letters and digits."""
 
 
-def encode(text: str, *, keep_reserved: bool) -> str:
-    if not keep_reserved:
-        return urllib.parse.quote(text, safe=_UNRESERVED)
-    # Existing triplets are not encoded again (RFC 6570, 3.2.3).
-    safe = _UNRESERVED + _RESERVED
+def encode(text: str) -> str:
+    """Encode the characters that cannot stand in a URI."""
     encoded, position = "", 0
+    # Existing triplets are not encoded again (RFC 6570, 3.2.3).
     for triplet in TRIPLET.finditer(text):
-        encoded += urllib.parse.quote(text[position : triplet.start()], safe=safe) + triplet[0]
+        encoded += urllib.parse.quote(text[position : triplet.start()], safe=_SAFE) + triplet[0]
         position = triplet.end()
-    return encoded + urllib.parse.quote(text[position:], safe=safe)
+    return encoded + urllib.parse.quote(text[position:], safe=_SAFE)
 
 
 def decode(text: str) -> str | None:

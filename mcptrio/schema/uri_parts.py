@@ -35,21 +35,20 @@ class Operator:
     first: str
     separator: str
     named: bool
-    if_empty: str
     keeps_reserved: bool
     stops: str
     """Characters that end a match."""
 
 
 _OPERATORS = {
-    "": Operator("", ",", False, "", False, "/?#"),
-    "+": Operator("", ",", False, "", True, ""),
-    "#": Operator("#", ",", False, "", True, ""),
-    ".": Operator(".", ".", False, "", False, "/?#"),
-    "/": Operator("/", "/", False, "", False, "?#"),
-    ";": Operator(";", ";", True, "", False, "/?#"),
-    "?": Operator("?", "&", True, "=", False, "#"),
-    "&": Operator("&", "&", True, "=", False, "#"),
+    "": Operator("", ",", False, False, "/?#"),
+    "+": Operator("", ",", False, True, ""),
+    "#": Operator("#", ",", False, True, ""),
+    ".": Operator(".", ".", False, False, "/?#"),
+    "/": Operator("/", "/", False, False, "?#"),
+    ";": Operator(";", ";", True, False, "/?#"),
+    "?": Operator("?", "&", True, False, "#"),
+    "&": Operator("&", "&", True, False, "#"),
 }
 
 
@@ -106,7 +105,7 @@ def parse(template: str) -> tuple[Part, ...]:
             end = template.find("{", position)
             end = len(template) if end < 0 else end
             _check_literal(template, position, end)
-            parts.append(Literal(encode(template[position:end], keep_reserved=True)))
+            parts.append(Literal(encode(template[position:end])))
             position = end
     if sum(isinstance(part, Expression) for part in parts) > _MAX_EXPRESSIONS or count > _MAX_VARIABLES:
         raise ValueError(

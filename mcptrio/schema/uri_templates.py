@@ -33,20 +33,15 @@ class URITemplate:
 
     Args:
         template: at most 2 048 characters, 32 expressions and 64 variables.
-        unsafe: allow ``..``, encoded slashes, backslashes and absolute paths in variables (never NUL).
 
     Raises:
         ValueError: the template is malformed; the message names the position.
     """
 
     template: str
-    unsafe: bool = field(default=False, kw_only=True)
     _parts: tuple[Part, ...] = field(
         init=False, eq=False, repr=False, default=Factory(lambda self: parse(self.template), takes_self=True)
     )
-
-    def __str__(self) -> str:
-        return self.template
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -72,7 +67,7 @@ class URITemplate:
             return None
         if not uri.isascii():
             try:
-                uri = encode(uri, keep_reserved=True)  # an IRI; the template's literals are in this form too
+                uri = encode(uri)  # an IRI; the template's literals are in this form too
             except UnicodeEncodeError:  # half a surrogate pair
                 return None
         spans = self._split(uri)
@@ -86,7 +81,7 @@ class URITemplate:
             if values is None:
                 return None
             for name, value in values.items():
-                if value is not None and not self._admits(part, value):
+                if value is not None and not _admits(part, value):
                     return None
                 if name in found and found[name] != value:
                     return None  # one name, two places, two values
@@ -115,23 +110,24 @@ class URITemplate:
             end = start
         return spans[::-1]
 
-    def _admits(self, part: Expression, value: str | list[str]) -> bool:
-        items = [value] if isinstance(value, str) else value
-        # NUL ends a path in C, so it is refused even with `unsafe`.
-        if any("\0" in item for item in items):
-            return False
-        if self.unsafe or part.sign in ("?", "&", "#", ";"):  # free text, not places in a path
-            return True
-        if part.sign != "+":
-            return not any("/" in item or "\\" in item or item == ".." for item in items)
-        for index, item in enumerate(items):
-            if "\\" in item or ".." in item.split("/"):
-                return False
-            if item.startswith("/") and (index or part.follows_slash or len(part.variables) > 1):
-                return False
-            if len(item) > 1 and item[1] == ":" and item[0].isalpha() and item[0].isascii():
-                return False  # C:/..., which a join on Windows takes for absolute
+
+def _admits(part: Expression, value: str | list[str]) -> bool:
+    items = [value] if isinstance(value, str) else value
+    # NUL ends a path in C.
+    if any("\0" in item for item in items):
+        return False
+    if part.sign in ("?", "&", "#", ";"):  # free text, not places in a path
         return True
+    if part.sign != "+":
+        return not any("/" in item or "\\" in item or item == ".." for item in items)
+    for index, item in enumerate(items):
+        if "\\" in item or ".." in item.split("/"):
+            return False
+        if item.startswith("/") and (index or part.follows_slash or len(part.variables) > 1):
+            return False
+        if len(item) > 1 and item[1] == ":" and item[0].isalpha() and item[0].isascii():
+            return False  # C:/..., which a join on Windows takes for absolute
+    return True
 
 
 def _advance(part: Part, uri: str, starts: bytearray) -> bytearray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
+from urllib.parse import quote
 
 from mcptrio.schema.uri_encoding import encode
 from mcptrio.schema.uri_parts import Expression, Literal, Operator, Variable, parse
@@ -51,22 +52,19 @@ def _expand_variable(operator: Operator, variable: Variable, value: Value) -> li
         text = _text(variable.name, value)
         if variable.longest is not None:
             text = text[: variable.longest]
-        return [_with_name(operator, variable.name, encode(text, keep_reserved=keep))]
+        return [_with_name(operator, variable.name, _encode(text, keep))]
     if variable.longest is not None:
         raise TypeError(
             f"variable {variable.name!r}: a prefix can be taken of a string only, got {type(value).__name__}"
         )
     if isinstance(value, Mapping):
-        pairs = [
-            (encode(key, keep_reserved=keep), encode(_text(variable.name, item), keep_reserved=keep))
-            for key, item in value.items()
-        ]
+        pairs = [(_encode(key, keep), _encode(_text(variable.name, item), keep)) for key, item in value.items()]
         if not pairs:
             return []
         if variable.explodes:
             return [f"{key}={item}" for key, item in pairs]
         return [_with_name(operator, variable.name, ",".join(f"{key},{item}" for key, item in pairs))]
-    items = [encode(_text(variable.name, item), keep_reserved=keep) for item in value]
+    items = [_encode(_text(variable.name, item), keep) for item in value]
     if not items:
         return []
     if variable.explodes:
@@ -77,7 +75,7 @@ def _expand_variable(operator: Operator, variable: Variable, value: Value) -> li
 def _with_name(operator: Operator, name: str, text: str) -> str:
     if not operator.named:
         return text
-    return f"{name}={text}" if text else f"{name}{operator.if_empty}"
+    return f"{name}={text}" if text else f"{name}{'=' if operator.first in '?&' else ''}"
 
 
 def _text(name: str, value: object) -> str:
@@ -86,3 +84,7 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     raise TypeError(f"variable {name!r}: expected a string or number, got {type(value).__name__}")
+
+
+def _encode(text: str, keep_reserved: bool) -> str:
+    return encode(text) if keep_reserved else quote(text, safe="-._~")
