@@ -22,6 +22,7 @@ import msgspec
 from mcptrio.errors import InvalidParams
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.encoding import encode_value
+from mcptrio.schema.inlining import definition_name, references_in
 from mcptrio.schema.pydantic_models import make_model, model_definitions, name_models, no_json_form
 from mcptrio.schema.shapes import CHOICES, Mirror, Misfit, Shapes
 from mcptrio.schema.validation_messages import describe_mismatch
@@ -62,15 +63,16 @@ class Description:
         followed = 0
         # Each round follows another definition, so more rounds than definitions would be a cycle.
         while (reference := schema.pop("$ref", None)) is not None and followed < len(self.definitions):
-            schema = {**self.definitions[_definition_name(reference)], **schema}
+            schema = {**self.definitions[definition_name(reference)], **schema}
             followed += 1
-        needed: dict[str, Any] = {}
-        queue = _references(schema)
+        needed: set[str] = set()
+        queue = list(references_in(schema))
         while queue:
             name = queue.pop()
-            if name not in needed:
-                needed[name] = self.definitions[name]
-                queue.extend(_references(needed[name]))
+            # Data may look like a reference.
+            if name not in needed and name in self.definitions:
+                needed.add(name)
+                queue.extend(references_in(self.definitions[name]))
         # Only the definitions that this schema reaches, in the order in which msgspec made them.
         if needed:
             schema["$defs"] = {name: self.definitions[name] for name in self.definitions if name in needed}
@@ -105,7 +107,7 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     shown, made = msgspec.json.schema_components([*wires, *classes], schema_hook=describe_foreign)
     # A copy: msgspec may hand out one dict in several places.
     schemas, definitions = _ordered(list(shown)), _ordered(made)
-    names_of = [_definition_name(schema["$ref"]) for schema in schemas[len(wires) :]]
+    names_of = [definition_name(schema["$ref"]) for schema in schemas[len(wires) :]]
     if unknown := definitions.keys() - set(names_of):
         # msgspec would make instances of it without its __init__, and set its private fields.
         raise TypeError(f"the annotation leads to {min(unknown)} in a way that is not understood")
@@ -188,38 +190,13 @@ def show_default(schema: dict[str, Any], default: Any) -> None:
 # Private
 
 
-def _definition_name(reference: str) -> str:
-    # RFC 6901: "~1" first, so that "~01" becomes "~1".
-    return reference.removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~")
-
-
-def _references(schema: Any) -> list[str]:
-    found: list[str] = []
-    queue = [schema]
-    while queue:
-        item = queue.pop()
-        if isinstance(item, dict):
-            for key, value in item.items():
-                if key == "$ref" and isinstance(value, str):
-                    found.append(_definition_name(value))
-                # Data, in which "$ref" is only a key.
-                elif key not in ("default", "const", "enum", "examples"):
-                    queue.append(value)
-        elif isinstance(item, list):
-            queue.extend(item)
-    return found
-
-
 def _ordered(schema: Any) -> Any:
     """Return a copy in which the choices of a ``Literal`` have their original order and a type."""
     if isinstance(schema, list):
         return [_ordered(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    copied = {
-        key: value if key in ("default", "const", "enum", "examples", CHOICES) else _ordered(value)
-        for key, value in schema.items()
-    }
+    copied = {key: value if key == CHOICES else _ordered(value) for key, value in schema.items()}
     if isinstance(choices := copied.pop(CHOICES, None), list):
         copied.pop("enum", None)
         copied.update(_enumeration(choices))

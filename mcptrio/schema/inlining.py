@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["MAX_INLINED_ITEMS", "inlined"]
+__all__ = ["MAX_INLINED_ITEMS", "definition_name", "inlined", "references_in"]
 
 MAX_INLINED_ITEMS: Final = 5_000
 """Members and items of all schemas together. A definition is copied to each place that uses it."""
@@ -81,7 +81,7 @@ def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
     seen: set[str] = set()
     waiting = [start]
     while waiting:
-        for name in _references(definitions.get(waiting.pop())):
+        for name in references_in(definitions.get(waiting.pop())):
             if name == wanted:
                 return True
             if name not in seen:
@@ -90,7 +90,8 @@ def _reaches(start: str, wanted: str, definitions: Mapping[str, Any]) -> bool:
     return False
 
 
-def _references(schema: Any) -> Iterator[str]:
+def references_in(schema: Any) -> Iterator[str]:
+    """Yield the definitions that a schema refers to, at any depth."""
     waiting = [schema]
     while waiting:
         each = waiting.pop()
@@ -104,10 +105,14 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _referred(schema: Mapping[str, Any]) -> str | None:
-    """Return the definition that a schema refers to. A property named ``$ref`` has a schema as its value, not a
-    string.
-    """
     reference = schema.get("$ref")
+    # A property named `$ref` has a schema as its value, not a string.
     if isinstance(reference, str) and reference.startswith(_POINTER):
-        return reference.removeprefix(_POINTER)
+        return definition_name(reference)
     return None
+
+
+def definition_name(reference: str) -> str:
+    """Return the name of the definition in ``#/$defs/NAME``."""
+    # RFC 6901: "~1" first, so that "~01" becomes "~1".
+    return reference.removeprefix(_POINTER).replace("~1", "/").replace("~0", "~")

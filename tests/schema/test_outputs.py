@@ -48,6 +48,12 @@ class Plain:
     price: Decimal
 
 
+@attrs.frozen
+class Keywords:
+    default: Plain
+    enum: Literal["b", "a"]
+
+
 class Model(pydantic.BaseModel):
     number: int = pydantic.Field(serialization_alias="theNumber")
     parent: Model | None = None
@@ -99,6 +105,14 @@ def test_the_root_is_inlined_and_recursion_kept() -> None:
     assert schema["$defs"]["Tree"]["required"] == ["name"]
     assert "_hidden" not in schema["properties"]
     assert "$defs" not in schema_of(Plain) or set(schema_of(Plain)["$defs"]) == {"Kind"}
+
+
+def test_a_field_may_be_called_like_a_keyword() -> None:
+    schema = schema_of(Keywords)
+
+    assert schema["properties"]["enum"] == {"type": "string", "enum": ["b", "a"]}
+    assert schema["properties"]["default"] == {"$ref": "#/$defs/Plain"}
+    assert "Plain" in schema["$defs"]
 
 
 def test_a_recursive_model_is_an_object_at_the_root() -> None:
