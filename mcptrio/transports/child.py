@@ -82,21 +82,17 @@ def safe_environment() -> dict[str, str]:
     }
 
 
-class ChildChannel:
+class ChildChannel(LineChannel):
     """A message channel to a child process. Made by :func:`open_child`.
 
-    Attributes:
+    Args:
         name: Name of the program, without its arguments.
     """
 
     def __init__(
         self, process: ChildProcess, stderr: ChildStderr, *, name: str, limits: MessageLimits, timeouts: ChildTimeouts
     ) -> None:
-        self.name = name
-        self._process = process
-        self._stderr = stderr
-        self._timeouts = timeouts
-        self._lines = LineChannel(
+        super().__init__(
             open_reader(process.stdout),
             open_exclusive_pipe_writer(process.stdin),
             LineFramer(limits, answers=True),
@@ -105,8 +101,9 @@ class ChildChannel:
             writes="the server's standard input",
             write_timeout=timeouts.write,
         )
-        # True once the server's standard output has ended.
-        self._ended = False
+        self._process = process
+        self._stderr = stderr
+        self._timeouts = timeouts
         # The error of a failed send.
         self._unsent: str | None = None
         # The final reason, set when the channel is closed here.
@@ -141,10 +138,7 @@ class ChildChannel:
             ConnectionClosed: The channel was closed here.
         """
         try:
-            return await self._lines.receive()
-        except trio.EndOfChannel:
-            self._ended = True
-            raise
+            return await super().receive()
         except ConnectionClosed as error:
             raise ConnectionClosed(await self.closed_reason()) from error
 
@@ -156,14 +150,10 @@ class ChildChannel:
                 closed here. The message has the reason and the exit code.
         """
         try:
-            await self._lines.send(messages)
+            await super().send(messages)
         except ConnectionClosed as error:
             self._unsent = str(error)
             raise ConnectionClosed(await self.closed_reason()) from error
-
-    def send_now(self, message: Message) -> bool:
-        """Write a message without blocking; see :class:`mcptrio.abc.SynchronousChannel`."""
-        return self._lines.send_now(message)
 
     async def closed_reason(self) -> str:
         """Return on one line why the channel is unusable: how the server exited, and its last lines of standard error.
@@ -205,7 +195,7 @@ class ChildChannel:
         in_use = not self._ended and self._unsent is None and self.returncode is None
         self._closed = "the channel was closed" if in_use else self._state()
         output = self._duplicate_output()
-        self._lines.close()
+        self.close()
         async with trio.open_nursery() as nursery:
             if output is not None:
                 nursery.start_soon(_drain, output)

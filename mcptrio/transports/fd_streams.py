@@ -193,46 +193,6 @@ class WaitingWriter(PollableDescriptor):
                 raise ConnectionClosed(f"the {self.what} was closed") from error
 
 
-class ThreadReader:
-    """Reads in a daemon thread, at most one piece ahead.
-
-    A thread that blocks in os.read cannot be stopped. It keeps the descriptor open until the next input or the end of
-    the process, but does not delay the exit.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self._thread: _Thread[int, bytes] = _Thread(lambda size: _retried(fd, os.read, size, select.POLLIN), fd, "read")
-
-    async def read(self) -> bytes:
-        return await self._thread.call(READ_BYTES)
-
-    def close(self) -> None:
-        self._thread.close()
-
-
-class ThreadWriter:
-    """Writes in a daemon thread."""
-
-    def __init__(self, fd: int) -> None:
-        self._thread: _Thread[bytes, int] = _Thread(
-            lambda data: _retried(fd, os.write, data, select.POLLOUT), fd, "write"
-        )
-
-    def write_now(self, data: memoryview) -> int:
-        """Return 0: only the thread knows whether there is room."""
-        return 0
-
-    def write_whole(self, data: bytes) -> bool:
-        """Return False: only the thread knows whether there is room."""
-        return False
-
-    async def write_some(self, data: memoryview) -> int:
-        return await self._thread.call(bytes(data[:READ_BYTES]))
-
-    def close(self) -> None:
-        self._thread.close()
-
-
 class _Thread(Generic[_A, _B]):
     """A daemon thread that makes one blocking call at a time and owns the descriptor.
 
@@ -281,6 +241,38 @@ class _Thread(Generic[_A, _B]):
     def _done(self, result: outcome.Value[_B] | outcome.Error) -> None:
         self._result = result
         self._waiting.unpark_all()
+
+
+class ThreadReader(_Thread[int, bytes]):
+    """Reads in a daemon thread, at most one piece ahead.
+
+    A thread that blocks in os.read cannot be stopped. It keeps the descriptor open until the next input or the end of
+    the process, but does not delay the exit.
+    """
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(lambda size: _retried(fd, os.read, size, select.POLLIN), fd, "read")
+
+    async def read(self) -> bytes:
+        return await self.call(READ_BYTES)
+
+
+class ThreadWriter(_Thread[bytes, int]):
+    """Writes in a daemon thread."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(lambda data: _retried(fd, os.write, data, select.POLLOUT), fd, "write")
+
+    def write_now(self, data: memoryview) -> int:
+        """Return 0: only the thread knows whether there is room."""
+        return 0
+
+    def write_whole(self, data: bytes) -> bool:
+        """Return False: only the thread knows whether there is room."""
+        return False
+
+    async def write_some(self, data: memoryview) -> int:
+        return await self.call(bytes(data[:READ_BYTES]))
 
 
 def _retried(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -> _B:

@@ -52,6 +52,7 @@ class LineChannel:
         self._reads = reads
         self._writes = writes
         self._write_timeout = write_timeout
+        # True once the reader's source has ended.
         self._ended = False
         # The reason why nothing can be written any more.
         self._broken: str | None = None

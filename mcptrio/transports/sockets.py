@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TypeAlias
 
 import trio
@@ -79,7 +80,8 @@ def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> List
     """
     try:
         if address.startswith(_UNIX):
-            return _listen_unix(address.removeprefix(_UNIX), backlog, unix_mode)
+            unix = UnixSocket.listen(address.removeprefix(_UNIX), backlog=backlog, mode=unix_mode)
+            return ListeningSockets(sockets=(unix.listener,), names=(f"{_UNIX}{unix.path}",), unix=unix)
         if address.startswith(_DESCRIPTOR):
             return _inherit(address.removeprefix(_DESCRIPTOR))
         host, port = split_host(address)
@@ -142,27 +144,24 @@ def _listen_tcp(host: str, port: int, backlog: int) -> ListeningSockets:
 def _bind_all(addresses: list[_Where], backlog: int) -> tuple[socket.socket, ...]:
     bound: list[socket.socket] = []
     missing: OSError | None = None
-    try:
+    with ExitStack() as undo:
         for family, (host, port, *rest) in addresses:
             port = port or (bound[0].getsockname()[1] if bound else 0)
             try:
-                bound.append(_bind(family, (host, port, *rest), backlog))
+                bound.append(undo.enter_context(_bind(family, (host, port, *rest), backlog)))
             except OSError as error:
                 if error.errno not in _NOT_HERE:
                     raise
                 missing = error
         if missing is not None and not bound:
             raise missing
-    except OSError:
-        for each in bound:
-            each.close()
-        raise
+        undo.pop_all()
     return tuple(bound)
 
 
 def _bind(family: int, where: tuple[object, ...], backlog: int) -> socket.socket:
-    made = socket.socket(family, socket.SOCK_STREAM)
-    try:
+    with ExitStack() as undo:
+        made = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
         if sys.platform == "win32":
             # SO_REUSEADDR on Windows would let another process take over the port.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
@@ -175,27 +174,16 @@ def _bind(family: int, where: tuple[object, ...], backlog: int) -> socket.socket
         made.bind(where)
         made.listen(backlog)
         made.setblocking(False)
-    except OSError:
-        made.close()
-        raise
+        undo.pop_all()
     return made
-
-
-def _listen_unix(written: str, backlog: int, mode: int) -> ListeningSockets:
-    made = UnixSocket.listen(written, backlog=backlog, mode=mode)
-    return ListeningSockets(sockets=(made.listener,), names=(f"{_UNIX}{made.path}",), unix=made)
 
 
 def _inherit(written: str) -> ListeningSockets:
     numbers = _passed(os.environ) if written == _SYSTEMD else [_number(written, "descriptor", most=2**31 - 1)]
-    sockets: list[socket.socket] = []
-    try:
-        sockets.extend(map(_duplicate, numbers))
-    except OSError:
-        for each in sockets:
-            each.close()
-        raise
-    return ListeningSockets(sockets=tuple(sockets), names=tuple(_name(each) for each in sockets))
+    with ExitStack() as undo:
+        sockets = tuple([undo.enter_context(_duplicate(number)) for number in numbers])
+        undo.pop_all()
+    return ListeningSockets(sockets=sockets, names=tuple(_name(each) for each in sockets))
 
 
 def _passed(environment: Mapping[str, str]) -> list[int]:
@@ -231,13 +219,14 @@ def _duplicate(number: int) -> socket.socket:
     except OSError as error:
         os.close(own)
         raise OSError(error.errno, f"descriptor {number} is not a socket") from error
-    if made.type != socket.SOCK_STREAM:
-        made.close()
-        raise OSError(f"descriptor {number} is a socket, but not a stream")
-    if not made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-        made.close()
-        raise OSError(f"descriptor {number} is a stream socket, but does not listen")
-    made.setblocking(False)
+    with ExitStack() as undo:
+        undo.enter_context(made)
+        if made.type != socket.SOCK_STREAM:
+            raise OSError(f"descriptor {number} is a socket, but not a stream")
+        if not made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise OSError(f"descriptor {number} is a stream socket, but does not listen")
+        made.setblocking(False)
+        undo.pop_all()
     return made
 
 
