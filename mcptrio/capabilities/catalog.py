@@ -100,18 +100,17 @@ class Catalog:
             self.handlers.update(capability.handlers)
         # Last, because it checks names against the handlers above.
         self.methods = Methods(self.handlers, calls, state)
+        self._register: Mapping[type[Mark], Callable[[Any, Any, Owner], str]] = {
+            ToolMark: self.tools.register,
+            ResourceMark: resources.register,
+            PromptMark: self.prompts.register,
+            CompletionMark: self.completions.register,
+            MethodMark: self.methods.register,
+        }
 
     def register(self, function: Any, mark: Mark, owner: Owner) -> str:
         """Add a marked function for an owner. Returns its name or URI."""
-        if isinstance(mark, ToolMark):
-            return self.tools.register(function, mark, owner)
-        if isinstance(mark, ResourceMark):
-            return self.resources.register(function, mark, owner)
-        if isinstance(mark, PromptMark):
-            return self.prompts.register(function, mark, owner)
-        if isinstance(mark, CompletionMark):
-            return self.completions.register(function, mark, owner)
-        return self.methods.register(function, mark, owner)
+        return self._register[type(mark)](function, mark, owner)
 
     def registries_of(self, kind: type[Mark]) -> tuple[Registry[Any], ...]:
         """Return the registries for marks of this kind; none for methods."""

@@ -81,7 +81,7 @@ class Logging:
         data = self.redact(data)
         # Sinks get every level: the client's level limits only what the client gets.
         for sink in self.sinks:
-            run_guarded_sync(lambda sink=sink: sink(level, data, logger))  # type: ignore[misc]
+            run_guarded_sync(sink, level, data, logger)
         wanted = scope.log_level
         if wanted is None or _SEVERITY[level] < _SEVERITY[wanted]:  # type: ignore[index]
             return
@@ -107,7 +107,7 @@ class Logging:
             # Redact twice the length that is sent, so that the cut cannot hide half of a secret from the patterns.
             data = data[: 2 * MAX_TEXT_CHARS]
             for redaction in self.redactions:
-                outcome = run_guarded_sync(lambda text=data, r=redaction: r(text))  # type: ignore[misc]
+                outcome = run_guarded_sync(redaction, data)
                 # What could not be checked is not sent.
                 data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
             return data if length <= MAX_TEXT_CHARS else f"{data[:MAX_TEXT_CHARS]}… ({length - MAX_TEXT_CHARS} more)"
@@ -160,11 +160,7 @@ class ClientLogHandler(logging.Handler):
         # The root logger is shared: another server in the same process has a handler of its own.
         if not self._supervisor.has(scope.session):
             return
-        level: LoggingLevel = _LOWEST
-        for number, name in _PYTHON:
-            if record.levelno >= number:
-                level = name
-                break
+        level = next((name for number, name in _PYTHON if record.levelno >= number), _LOWEST)
         # An author's log call may have the wrong number of arguments, which logging reports on its own.
         outcome = run_guarded_sync(record.getMessage)
         if isinstance(outcome, Failure):

@@ -98,13 +98,10 @@ class MiddlewareChain:
         # None without middleware, so that such a server pays one comparison per request.
         self.around = self._around
 
-    def withdraw(self, owner: Owner) -> int:
-        """Remove the middleware of a plugin. Returns the number removed."""
-        kept = [link for link in self._links if link.owner is not owner]
-        gone = len(self._links) - len(kept)
-        self._links = kept
-        self.around = self._around if kept else None
-        return gone
+    def withdraw(self, owner: Owner) -> None:
+        """Remove the middleware of a plugin."""
+        self._links = [link for link in self._links if link.owner is not owner]
+        self.around = self._around if self._links else None
 
     async def _around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
         """Return the result of a request, through all middleware."""

@@ -177,8 +177,8 @@ class Registry(Generic[E]):
         if is_seen:
             self._changed()
 
-    def withdraw(self, owner: Owner, *, reserve: bool = False) -> int:
-        """Remove all entries of a plugin, and refuse new ones from it. Returns the number removed.
+    def withdraw(self, owner: Owner, *, reserve: bool = False) -> None:
+        """Remove all entries of a plugin, and refuse new ones from it.
 
         Args:
             reserve: keep its names for it until :meth:`release`.
@@ -196,7 +196,6 @@ class Registry(Generic[E]):
             self._changed()
         if names:
             self._free()
-        return len(names)
 
     def release(self, owner: Owner) -> None:
         """Free the names that are reserved for a plugin."""

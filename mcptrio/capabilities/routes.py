@@ -41,11 +41,8 @@ class Routes:
         self._works = works
         self._routes: dict[str, _Route] = {}
 
-    def add(self, path: str, app: ASGIApp, owner: Owner) -> str:
+    def add(self, path: str, app: ASGIApp, owner: Owner) -> None:
         """Serve an application at a path and below it. Its ASGI scopes have the whole path.
-
-        Returns:
-            The path.
 
         Raises:
             ValueError: The path is invalid, or the root.
@@ -60,7 +57,6 @@ class Routes:
         if path in self._routes:
             raise Duplicate("path", path, self._routes[path].owner)
         self._routes[path] = _Route(app, owner)
-        return path
 
     def withdraw(self, owner: Owner) -> None:
         """Remove the applications of a plugin."""

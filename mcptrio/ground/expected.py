@@ -11,6 +11,7 @@ from math import isnan
 from typing import Any, Final, TypeAlias, TypeVar
 
 from attrs import Attribute, frozen
+from attrs.validators import optional
 
 __all__ = [
     "PROGRAM_ONLY",
@@ -111,16 +112,6 @@ def instance(cls: type) -> Validator:
 
     def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
         expect(value, cls, _place(owner, attribute))
-
-    return check
-
-
-def optional(validator: Validator) -> Validator:
-    """Return a validator of attrs for ``None`` and what another validator accepts."""
-
-    def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
-        if value is not None:
-            validator(owner, attribute, value)
 
     return check
 

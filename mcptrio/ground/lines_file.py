@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 __all__ = ["LinesFile"]
 
 
 class LinesFile:
-    """Appends lines. A context manager, which closes it.
+    """Appends lines.
 
     A write blocks for some ten microseconds on a local disk; a hanging disk blocks the caller. The file is not synced,
     so the last lines may be lost when the machine stops.
@@ -58,14 +56,6 @@ class LinesFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> int:
         # Windows has neither these flags nor modes.

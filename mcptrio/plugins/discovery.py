@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from mcptrio.errors import ConfigError
 
@@ -47,8 +48,13 @@ def distribution_of(point: EntryPoint) -> tuple[str | None, str | None]:
     return (None, None) if dist is None else (dist.name, dist.version)
 
 
-def import_file(path: Path) -> Any:
-    name = f"mcptrio_file_{path.stem}"
+def import_file(path: Path, name: str | None = None) -> ModuleType:
+    """Import a Python file.
+
+    Args:
+        name: of the module; by default one that no other module has.
+    """
+    name = name or f"mcptrio_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"expected a Python file, got {path}")

@@ -177,13 +177,10 @@ class ClientConnection:
         # Also for `initialize`-only methods: a request has a result, a notification none.
         if row is None or row.result is not None:
             return None
-        wire = dict(params or {})
-        self._add_meta(wire, revision, None)
-        require_json(wire, method)
-        return Notification(method, wire or None)
+        return self.custom_notification(method, params, revision=revision)
 
     def custom_notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification:
-        """Return a notification outside the specification."""
+        """Return a notification to the server, which may be outside the specification."""
         wire = dict(params or {})
         self._add_meta(wire, revision, None)
         require_json(wire, method)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import evolve, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, LATEST, MODERN_VERSIONS
@@ -66,10 +66,27 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     Raises:
         ConfigError: A marker has an unknown keyword or value, or the combination is impossible.
     """
-    wanted = _Wanted.of(markers, everywhere=everywhere)
-    jumps = wanted.autojump or "autojump_clock" in fixtures
-    cases = list(wanted.cases())
-    if jumps:
+    said: dict[str, Any] = {}
+    for marker in markers:
+        for word, value in marker.items():
+            if word not in _WORDS:
+                raise ConfigError(f"mcp: expected one of {', '.join(_WORDS)}, got {word!r}")
+            # The closest marker comes first.
+            said.setdefault(word, value)
+    replay, autojump = said.get("replay", False), said.get("autojump", False)
+    if replay not in (True, False, "both"):
+        raise ConfigError(f'mcp: replay: expected True, False or "both", got {replay!r}')
+    if autojump not in (True, False):
+        raise ConfigError(f"mcp: autojump: expected True or False, got {autojump!r}")
+    cases = list(
+        _combined(
+            _chosen("revisions", said.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
+            _chosen("transports", said.get("transports", TRANSPORTS if everywhere else _IN_MEMORY), TRANSPORTS),
+            replay=replay,
+            autojump=autojump,
+        )
+    )
+    if autojump or "autojump_clock" in fixtures:
         # Trio cannot see a busy socket or process: the clock would jump past every deadline while they work.
         _only_in_memory(cases, "autojump_clock" if "autojump_clock" in fixtures else "autojump")
     if "mcp_wire" in fixtures:
@@ -81,52 +98,23 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     return cases
 
 
-@frozen(kw_only=True)
-class _Wanted:
-    revisions: tuple[str, ...]
-    transports: tuple[Transport, ...]
-    replay: bool | Literal["both"] = field(default=False)
-    autojump: bool = field(default=False)
-
-    @classmethod
-    def of(cls, markers: Iterable[Mapping[str, Any]], *, everywhere: bool) -> _Wanted:
-        said: dict[str, Any] = {}
-        for marker in markers:
-            for word, value in marker.items():
-                if word not in _WORDS:
-                    raise ConfigError(f"mcp: expected one of {', '.join(_WORDS)}, got {word!r}")
-                # The closest marker comes first.
-                said.setdefault(word, value)
-        replay, autojump = said.get("replay", False), said.get("autojump", False)
-        if replay not in (True, False, "both"):
-            raise ConfigError(f'mcp: replay: expected True, False or "both", got {replay!r}')
-        if autojump not in (True, False):
-            raise ConfigError(f"mcp: autojump: expected True or False, got {autojump!r}")
-        transports: Any = _chosen(
-            "transports", said.get("transports", TRANSPORTS if everywhere else _IN_MEMORY), TRANSPORTS
+def _combined(
+    revisions: Sequence[str], transports: Sequence[Transport], *, replay: bool | Literal["both"], autojump: bool
+) -> Iterator[Case]:
+    # Handshake revisions ask through requests of the server; their handlers are never replayed.
+    replayed = [version for version in revisions if _REVISIONS[version].inputs is Inputs.ROUND_TRIPS]
+    if replay and not replayed:
+        raise ConfigError(
+            f"mcp: replay: nothing is replayed in {', '.join(revisions)}; expected {' or '.join(MODERN)} "
+            "among the revisions"
         )
-        return cls(
-            revisions=_chosen("revisions", said.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
-            transports=transports,
-            replay=replay,
-            autojump=autojump,
-        )
-
-    def cases(self) -> Iterator[Case]:
-        # Handshake revisions ask through requests of the server; their handlers are never replayed.
-        replayed = [version for version in self.revisions if _REVISIONS[version].inputs is Inputs.ROUND_TRIPS]
-        if self.replay and not replayed:
-            raise ConfigError(
-                f"mcp: replay: nothing is replayed in {', '.join(self.revisions)}; expected {' or '.join(MODERN)} "
-                "among the revisions"
-            )
-        for transport in self.transports:
-            for revision in self.revisions:
-                case = Case(revision=revision, transport=transport, autojump=self.autojump)
-                if self.replay is not True or revision not in replayed:
-                    yield case
-                if self.replay and revision in replayed:
-                    yield Case(revision=revision, transport=transport, autojump=self.autojump, replay=True)
+    for transport in transports:
+        for revision in revisions:
+            case = Case(revision=revision, transport=transport, autojump=autojump)
+            if replay is not True or revision not in replayed:
+                yield case
+            if replay and revision in replayed:
+                yield evolve(case, replay=True)
 
 
 def _chosen(word: str, value: Any, known: Sequence[str]) -> tuple[Any, ...]:

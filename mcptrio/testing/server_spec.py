@@ -10,7 +10,6 @@ Source: the Python library, pickle, "Persistence of External Objects".
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import io
 import pickle
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
+from mcptrio.plugins.discovery import import_file
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.server import Server
 
@@ -157,14 +157,4 @@ class _Unpacker(pickle.Unpickler):
             # The module itself was found but fails to import another one.
             if name != missing and not name.startswith(missing + "."):
                 raise
-        return _load(name, self._files[name])
-
-
-def _load(name: str, file: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"expected a Python file, got {file}", name=name)
-    # Registered before it runs, as the import system does, so that its classes can be pickled.
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+        return import_file(Path(self._files[name]), name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -109,7 +110,7 @@ class AuditLog:
         if self._config.path is None:
             yield
             return
-        with LinesFile(self._config.path, max_bytes=self._config.max_bytes) as self._file:
+        with closing(LinesFile(self._config.path, max_bytes=self._config.max_bytes)) as self._file:
             yield
         self._file = None
 
