@@ -55,11 +55,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
-    """
-    Raises:
-        ValueError: a scope is not printable ASCII without blanks, quotes and backslashes.
-        TypeError: a string instead of a list, whose letters would be taken for scopes.
-    """
+    # The letters of a string would be taken for scopes.
     if isinstance(scopes, str):
         raise TypeError(f"scopes: expected several texts, got {scopes!r}")
     made = frozenset(scopes)

@@ -11,19 +11,23 @@ and each walk over all entries. Nothing else runs under the lock.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
-from mcptrio.capabilities.cursors import cursor_of, read_cursor
 from mcptrio.capabilities.owner import Owner
+from mcptrio.errors import InvalidParams
 from mcptrio.runtime.event_loop import EventLoop
 
 __all__ = ["Duplicate", "Entry", "Registry"]
+
 SPARE_PLACES = 1000
 """Positions kept for names that are removed, in addition to one for each entry."""
+_MAX_CURSOR_CHARS: Final = 4096
 
 
 class Entry(Protocol):
@@ -224,7 +228,7 @@ class Registry(Generic[E]):
         """
         shown = -1
         if cursor is not None:
-            place, name = read_cursor(self._kind, cursor)
+            place, name = _read_cursor(self._kind, cursor)
             # The name counts first: the place may have come from a replica that counts differently.
             shown = self._places.get(name, place)
         following = [(place, entry) for place, entry in self._placed() if place > shown]
@@ -233,7 +237,7 @@ class Registry(Generic[E]):
         entries = [entry for _, entry in found[:size]]
         if len(found) <= size:
             return entries, None
-        return entries, cursor_of(self._kind, found[size - 1][0], entries[-1].key)
+        return entries, _cursor_of(self._kind, found[size - 1][0], entries[-1].key)
 
     def _placed(self) -> list[tuple[int, E]]:
         """Return all visible entries in order, each with its place."""
@@ -268,3 +272,30 @@ class Registry(Generic[E]):
         is_seen = not owner.is_kept_back
         self.version += is_seen
         return is_seen
+
+
+def _cursor_of(kind: str, position: int, name: str) -> str:
+    """Return the cursor of the page after this entry."""
+    # Base64, so that clients do not take the cursor apart; NUL cannot occur in a name.
+    return base64.urlsafe_b64encode(f"{kind}\0{position}\0{name}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(kind: str, cursor: str) -> tuple[int, str]:
+    """Return the position and name in a cursor.
+
+    Raises:
+        InvalidParams: it is not one of a list of this kind.
+    """
+    # One message for all faults: a cursor is opaque, and its parts are none of the client's business.
+    error = InvalidParams("expected a cursor given by this list @ $.cursor")
+    if len(cursor) > _MAX_CURSOR_CHARS:
+        raise error
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        found, position, name = text.split("\0", 2)
+        place = int(position)
+    except (binascii.Error, ValueError):
+        raise error from None
+    if found != kind:
+        raise error
+    return place, name

@@ -168,7 +168,7 @@ class Contributions:
         finally:
             self._catalog.release(plugin)
 
-    def withdraw_failed(self, plugin: Plugin, problem: PluginError | None = None) -> None:
+    def withdraw_failed(self, plugin: Plugin) -> None:
         """Withdraw the entries of a quarantined plugin.
 
         Raises:
@@ -176,10 +176,7 @@ class Contributions:
         """
         self.withdraw(plugin)
         if self._plugins.strict:
-            if problem is None:
-                problem = PluginError(plugin.fault or "", plugin=plugin.name, distribution=plugin.distribution)
-                problem.__cause__ = plugin.error
-            raise problem
+            raise plugin.problem
 
     def forget(self, plugin: Plugin) -> None:
         """Withdraw a plugin's entries and its authorizers, because the operator has removed it."""

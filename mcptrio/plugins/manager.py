@@ -179,7 +179,7 @@ class PluginManager:
         results: list[Any] = []
         for outcome in self._outcomes(plugin, hook, arguments):
             if isinstance(outcome, Failure):
-                raise self.fault(plugin, f"{hook} failed: {self._describe_error(outcome.error, plugin)}", outcome.error)
+                raise self.fault(plugin, f"{hook} failed: {_describe_error(outcome.error, plugin)}", outcome.error)
             if outcome.value is not None:
                 results.append(outcome.value)
         return results
@@ -224,7 +224,7 @@ class PluginManager:
 
         outcome = run_guarded_sync(work)
         if isinstance(outcome, Failure):
-            raise self.fault(plugin, f"setup failed: {self._describe_error(outcome.error, plugin)}", outcome.error)
+            raise self.fault(plugin, f"setup failed: {_describe_error(outcome.error, plugin)}", outcome.error)
 
     def adopt(self, plugin: Plugin, part: object, setup: PluginSetup) -> None:
         """Add the hooks of an object to a plugin, and call the object's ``setup``.
@@ -299,9 +299,7 @@ class PluginManager:
             # A traceback only if it contains the author's frames; others say nothing that the message does not.
             logged = single(error) if error is not None and has_own_frames(error) else None
             _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=logged)
-        problem = PluginError(fault, plugin=plugin.name, distribution=plugin.distribution)
-        problem.__cause__ = error
-        return problem
+        return plugin.problem
 
     def hooks_of(self, plugin: Plugin) -> list[str]:
         """Return the hooks that a plugin implements."""
@@ -369,7 +367,10 @@ class PluginManager:
 
     def _adopt(self, plugin: Plugin) -> None:
         def check() -> None:
-            self._check(plugin)
+            check_plugin(plugin.object)
+            for other in self.plugins.values():
+                if other is not plugin and other.object is plugin.object and not isclass(plugin.object):
+                    raise ValueError(f"{plugin.object!r} is already registered by {other.name}")
             plugin.object = find_plugin(plugin.object)
             if (unserved := forgotten(plugin.object)) is not None:
                 plugin.warnings.append(unserved)
@@ -379,25 +380,9 @@ class PluginManager:
         if isinstance(outcome, Failure):
             self._tolerate(self.fault(plugin, str(outcome.error), outcome.error))
 
-    def _check(self, plugin: Plugin) -> None:
-        """
-        Raises:
-            TypeError, ValueError: it cannot be a plugin.
-        """
-        check_plugin(plugin.object)
-        for other in self.plugins.values():
-            if other is not plugin and other.object is plugin.object and not isclass(plugin.object):
-                raise ValueError(f"{plugin.object!r} is already registered by {other.name}")
-
     def _tolerate(self, error: PluginError) -> None:
         if self.strict:
             raise error
-
-    def _describe_error(self, error: BaseException, plugin: Plugin) -> str:
-        """Return the reason of a fault. For a taken name, it contains the owner and its distribution."""
-        if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
-            return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"
-        return _text(error)
 
 
 def _installed(name: str, point: EntryPoint, state: PluginState = "loaded") -> Plugin:
@@ -414,16 +399,19 @@ def _text(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+def _describe_error(error: BaseException, plugin: Plugin) -> str:
+    if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
+        # With the owner's distribution, which the error itself does not know.
+        return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"
+    return _text(error)
+
+
 def _take_transports(
     plugin: Plugin,
     offered: Mapping[str, tuple[str, object]],
     own: dict[str, Callable[..., Awaitable[None]]],
     given: object,
 ) -> None:
-    """
-    Raises:
-        TypeError, ValueError: they are no transports, or a name is taken.
-    """
     if not isinstance(given, Mapping):
         raise TypeError(f"expected a dict of names and async functions, got {type(given).__name__}")
     transports: Mapping[Any, Any] = given

@@ -27,6 +27,7 @@ from attrs import define, field
 from mcptrio.abc import OwnIssuer
 from mcptrio.abc.status import PluginState, PluginStatus
 from mcptrio.capabilities.owner import Owner
+from mcptrio.errors import PluginError
 from mcptrio.plugins.policy import PluginPolicy
 
 __all__ = ["Plugin"]
@@ -117,6 +118,13 @@ class Plugin(Owner):
         self.error = error
         self.offers.clear()
         self.withheld.clear()
+
+    @property
+    def problem(self) -> PluginError:
+        """Its failure as an error, for a strict server."""
+        problem = PluginError(self.fault or "", plugin=self.name, distribution=self.distribution)
+        problem.__cause__ = self.error
+        return problem
 
     def renew(self) -> None:
         """Reset it for another attempt."""

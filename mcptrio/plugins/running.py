@@ -108,7 +108,8 @@ class RunningPlugins:
         async def work() -> None:
             if plugin.state != "disabled":
                 self._contributions.forget(plugin)
-                await self._stop(plugin, "the plugin was disabled")
+                plugin.disable()
+                await self._drain(plugin, "the plugin was disabled")
                 _log.info("%s is disabled", plugin.label)
 
         await self._change(plugin, work)
@@ -126,7 +127,8 @@ class RunningPlugins:
             self._entering[plugin.name].cancel()
         if plugin.name in self._lifespans and self._nursery is not None:
             self._nursery.start_soon(self._retire, plugin)
-        self._contributions.withdraw_failed(plugin, self._plugins.fault(plugin, fault, error))
+        self._plugins.fault(plugin, fault, error)
+        self._contributions.withdraw_failed(plugin)
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:
         """Apply the operator's new settings; see :meth:`mcptrio.Server.renew_plugins`.
@@ -196,23 +198,15 @@ class RunningPlugins:
                 self._contributions.withdraw_failed(plugin)
                 return
         with self._contributions.suspended(plugin):
-            await self._stop(plugin, "the plugin restarts")
+            plugin.disable()
+            await self._drain(plugin, "the plugin restarts")
             await self._begin(plugin)
 
     async def _begin(self, plugin: Plugin) -> None:
-        """
-        Raises:
-            PluginError: it failed, and the server is strict.
-        """
         is_open = self._nursery is not None
         if self._plugins.renew(plugin) and self._contributions.offer(plugin, kept_back=is_open) and is_open:
             await self._enter(plugin)
         _log.info("%s is %s", plugin.label, plugin.state)
-
-    async def _stop(self, plugin: Plugin, reason: str) -> None:
-        """Wait for the running calls of a withdrawn plugin, and end its lifespan."""
-        plugin.disable()
-        await self._drain(plugin, reason)
 
     async def _retire(self, plugin: Plugin) -> None:
         """End the calls and the lifespan of a quarantined plugin, unless it was enabled in the meantime."""
@@ -221,6 +215,7 @@ class RunningPlugins:
                 await self._drain(plugin, "the plugin is in quarantine")
 
     async def _drain(self, plugin: Plugin, reason: str) -> None:
+        """Wait for the running calls of a withdrawn plugin, and end its lifespan."""
         deadline = trio.current_time() + self._supervisor.settings.timeouts.shutdown
         await self._supervisor.drain_owner(plugin.name, reason, deadline)
         await self._leave(plugin, deadline)

@@ -290,10 +290,6 @@ def _name_of(function: object) -> str:
 
 
 def _check_name(plugin: Plugin, name: str) -> None:
-    """
-    Raises:
-        ValueError: some hosts would refuse the name.
-    """
     if not is_portable(name):
         raise ValueError(f"expected a tool name of 1 to 64 characters A-Za-z0-9_-, got {name!r}")
     if len(name) > LONG:

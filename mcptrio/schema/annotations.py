@@ -55,11 +55,11 @@ class Description:
         """Whether a pydantic model is involved, whose JSON form only pydantic knows."""
         return bool(self.shapes.models)
 
-    def to_document(self, index: int = 0) -> dict[str, Any]:
-        """Return one schema as a document: a ``$ref`` at its root is replaced by the definition, and ``$defs`` is
+    def to_document(self) -> dict[str, Any]:
+        """Return the first schema as a document: a ``$ref`` at its root is replaced by the definition, and ``$defs`` is
         added.
         """
-        schema = dict(self.schemas[index])
+        schema = dict(self.schemas[0])
         followed = 0
         # Each round follows another definition, so more rounds than definitions would be a cycle.
         while (reference := schema.pop("$ref", None)) is not None and followed < len(self.definitions):

@@ -175,10 +175,6 @@ class Shapes:
         return rewritten
 
     def _check_union(self, members: Sequence[Any]) -> None:
-        """
-        Raises:
-            TypeError: several classes cannot be distinguished by a JSON object.
-        """
         untagged = [
             self.mirrors[member].cls.__qualname__
             for member in members
@@ -365,10 +361,6 @@ def _field(name: str, key: str, default: Any, factory: Any, missing: Any, is_ini
 
 
 def _check_init(cls: type, shown: Sequence[Field]) -> None:
-    """
-    Raises:
-        TypeError: the class cannot be made from the fields that a peer may set.
-    """
     if not attrs.has(cls) and not dataclasses.is_dataclass(cls):
         return
     for field in _fields(cls):

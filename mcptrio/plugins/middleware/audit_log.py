@@ -80,10 +80,6 @@ class AuditLogConfig:
 
 
 def _check_patterns(patterns: tuple[str, ...]) -> None:
-    """
-    Raises:
-        ValueError: one that is no regular expression.
-    """
     try:
         # Compiled here, so that a wrong expression is an error of the configuration with its line.
         Redactor((), patterns)
