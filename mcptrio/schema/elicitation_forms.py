@@ -8,6 +8,7 @@ Source: MCP 2026-07-28, client/elicitation, "Requested Schema"; schema.ts, Primi
 
 from __future__ import annotations
 
+import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -138,27 +139,12 @@ def _choices(choices: Mapping[Any, Any] | Sequence[Any]) -> ElicitationForm:
 
 def _of_scalar(annotation: Any) -> ElicitationForm:
     try:
-        description = describe([annotation])
+        # A form's content is always an object, so the scalar is the only field of a class.
+        form = _of_class(dataclasses.make_dataclass("Form", [("value", annotation)]))
     except TypeError as error:
-        raise TypeError(f"field `value`: {error}") from error
-    document = description.to_document()
-    field, is_optional = _field("value", annotation, document, document)
-    whole = types.GenericAlias(dict, (Literal["value"], description.wires[0]))
-    exact = ExactValues.of(document)
-
-    def made(content: dict[str, Any]) -> Any:
-        # An optional field that is left out: forms have no null.
-        if "value" not in content:
-            return None
-        schema = {"properties": {"value": document}}
-        given = {"value": content["value"]}
-        # As the member of an object, because a form's content is always an object.
-        converted = convert(given, whole, schema)
-        if exact is not None:
-            exact.check(given["value"])
-        return restore(description.shapes, converted, given, schema)["value"]
-
-    return _form({"value": field}, [] if is_optional else ["value"], made)
+        message = str(error)
+        raise TypeError(message if message.startswith("field ") else f"field `value`: {message}") from error
+    return attrs.evolve(form, restore=lambda content: form._restore(content).value)
 
 
 def _of_class(cls: Any) -> ElicitationForm:

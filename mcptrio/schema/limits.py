@@ -57,7 +57,6 @@ class _Node:
     here: list[_Node] = field(factory=list)
     members: list[_Node] = field(factory=list)
     items: list[_Node] = field(factory=list)
-    references: list[str] = field(factory=list)
 
 
 class _Weighing:
@@ -184,12 +183,8 @@ class SchemaCost:
                     # True and False are single objects in Python; each use is a subschema of its own.
                     self._nodes[key if isinstance(child, Mapping) else id(other)] = other
                     queue.append((child, other))
-                if place == "here":
-                    node.here.append(other)
-                elif place == "member":
-                    node.members.append(other)
-                elif place == "item":
-                    node.items.append(other)
+                if place != "store":
+                    {"here": node.here, "member": node.members, "item": node.items}[place].append(other)
         return root
 
     def _targets(self, subschema: Mapping[str, Any]) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -101,11 +102,11 @@ class Script:
 
     def decline(self, *, about: str | None = None, after: float = 0.0) -> Script:
         """Refuse a form or a URL."""
-        return self._add("decline", "", ("form", "url"), _decline, about, after)
+        return self._add("decline", "", ("form", "url"), methodcaller("decline"), about, after)
 
     def cancel(self, *, about: str | None = None, after: float = 0.0) -> Script:
         """Close a form or a URL without a decision."""
-        return self._add("cancel", "", ("form", "url"), _cancel, about, after)
+        return self._add("cancel", "", ("form", "url"), methodcaller("cancel"), about, after)
 
     def sample(self, said: SampleAnswer, *, about: str | None = None, after: float = 0.0) -> Script:
         """Answer as the model.
@@ -143,12 +144,14 @@ class Script:
                 raise ValueError(f"expected some of {', '.join(_KINDS)}, got {kind!r}")
         declared = kinds or _KINDS
         return Handlers(
-            elicit=self._form if "form" in declared else None,
-            open_url=self._url if "url" in declared else None,
-            sample=self._sampling if "sampling" in declared else None,
+            elicit=(lambda form: self._answer("form", form.message, form)) if "form" in declared else None,
+            open_url=(lambda page: self._answer("url", page.message, page)) if "url" in declared else None,
+            sample=(lambda params: self._answer("sampling", _last_text(params), params))
+            if "sampling" in declared
+            else None,
             sample_tools=True,
             sample_context=True,
-            roots=self._roots if "roots" in declared else None,
+            roots=(lambda: self._answer("roots", "", None)) if "roots" in declared else None,
         )
 
     @property
@@ -211,18 +214,6 @@ class Script:
         await went_wrong.wait()
         self.check()
 
-    async def _form(self, form: Form) -> Any:
-        return await self._answer("form", form.message, form)
-
-    async def _url(self, question: OpenURL) -> Any:
-        return await self._answer("url", question.message, question)
-
-    async def _sampling(self, params: CreateMessageParams) -> Any:
-        return await self._answer("sampling", _last_text(params), params)
-
-    async def _roots(self) -> Any:
-        return await self._answer("roots", "", None)
-
     async def _answer(self, kind: QuestionKind, message: str, question: Any) -> Any:
         line = next((line for line in self._lines if line.fits(kind, message)), None)
         named = _named(kind, message, question)
@@ -256,14 +247,6 @@ class Script:
 def _fill_in(values: FormAnswer | None, form: Form) -> ElicitResult:
     filled = values(form) if callable(values) else values
     return filled if isinstance(filled, ElicitResult) else form.accept(filled)
-
-
-def _decline(question: Form | OpenURL) -> ElicitResult:
-    return question.decline()
-
-
-def _cancel(question: Form | OpenURL) -> ElicitResult:
-    return question.cancel()
 
 
 def _say(said: SampleAnswer, params: CreateMessageParams) -> CreateMessageResult | str:
