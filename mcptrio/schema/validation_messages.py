@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from mcptrio.errors import InvalidParams
+from mcptrio.protocol.revisions.mismatch import show_value
 from mcptrio.schema.anchors import as_written
 
 __all__ = ["describe_mismatch", "name_type", "show_path", "show_value", "suggest"]
@@ -90,26 +91,6 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
 def name_type(names: str) -> str:
     """Return ``int | null`` in words: "an integer or null"."""
     return _join([_NOUNS.get(name.strip(), name.strip()) for name in names.split("|")])
-
-
-def show_value(value: Any) -> str:
-    """Return a JSON value for a message: scalars as JSON, cut if long; containers by name."""
-    if isinstance(value, Mapping):
-        return "an object"
-    if isinstance(value, str):
-        return (
-            json.dumps(value, ensure_ascii=True)
-            if len(value) <= _MAX_QUOTED_CHARS
-            else f"{json.dumps(value[:_MAX_QUOTED_CHARS])}…"
-        )
-    if isinstance(value, Sequence):
-        return "an array"
-    # Python refuses to print integers of more than 4,300 digits.
-    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
-        return "a very large integer"
-    if value is None or isinstance(value, (bool, int, float)):
-        return json.dumps(value)
-    return f"a {type(value).__name__}"
 
 
 def show_path(path: Iterable[str | int]) -> str:

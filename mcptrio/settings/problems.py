@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, get_args, get_origin
 
 import msgspec
 
+from mcptrio.ground.expected import kind_of
+
 __all__ = ["HIDDEN_VALUE", "Key", "place_of", "sentence", "shown"]
 
 Key: TypeAlias = tuple[str, ...]
@@ -78,13 +80,6 @@ def shown(value: Any, place: Key) -> str:
         if not isinstance(value, dict) or part not in value:
             return ""  # inside a list or a table of tables, where msgspec does not say which
         value = value[part]
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, str):
-        # Cut: a value may be a whole document.
-        return repr(value if len(value) <= 40 else value[:39] + "…")
     if isinstance(value, date | time):
         return "a date or time"
-    return "a list" if isinstance(value, list) else "a table" if isinstance(value, dict) else type(value).__name__
+    return "a list" if isinstance(value, list) else "a table" if isinstance(value, dict) else kind_of(value)

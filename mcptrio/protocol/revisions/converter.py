@@ -25,7 +25,7 @@ from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitParams, E
 from mcptrio.protocol.model.fields import class_history, exists_in, field_history
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 from mcptrio.protocol.model.sampling import SamplingContent
-from mcptrio.protocol.revisions.mismatch import Mismatch, describe
+from mcptrio.protocol.revisions.mismatch import Mismatch, show_value
 from mcptrio.protocol.revisions.scalars import SCALARS, scalar_union_reader
 from mcptrio.protocol.revisions.shapes import (
     camel,
@@ -345,7 +345,7 @@ class Converter:
             self.reader(cls)(value, cls)
         except Mismatch as error:
             # The reader's own path is relative to the value, so it is appended.
-            return path + error.at, error.expected, describe(error.got)
+            return path + error.at, error.expected, show_value(error.got)
         except KeyError as error:
             return path, f'a member "{error.args[0]}"', "none"
         raise AssertionError(f"{cls} refused a value and accepted it the second time")

@@ -1,15 +1,18 @@
-"""The error for a value of the wrong type.
+"""The error for a value of the wrong type, and values of a peer in error messages.
 
-The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path.
+The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path. The messages about
+arguments and schemas show values in the same way.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["Mismatch", "describe"]
+__all__ = ["Mismatch", "show_value"]
 
-_MAX_QUOTED_CHARS: Final = 40
+_MAX_QUOTED_CHARS: Final = 60
 """Characters of a string that a message shows; the value may be huge or secret."""
 
 
@@ -29,21 +32,17 @@ class Mismatch(Exception):
         self.at = at
 
 
-def describe(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return a value for an error message: short ones as JSON, others by their type."""
-    if value is None:
-        return "null"
-    if value is True or value is False:
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        # repr of an integer of a million digits takes seconds.
-        return repr(value) if abs(value) < 10**_MAX_QUOTED_CHARS else "a huge number"
+    if isinstance(value, int | float | None):
+        # Python refuses to print integers of more than 4,300 digits, and needs seconds for slightly shorter ones.
+        return "a very large integer" if isinstance(value, int) and value.bit_length() > 128 else json.dumps(value)
     if isinstance(value, str):
-        short = value if len(value) <= _MAX_QUOTED_CHARS else value[:_MAX_QUOTED_CHARS] + "…"
         # unicode_escape: control characters must not reach a terminal or a log.
-        return '"' + short.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
-    if isinstance(value, list | tuple):
+        shown = value[:_MAX_QUOTED_CHARS].encode("unicode_escape").decode("ascii").replace('"', '\\"')
+        return f'"{shown}…"' if len(value) > _MAX_QUOTED_CHARS else f'"{shown}"'
+    if isinstance(value, Sequence):
         return "an array"
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return "an object"
     return f"a {type(value).__name__}"

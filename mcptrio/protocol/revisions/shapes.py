@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from mcptrio.protocol.revisions.mismatch import describe
+from mcptrio.protocol.revisions.mismatch import show_value
 from mcptrio.protocol.revisions.scalars import SCALARS
 
 __all__ = [
@@ -37,7 +37,7 @@ def camel(name: str) -> str:
 def step(name: str) -> str:
     """Return one step of a path: ``.name`` or ``["any name"]``."""
     # Shortened, because the peer may have chosen the name.
-    shown = describe(name)
+    shown = show_value(name)
     return f".{name}" if name.isidentifier() and shown == f'"{name}"' else f"[{shown}]"
 
 
