@@ -102,7 +102,6 @@ class Access:
         return frozenset[str]().union(*lacking)
 
     def _wanted_by(self, request: Request) -> Component | None:
-        """Return the entry that a request uses."""
         parameter, find = self._by_method.get(request.method, ("", None))
         name = (request.params or {}).get(parameter)
         # Parameters are not validated yet when HTTP asks.

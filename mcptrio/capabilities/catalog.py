@@ -114,7 +114,8 @@ class Catalog:
 
     def registries_of(self, kind: type[Mark]) -> tuple[Registry[Any], ...]:
         """Return the registries for marks of this kind; none for methods."""
-        return tuple(self.registries[name] for name in _REGISTRIES[kind])
+        names = ("resources", "templates") if kind is ResourceMark else (kind.kind,)
+        return tuple(self.registries[name] for name in names if name in self.registries)
 
     def announce_lists(self) -> None:
         """Advertise tools, resources and prompts even if there are none yet."""
@@ -197,12 +198,3 @@ def catalog_of(registrar: Registrar) -> Catalog:
     """Return the catalogue behind a registrar, for mcptrio's own mounts; not for plugins."""
     assert isinstance(registrar, CatalogRegistrar)
     return registrar._catalog
-
-
-_REGISTRIES: Mapping[type[Mark], tuple[str, ...]] = {
-    ToolMark: ("tools",),
-    ResourceMark: ("resources", "templates"),
-    PromptMark: ("prompts",),
-    CompletionMark: ("completions",),
-    MethodMark: (),
-}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import getattr_static, isclass, ismodule
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from attrs import evolve, field, fields, frozen
 from attrs.converters import optional as optional_converter
@@ -92,6 +92,7 @@ class _EntryMark:
 
 @frozen(kw_only=True)
 class ToolMark(_EntryMark):
+    kind: ClassVar = "tools"
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
@@ -106,6 +107,7 @@ class ToolMark(_EntryMark):
 
 @frozen(kw_only=True)
 class ResourceMark(_EntryMark):
+    kind: ClassVar = "resources"
     uri: str = ""
     mime_type: str | None = None
     size: int | None = None
@@ -118,12 +120,14 @@ class ResourceMark(_EntryMark):
 
 @frozen(kw_only=True)
 class PromptMark(_EntryMark):
+    kind: ClassVar = "prompts"
     listed: Prompt | None = None
     """The prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of texts."""
 
 
 @frozen(kw_only=True)
 class CompletionMark:
+    kind: ClassVar = "completions"
     of: Literal["prompt", "resource"] = field(validator=in_(("prompt", "resource")))
     name: str
     argument: str
@@ -131,6 +135,7 @@ class CompletionMark:
 
 @frozen(kw_only=True)
 class MethodMark:
+    kind: ClassVar = "methods"
     name: str
     notification: bool
     capability: str | None = None

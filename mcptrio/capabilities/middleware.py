@@ -104,7 +104,6 @@ class MiddlewareChain:
         self.around = self._around if self._links else None
 
     async def _around(self, handler: Handler, scope: RequestScope, params: Any) -> Any:
-        """Return the result of a request, through all middleware."""
         view = self._view(scope, params)
 
         async def handle() -> Any:
@@ -139,8 +138,6 @@ class MiddlewareChain:
 
 
 class _Step:
-    """One middleware around the rest."""
-
     def __init__(self, link: _Link, view: RequestView, inner: Callable[[], Awaitable[Any]]) -> None:
         self._link = link
         self._view = view

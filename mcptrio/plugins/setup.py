@@ -8,22 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast, get_args
 
 import trio
 
 from mcptrio.abc import ASGIApp, OwnIssuer
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
-from mcptrio.capabilities.decorators import (
-    CompletionMark,
-    Mark,
-    MethodMark,
-    PromptMark,
-    ResourceMark,
-    ToolMark,
-    marks_of,
-)
+from mcptrio.capabilities.decorators import Mark, ToolMark, marks_of
 from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.capabilities.prompts import PromptEntry
@@ -39,14 +31,6 @@ from mcptrio.protocol.model.fields import evolve
 __all__ = ["PluginSetup"]
 
 _log = logging.getLogger("mcptrio.plugins")
-
-_KINDS: Final[Mapping[type[Mark], str]] = {
-    ToolMark: "tools",
-    ResourceMark: "resources",
-    PromptMark: "prompts",
-    CompletionMark: "completions",
-    MethodMark: "methods",
-}
 
 
 class PluginSetup(CatalogRegistrar):
@@ -77,7 +61,8 @@ class PluginSetup(CatalogRegistrar):
         """
         self._adopt(self._plugin, part, self)
         marks = list(marks_of(part))
-        for kind in _KINDS:
+        # Tools first, and methods last.
+        for kind in get_args(Mark):
             for function, mark in marks:
                 if isinstance(mark, kind):
                     self._offer(function, mark)
@@ -225,7 +210,7 @@ class PluginSetup(CatalogRegistrar):
         name = catalog.register(function, mark, plugin)
         for registry in catalog.registries_of(type(mark)):
             _name_tools_in(registry.find(name), self.tool_name)
-        self._note(_KINDS[type(mark)], name)
+        self._note(mark.kind, name)
         return name
 
     def _remove(self, kind: type[Mark], key: str) -> bool:
@@ -236,7 +221,7 @@ class PluginSetup(CatalogRegistrar):
         if kind is ToolMark:
             # The name that clients see, the prefixed one, or the one after a collision.
             names = (key, exposed(self._plugin.prefix, key), exposed(self._plugin.name, key))
-        offered = self._plugin.offers.get(_KINDS[kind], [])
+        offered = self._plugin.offers.get(kind.kind, [])
         name = next((each for each in names if each in offered), None)
         if name is None and kind is ToolMark:
             for each in names:

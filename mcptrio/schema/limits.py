@@ -12,7 +12,7 @@ JSON Schema 2020-12 core, sections 8.2 and 10; draft-07 core, section 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -21,15 +21,18 @@ from attrs import define, field, frozen
 
 __all__ = ["SchemaCost", "SchemaLimits"]
 
-# Keywords by what their subschemas apply to: the same instance, a member of an object, an item of an array.
-_HERE_ONE = frozenset({"not", "if", "then", "else", "contentSchema"})
-_HERE_MANY = frozenset({"allOf", "anyOf", "oneOf"})
-_HERE_MAP = frozenset({"dependentSchemas", "dependencies"})
-_MEMBER_ONE = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames"})
-_MEMBER_MAP = frozenset({"properties", "patternProperties"})
-_ITEM_ONE = frozenset({"items", "additionalItems", "unevaluatedItems", "contains"})
-_ITEM_MANY = frozenset({"prefixItems", "items"})
-_STORES = frozenset({"$defs", "definitions"})
+_PLACES = {
+    **dict.fromkeys(("not", "if", "then", "else", "contentSchema", "allOf", "anyOf", "oneOf"), "here"),
+    **dict.fromkeys(("dependentSchemas", "dependencies"), "here"),
+    **dict.fromkeys(("additionalProperties", "unevaluatedProperties", "propertyNames"), "member"),
+    **dict.fromkeys(("properties", "patternProperties"), "member"),
+    **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems", "contains"), "item"),
+    **dict.fromkeys(("$defs", "definitions"), "store"),
+}
+"""What the subschemas of a keyword apply to: the same instance, a member of an object, an item of an array, or nothing
+unless they are referred to."""
+_MAPS = frozenset({"dependentSchemas", "dependencies", "properties", "patternProperties", "$defs", "definitions"})
+"""Keywords whose values map names to subschemas."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAX_CHAIN_LENGTH = 256
 """The longest chain of references and combinators at one place of the instance."""
@@ -228,26 +231,15 @@ _MISSING: Any = object()
 
 
 def _children(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the subschemas of a schema and what they apply to: here, member, item, or store (only if referred to)."""
+    """Yield the subschemas of a schema and what they apply to."""
     for keyword, value in schema.items():
-        if keyword in _HERE_ONE:
-            yield "here", value
-        elif keyword in _MEMBER_ONE:
-            yield "member", value
-        elif isinstance(value, list):
-            if keyword in _HERE_MANY:
-                yield from (("here", item) for item in value)
-            elif keyword in _ITEM_MANY:
-                yield from (("item", item) for item in value)
-        elif keyword in _ITEM_ONE:
-            yield "item", value
-        elif isinstance(value, Mapping):
-            if keyword in _HERE_MAP:
-                yield from (("here", item) for item in value.values())
-            elif keyword in _MEMBER_MAP:
-                yield from (("member", item) for item in value.values())
-            elif keyword in _STORES:
-                yield from (("store", item) for item in value.values())
+        if (place := _PLACES.get(keyword)) is None:
+            continue
+        if keyword in _MAPS:
+            parts: Iterable[Any] = value.values() if isinstance(value, Mapping) else ()
+        else:
+            parts = value if isinstance(value, list) else (value,)
+        yield from ((place, part) for part in parts)
 
 
 def _check_size(schema: Any, limits: SchemaLimits) -> None:

@@ -159,8 +159,6 @@ class FaultyChannel:
 
 @frozen(kw_only=True)
 class _Passed:
-    """The effect of the faults on one message."""
-
     items: list[Any]
     seconds: float = 0.0
     end: Fault | None = None
@@ -168,8 +166,6 @@ class _Passed:
 
 @define(eq=False)
 class _Way:
-    """One direction of a channel."""
-
     faults: tuple[Fault, ...]
     _messages: int = 0
     _bytes: int = 0

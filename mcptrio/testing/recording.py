@@ -93,7 +93,6 @@ class RecordingChannel:
         self._connection = connection
 
     async def receive(self) -> Sequence[Incoming]:
-        """See :class:`mcptrio.abc.MessageChannel`."""
         received = await self._channel.receive()
         self._recording.messages += (
             Recorded(sender="server", message=each, connection=self._connection) for each in received
@@ -101,7 +100,6 @@ class RecordingChannel:
         return received
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """See :class:`mcptrio.abc.MessageChannel`."""
         # Recorded before sending: the answer may arrive before this task continues.
         self._recording.messages += (
             Recorded(sender="client", message=each, connection=self._connection) for each in messages
@@ -109,5 +107,4 @@ class RecordingChannel:
         await self._channel.send(messages)
 
     async def aclose(self) -> None:
-        """See :class:`mcptrio.abc.MessageChannel`."""
         await self._channel.aclose()

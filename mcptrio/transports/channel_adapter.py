@@ -55,7 +55,7 @@ def adapt_channel(
 
 
 class AdaptedChannel:
-    """A message channel over a Trio channel. Made by :func:`adapt_channel`."""
+    """A :class:`mcptrio.abc.MessageChannel` over a Trio channel. Made by :func:`adapt_channel`."""
 
     def __init__(
         self,
@@ -87,11 +87,7 @@ class AdaptedChannel:
         return [decode(_bytes_of(received), self._limits)]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Send the messages one after the other. If cancelled, the last ones are not sent.
-
-        Raises:
-            ConnectionClosed: The channel broke, was closed here, or did not accept a message in time.
-        """
+        """Send the messages one after the other. If cancelled, the last ones are not sent."""
         await trio.lowlevel.checkpoint()
         for message in messages:
             sent = False
@@ -105,7 +101,6 @@ class AdaptedChannel:
                 raise ConnectionClosed(f"{self.name}: no message was accepted for {self._write_timeout:g} seconds")
 
     async def aclose(self) -> None:
-        """Close the channel."""
         await self._channel.aclose()
 
 

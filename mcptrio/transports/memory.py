@@ -25,7 +25,7 @@ suffice."""
 
 
 class MemoryChannel:
-    """One end of a pair. Made by :func:`memory_channel_pair`."""
+    """One end of a pair, a :class:`mcptrio.abc.MessageChannel`. Made by :func:`memory_channel_pair`."""
 
     name = "memory"
 
@@ -41,12 +41,6 @@ class MemoryChannel:
         self._limits = limits
 
     async def receive(self) -> list[Incoming]:
-        """Receive everything that has arrived, at least one item.
-
-        Raises:
-            trio.EndOfChannel: The other end is closed, and everything was received.
-            ConnectionClosed: This end is closed.
-        """
         try:
             arrived = await self._receiver.receive()
             for _ in range(self._receiver.statistics().current_buffer_used):
@@ -56,11 +50,7 @@ class MemoryChannel:
         return [decode(data, self._limits) for data in arrived]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Send all messages, or none if cancelled; waits while the buffer is full.
-
-        Raises:
-            ConnectionClosed: One of the ends is closed.
-        """
+        """Send all messages, or none if cancelled; waits while the buffer is full."""
         encoded = [encode(message) for message in messages]
         if not encoded:
             await trio.lowlevel.checkpoint()

@@ -51,7 +51,7 @@ Answer: TypeAlias = Response | ErrorResponse
 
 
 class PipeLink:
-    """A link over one message channel. Made by :func:`open_pipe_link`."""
+    """A :class:`mcptrio.abc.links.Link` over one message channel. Made by :func:`open_pipe_link`."""
 
     def __init__(
         self, channel: MessageChannel, receive: Receiver, *, why: Callable[[], Awaitable[str]] | None = None
@@ -70,13 +70,12 @@ class PipeLink:
 
     @property
     def closed(self) -> bool:
-        """See :class:`mcptrio.abc.links.Link`."""
         return bool(self._reason)
 
     async def exchange(
         self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
-        """Send a request and wait for its answer; see :class:`mcptrio.abc.links.Link`. ``mirrored`` is ignored."""
+        """Send a request and wait for its answer. ``mirrored`` is ignored."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
@@ -95,7 +94,6 @@ class PipeLink:
             self._waiting.pop(request.id, None)
 
     def give_up(self, id: RequestId) -> None:
-        """See :class:`mcptrio.abc.links.Link`."""
         waiter = self._waiting.pop(id, None)
         if waiter is not None:
             waiter.fail(trio.TooSlowError())
@@ -103,7 +101,6 @@ class PipeLink:
             self._queueing[id].cancel()
 
     async def send(self, message: Notification | Response | ErrorResponse, revision: Revision) -> None:
-        """See :class:`mcptrio.abc.links.Link`."""
         await self._outbox.send(message)
 
     def cancels_by_leaving(self, revision: Revision) -> bool:
@@ -125,7 +122,6 @@ class PipeLink:
         """Do nothing: the reader has been receiving all messages since the start."""
 
     async def wait_closed(self) -> str:
-        """See :class:`mcptrio.abc.links.Link`."""
         await self._closed.wait()
         return self._reason
 

@@ -22,7 +22,6 @@ __all__ = [
     "Implementation",
     "InitializeParams",
     "InitializeResult",
-    "InitializedParams",
     "PingParams",
     "PromptsCapability",
     "ResourcesCapability",
@@ -132,11 +131,6 @@ class InitializeResult(Result):
     capabilities: ServerCapabilities = field()
     server_info: Implementation = field()
     instructions: str | None = field(default=None)
-
-
-@model
-class InitializedParams(Params):
-    """The client has read the answer to ``initialize``."""
 
 
 @model

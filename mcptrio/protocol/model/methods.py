@@ -114,7 +114,7 @@ _REQUESTS_TO_CLIENT = (
 )
 
 _NOTIFICATIONS = (
-    _to_server("notifications/initialized", lifecycle.InitializedParams, None, until=_MODERN),
+    _to_server("notifications/initialized", EmptyParams, None, until=_MODERN),
     Method("notifications/cancelled", cancellation.CancelledParams, None, Side.BOTH),
     Method("notifications/progress", progress.ProgressParams, None, Side.BOTH, until=_MODERN),
     _to_client("notifications/progress", progress.ProgressParams, None, since=_MODERN),

@@ -183,7 +183,6 @@ class Revision:
 
 
 def _index(rows: tuple[Method, ...], version: str) -> Mapping[tuple[str, Side], Method]:
-    """Return the rows of a revision by name and receiver."""
     return MappingProxyType(
         {
             (row.name, side): row
