@@ -147,39 +147,26 @@ class Completions:
         Raises:
             InvalidParams: There is no such prompt, template or argument.
         """
-        function: Function | None
+        known: Container[str]
         if isinstance(params.ref, PromptReference):
             prompt = self._prompts.get(ref)
             if prompt is None or not self._may_know(prompt.component, scope):
                 raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
-            function = prompt.function
-            # A mounted prompt: its arguments are known by name only, and its server completes them.
-            if function.arguments is None:
-                self._check_argument(ref, params.argument.name, [each.name for each in prompt.prompt.arguments])
-                return ()
+            function, known = prompt.function, [each.name for each in prompt.prompt.arguments]
         else:
-            template = self._resources.templates.get(ref)
-            known_here = template or self._resources.resources.get(ref)
-            if known_here is None or not self._may_know(known_here.component, scope):
+            entry = self._resources.templates.get(ref) or self._resources.resources.get(ref)
+            if entry is None or not self._may_know(entry.component, scope):
                 raise InvalidParams(f"no such resource template: {ref} @ $.ref.uri")
-            function = template.function if template is not None else None
-            if template is not None and function is not None and function.arguments is None:
-                known = template.template.variables if template.template is not None else ()
-                self._check_argument(ref, params.argument.name, known)
-                return ()
-        schema = function.arguments.schema if function is not None and function.arguments is not None else {}
-        facts = schema.get("properties", {}).get(params.argument.name)
-        self._check_argument(ref, params.argument.name, schema.get("properties", {}))
-        assert facts is not None
+            function, known = entry.function, entry.template.variables if entry.template is not None else ()
+        if params.argument.name not in known:
+            raise InvalidParams(f"{ref} has no argument {params.argument.name!r} @ $.argument.name")
+        # The arguments of a mounted entry are known by name only, and its server completes them.
+        schema = function.arguments.schema if function.arguments is not None else {}
+        facts = schema.get("properties", {}).get(params.argument.name, {})
         return list(dict.fromkeys(_choices_in(facts, schema.get("$defs", {}))))
 
     def _may_know(self, component: Component, scope: RequestScope) -> bool:
         return not self._access.judges or self._access.may_list(component, scope.principal)
-
-    @staticmethod
-    def _check_argument(ref: str, name: str, known: Container[str]) -> None:
-        if name not in known:
-            raise InvalidParams(f"{ref} has no argument {name!r} @ $.argument.name")
 
 
 def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:

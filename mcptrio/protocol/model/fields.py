@@ -156,8 +156,7 @@ def model(
 
 def class_history(cls: type) -> ClassHistory:
     """Return the history of a protocol class."""
-    history = getattr(cls, "__history__", _NO_CLASS_HISTORY)
-    assert isinstance(history, ClassHistory)
+    history: ClassHistory = getattr(cls, "__history__", _NO_CLASS_HISTORY)
     return history
 
 
@@ -179,8 +178,7 @@ def evolve(instance: T, /, **changes: Any) -> T:
 
 def field_history(attribute: attrs.Attribute[Any]) -> FieldHistory:
     """Return the history of a field of a protocol class."""
-    history = attribute.metadata.get(FieldHistory, _NO_FIELD_HISTORY)
-    assert isinstance(history, FieldHistory)
+    history: FieldHistory = attribute.metadata.get(FieldHistory, _NO_FIELD_HISTORY)
     return history
 
 

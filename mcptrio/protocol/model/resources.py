@@ -11,10 +11,9 @@ from mcptrio.protocol.model.base import CacheableResult, Params
 from mcptrio.protocol.model.content import Annotations
 from mcptrio.protocol.model.fields import Meta, field, model
 from mcptrio.protocol.model.icons import Icon
-from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+from mcptrio.protocol.model.resource_contents import ResourceContents, TextResourceContents
 
 __all__ = [
-    "BlobResourceContents",
     "ListResourceTemplatesParams",
     "ListResourceTemplatesResult",
     "ListResourcesParams",
@@ -22,11 +21,9 @@ __all__ = [
     "ReadResourceParams",
     "ReadResourceResult",
     "Resource",
-    "ResourceContents",
     "ResourceTemplate",
     "ResourceUpdatedParams",
     "SubscribeParams",
-    "TextResourceContents",
     "UnsubscribeParams",
 ]
 

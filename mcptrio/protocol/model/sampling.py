@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from mcptrio.protocol.model.base import Params, Result, Role
-from mcptrio.protocol.model.content import SamplingContentBlock, ToolResultContent, ToolUseContent, joined_text
+from mcptrio.protocol.model.content import SamplingContentBlock, joined_text
 from mcptrio.protocol.model.fields import Meta, field, model
 from mcptrio.protocol.model.tools import Tool
 
@@ -22,8 +22,6 @@ __all__ = [
     "SamplingContentBlock",
     "SamplingMessage",
     "ToolChoice",
-    "ToolResultContent",
-    "ToolUseContent",
 ]
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
