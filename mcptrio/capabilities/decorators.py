@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from inspect import getattr_static, isclass, ismodule
+from inspect import getattr_static, getdoc, isclass, ismodule
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from attrs import evolve, field, fields, frozen
@@ -23,6 +23,7 @@ from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
+from mcptrio.schema.docstrings import parse_docstring
 
 __all__ = [
     "CompletionMark",
@@ -88,6 +89,15 @@ class _EntryMark:
     meta: Mapping[str, Any] | None = None
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
+
+    def shown(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """Return the members of the listed entry that show it to users and models."""
+        return {
+            "title": self.title,
+            "description": self.description or parse_docstring(getdoc(function)).description or None,
+            "icons": self.icons,
+            "meta": dict(self.meta) if self.meta is not None else None,
+        }
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from inspect import getdoc
 from typing import Any
 
 from attrs import define
@@ -39,7 +38,6 @@ from mcptrio.protocol.model.prompts import (
 )
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text
 
 __all__ = ["PromptEntry", "Prompts"]
@@ -151,13 +149,10 @@ def _entry(function: Callable[..., Any], mark: PromptMark, owner: Owner) -> Prom
     required = schema.get("required", ())
     prompt = Prompt(
         name=name,
-        title=mark.title,
-        description=mark.description or parse_docstring(getdoc(function)).description or None,
         arguments=tuple(
             PromptArgument(name=argument, description=facts.get("description"), required=argument in required)
             for argument, facts in schema.get("properties", {}).items()
         ),
-        icons=mark.icons,
-        meta=dict(mark.meta) if mark.meta is not None else None,
+        **mark.shown(function),
     )
     return PromptEntry(key=name, owner=owner, prompt=prompt, function=called, mark=mark)

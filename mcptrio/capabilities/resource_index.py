@@ -9,7 +9,6 @@ Source: RFC 6570.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import getdoc
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +22,6 @@ from mcptrio.capabilities.registry import Registry
 from mcptrio.errors import InvalidParams, ResourceNotFound
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.runtime.event_loop import EventLoop
-from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.text_arguments import convert_text
 from mcptrio.schema.uri_templates import URITemplate
 
@@ -131,30 +129,10 @@ def _entry(function: Callable[..., Any], mark: ResourceMark, owner: Owner) -> Re
             f"{sorted(variables)}, got {sorted(parameters)}"
         )
     name = mark.name or str(getattr(function, "__name__", mark.uri))
-    description = mark.description or parse_docstring(getdoc(function)).description or None
-    meta = dict(mark.meta) if mark.meta is not None else None
-    listed: Resource | ResourceTemplate
-    if template is None:
-        listed = Resource(
-            uri=mark.uri,
-            name=name,
-            title=mark.title,
-            description=description,
-            mime_type=mark.mime_type,
-            annotations=mark.annotations,
-            size=mark.size,
-            icons=mark.icons,
-            meta=meta,
-        )
-    else:
-        listed = ResourceTemplate(
-            uri_template=mark.uri,
-            name=name,
-            title=mark.title,
-            description=description,
-            mime_type=mark.mime_type,
-            annotations=mark.annotations,
-            icons=mark.icons,
-            meta=meta,
-        )
+    shown = {"name": name, "mime_type": mark.mime_type, "annotations": mark.annotations, **mark.shown(function)}
+    listed = (
+        Resource(uri=mark.uri, size=mark.size, **shown)
+        if template is None
+        else ResourceTemplate(uri_template=mark.uri, **shown)
+    )
     return ResourceEntry(key=mark.uri, owner=owner, function=called, mark=mark, template=template, listed=listed)
