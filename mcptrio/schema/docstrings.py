@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from attrs import frozen
 
@@ -24,7 +24,7 @@ _PARAMETER_SECTIONS = frozenset(
 _OTHER_SECTIONS = frozenset(
     {"returns", "return", "yields", "yield", "raises", "raise", "warns", "see also", "references", "todo"}
 )
-_ENTRY = re.compile(r"\*{0,2}(?P<name>[A-Za-z_]\w*)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:(?:\s+(?P<text>.*)|$)")
+_ENTRY = re.compile(r"\*{0,2}(?P<names>[A-Za-z_]\w*)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:(?:\s+(?P<text>.*)|$)")
 _NUMPY_ENTRY = re.compile(r"(?P<names>\*{0,2}[A-Za-z_]\w*(?:\s*,\s*\*{0,2}[A-Za-z_]\w*)*)\s*(?::.*)?$")
 _FIELD = re.compile(r":(?P<role>[a-z]+)(?:\s+(?P<argument>[^:]*))?:(?:\s+(?P<text>.*)|$)")
 _PARAMETER_ROLES = frozenset({"param", "parameter", "arg", "argument", "key", "keyword", "ivar", "var", "cvar"})
@@ -129,32 +129,21 @@ def _end_of_block(lines: list[str], start: int, *, blank_ends: bool = False) -> 
 def _read_indented(lines: list[str], parameters: dict[str, str]) -> None:
     # The least indented line sets the depth of entries; deeper lines continue an entry.
     depth = min((_indent(line) for line in lines if line.strip()), default=0)
-    name, collected = "", list[str]()
-    for line in lines:
-        entry = _ENTRY.match(line.strip()) if _indent(line) == depth else None
-        if entry is not None:
-            _store(parameters, name, collected)
-            name, collected = entry["name"], [entry["text"] or ""]
-        else:
-            collected.append(line)
-    _store(parameters, name, collected)
+    _read_entries(lines, parameters, lambda line: _ENTRY.match(line.strip()) if _indent(line) == depth else None)
 
 
 def _read_underlined(lines: list[str], parameters: dict[str, str]) -> None:
-    names, collected = list[str](), list[str]()
+    _read_entries(lines, parameters, lambda line: None if line.startswith(" ") else _NUMPY_ENTRY.match(line))
+
+
+def _read_entries(lines: list[str], parameters: dict[str, str], match: Callable[[str], re.Match[str] | None]) -> None:
+    found: list[tuple[str, list[str]]] = []
     for line in lines:
-        entry = _NUMPY_ENTRY.match(line) if line and not line.startswith(" ") else None
-        if entry is not None:
-            for name in names:
-                _store(parameters, name, collected)
-            names, collected = [part.strip().lstrip("*") for part in entry["names"].split(",")], []
-        else:
-            collected.append(line)
-    for name in names:
-        _store(parameters, name, collected)
-
-
-def _store(parameters: dict[str, str], name: str, collected: list[str]) -> None:
-    if name:
-        # The first description counts, since a later section repeats names for other reasons.
-        parameters.setdefault(name, _one_line(collected))
+        if (entry := match(line)) is not None:
+            found.append((entry["names"], [entry.groupdict().get("text") or ""]))
+        elif found:
+            found[-1][1].append(line)
+    for names, text in found:
+        for name in names.split(","):
+            # The first description counts, since a later section repeats names for other reasons.
+            parameters.setdefault(name.strip().lstrip("*"), _one_line(text))
