@@ -41,7 +41,7 @@ LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 11,
     "commands": 35,
-    "options in all": 198,
+    "options in all": 199,
     "options of serve": 13,
     "options of run": 6,
     "configuration keys": 84,

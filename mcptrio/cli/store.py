@@ -58,12 +58,16 @@ def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> N
 @command.command("migrate", cls=CLICommand)
 @click.argument("url")
 @config_option
-def migrate(url: str, config: Path | None) -> None:
+@json_option
+def migrate(url: str, config: Path | None, as_json: bool) -> None:
     """Create the tables of the engine at URL, or bring them up to date. Serving never does this by itself."""
     try:
         done = trio.run(find_tools(url).migrate, url, read_config(config).stores)
     except StoreFailed as error:
         raise click.ClickException(str(error)) from error
+    if as_json:
+        print_json({"done": done})
+        return
     look = TerminalStyle.of_stdout()
     for each in done or ["everything is up to date"]:
         click.echo(look.wrap(printable(each)))

@@ -80,6 +80,7 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
         "mcptrio.cli.server",
         "mcptrio.cli.server.auth",
         "mcptrio.cli.server.serve_settings",
+        "mcptrio.cli.server.shared_stores",
         "mcptrio.cli.server.config_options",
         "mcptrio.cli.server.plugin_server",
         "mcptrio.cli.server.log_output",
