@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
-import orjson
 from attrs import evolve, field, frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
@@ -37,6 +36,7 @@ __all__ = [
     "authenticate_client",
     "choose_method",
     "one_line",
+    "read_error",
     "refresh_tokens",
     "request_tokens",
     "revoke_token",
@@ -180,14 +180,13 @@ def ask_token_endpoint(
     # Only this refusal is retried, once. A code, an assertion and a refresh token may each be valid for one request
     # only, and a server that demands a nonce has not used them.
     again = prover is not None and prover.heard(where, response.headers)
-    if again and response.status in (400, 401) and _error(response)[0] == "use_dpop_nonce":
+    if again and response.status in (400, 401) and read_error(response)[0] == "use_dpop_nonce":
         asked_at = clock()
         response = yield _request(server, where, client, parameters, prover, asked_at)
         if prover is not None:
             prover.heard(where, response.headers)
     if response.status != 200:
-        code, text = _error(response)
-        said = ": ".join(filter(None, (code, text))) or f"HTTP {response.status}"
+        code, said = read_error(response)
         raise TokenRefused(f"the authorization server refused the token request: {said} @ {shown(where)}", code=code)
     return response, where, asked_at
 
@@ -274,6 +273,20 @@ def choose_method(server: ServerMetadata, *, secret: bool, key: bool) -> Authent
         f"token_endpoint_auth_methods_supported: expected one of {', '.join(usable)}, "
         f"got {one_line(', '.join(supported))} from {shown(server.issuer)}"
     )
+
+
+def read_error(response: FetchResponse) -> tuple[str, str]:
+    """Return the error code of a response, empty if it has none, and text for an error message, on one line each.
+
+    The text is code and description, or the HTTP status if the response has neither.
+    """
+    try:
+        members = read_object(response.body, "")
+    except AuthorizationError:
+        members = {}
+    code, text = members.get("error"), members.get("error_description")
+    found = [one_line(each) if isinstance(each, str) else "" for each in (code, text)]
+    return found[0], ": ".join(filter(None, found)) or f"HTTP {response.status}"
 
 
 def one_line(text: str) -> str:
@@ -371,15 +384,3 @@ def _expiry(seconds: object, asked_at: float) -> float | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
     return asked_at + min(max(float(seconds), 0.0), _MAX_LIFETIME_SECONDS)
-
-
-def _error(response: FetchResponse) -> tuple[str, str]:
-    """Return the error code and description of a response, on one line each; empty if it has none."""
-    try:
-        members = orjson.loads(response.body) if len(response.body) <= 65536 else None
-    except orjson.JSONDecodeError:
-        members = None
-    if not isinstance(members, dict):
-        return "", ""
-    code, text = members.get("error"), members.get("error_description")
-    return one_line(code) if isinstance(code, str) else "", one_line(text) if isinstance(text, str) else ""

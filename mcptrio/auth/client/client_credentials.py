@@ -12,10 +12,8 @@ from attrs import frozen
 from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Granted
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest, ServerState
+from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest
 from mcptrio.auth.client.registration import PreRegistered
-from mcptrio.auth.flows import Flow
-from mcptrio.auth.token_requests import ClientIdentity, Tokens, request_tokens
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError
 
@@ -54,35 +52,20 @@ class ClientCredentials(GrantMethod):
         Raises:
             AuthorizationError: The URL is not an http or https URL.
         """
-        return GrantClient(_ClientGrant(self, self._state_of(url), fetch))
+        return GrantClient(_ClientGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
 
 
-class _ClientGrant(Grant):
-    def __init__(self, method: ClientCredentials, server: ServerState, fetch: Fetch) -> None:
-        super().__init__(method, server, fetch, issuer=method.client.issuer)
-        self._client = method.client.identity
-
+class _ClientGrant(Grant[ClientCredentials]):
     async def obtain(self, request: GrantRequest) -> Granted:
-        return request.granted(await self.drive(_grant_to_client(self._client, request)))
-
-
-def _grant_to_client(client: ClientIdentity, request: GrantRequest) -> Flow[Tokens]:
-    """Request tokens with the client's credentials.
-
-    Raises:
-        AuthorizationError: The server refused, or does not support the client's key.
-        RequestFailed: The server is unreachable.
-    """
-    server = request.place.server
-    algorithms = server.token_endpoint_auth_signing_alg_values_supported
-    if client.client_secret is None and client.key is None:
-        raise AuthorizationError("client: expected a secret or a private key, got neither")
-    # A client that also has a secret can authenticate with that, whatever the key algorithms.
-    alone = client.key if client.client_secret is None else None
-    if alone is not None and algorithms is not None and alone.algorithm not in algorithms:
-        raise AuthorizationError(
-            f"token_endpoint_auth_signing_alg_values_supported: expected {alone.algorithm} to be among them, "
-            f"got others from {shown(server.issuer)}"
-        )
-    parameters = {"grant_type": "client_credentials", **request.parameters}
-    return (yield from request_tokens(server, client, parameters, prover=request.prover, clock=request.clock))
+        client, server = self.method.client.identity, request.place.server
+        algorithms = server.token_endpoint_auth_signing_alg_values_supported
+        if client.client_secret is None and client.key is None:
+            raise AuthorizationError("client: expected a secret or a private key, got neither")
+        # A client that also has a secret can authenticate with that, whatever the key algorithms.
+        alone = client.key if client.client_secret is None else None
+        if alone is not None and algorithms is not None and alone.algorithm not in algorithms:
+            raise AuthorizationError(
+                f"token_endpoint_auth_signing_alg_values_supported: expected {alone.algorithm} to be among them, "
+                f"got others from {shown(server.issuer)}"
+            )
+        return request.granted(await self.drive(request.tokens(client, "client_credentials")))

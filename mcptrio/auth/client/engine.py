@@ -15,7 +15,7 @@ import trio
 
 from mcptrio.auth.challenges import ChallengeResponse
 from mcptrio.auth.client.credentials import Binding, Granted
-from mcptrio.auth.client.grants import MAX_STEP_UPS, USER_TIMEOUT, Grant, GrantRequest
+from mcptrio.auth.client.grants import MAX_STEP_UPS, USER_TIMEOUT, Grant, GrantMethod, GrantRequest
 from mcptrio.auth.discovery import TokenSource
 from mcptrio.auth.dpop import DPOP, DPoPSigner
 from mcptrio.auth.scopes import first_scopes, union
@@ -38,7 +38,7 @@ class GrantClient:
     Tokens are sent to that server only.
     """
 
-    def __init__(self, grant: Grant) -> None:
+    def __init__(self, grant: Grant[GrantMethod]) -> None:
         self._grant = grant
         self._server = grant.server
         self._method = grant.method

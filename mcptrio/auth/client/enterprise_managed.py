@@ -18,12 +18,12 @@ from attrs import field, frozen, validators
 from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Granted
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest, ServerState
+from mcptrio.auth.client.grants import JWT_BEARER, Grant, GrantMethod, GrantRequest
 from mcptrio.auth.client.registration import PreRegistered
 from mcptrio.auth.discovery import discover_server
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ServerMetadata, read_object
-from mcptrio.auth.token_requests import ClientIdentity, Tokens, ask_token_endpoint, one_line, request_tokens
+from mcptrio.auth.token_requests import ask_token_endpoint, one_line
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
 from mcptrio.ground.secret import Secret
@@ -31,7 +31,6 @@ from mcptrio.ground.secret import Secret
 __all__ = ["EnterpriseManaged", "IdentityProvider"]
 
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
-_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _KINDS: Final = "urn:ietf:params:oauth:token-type:"
 _ID_JAG: Final = _KINDS + "id-jag"
 _PROFILE: Final = "urn:ietf:params:oauth:grant-profile:id-jag"
@@ -96,40 +95,21 @@ class EnterpriseManaged(GrantMethod):
         Raises:
             AuthorizationError: The URL is not an http or https URL.
         """
-        return GrantClient(_PersonsGrant(self, self._state_of(url), fetch))
+        return GrantClient(_PersonsGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
 
 
-class _PersonsGrant(Grant):
-    def __init__(self, method: EnterpriseManaged, server: ServerState, fetch: Fetch) -> None:
-        super().__init__(method, server, fetch, issuer=method.client.issuer)
-        self._provider = method.provider
-        self._client = method.client.identity
-
+class _PersonsGrant(Grant[EnterpriseManaged]):
     async def obtain(self, request: GrantRequest) -> Granted:
-        provider = self._provider
-        flow = _grant_to_user(provider, await provider.identity(), self._client, request)
-        return request.granted(await self.drive(flow))
-
-
-def _grant_to_user(
-    provider: IdentityProvider, identity: Secret, client: ClientIdentity, request: GrantRequest
-) -> Flow[Tokens]:
-    """Run both exchanges: at the provider, and at the server's authorization server.
-
-    Raises:
-        AuthorizationError: One of them refused, or sent a malformed response.
-        RequestFailed: One of them is unreachable.
-    """
-    server = request.place.server
-    profiles = server.authorization_grant_profiles_supported
-    if profiles is not None and _PROFILE not in profiles:
-        raise AuthorizationError(
-            f"authorization_grant_profiles_supported: expected {_PROFILE} to be among them, "
-            f"got others from {shown(server.issuer)}"
-        )
-    assertion = yield from _exchange_identity(provider, identity, request)
-    parameters = {"grant_type": _BEARER, "assertion": assertion.reveal(), **request.parameters}
-    return (yield from request_tokens(server, client, parameters, prover=request.prover, clock=request.clock))
+        server, identity = request.place.server, await self.method.provider.identity()
+        profiles = server.authorization_grant_profiles_supported
+        if profiles is not None and _PROFILE not in profiles:
+            raise AuthorizationError(
+                f"authorization_grant_profiles_supported: expected {_PROFILE} to be among them, "
+                f"got others from {shown(server.issuer)}"
+            )
+        assertion = await self.drive(_exchange_identity(self.method.provider, identity, request))
+        client = self.method.client.identity
+        return request.granted(await self.drive(request.tokens(client, JWT_BEARER, assertion=assertion.reveal())))
 
 
 def _exchange_identity(provider: IdentityProvider, identity: Secret, request: GrantRequest) -> Flow[Secret]:

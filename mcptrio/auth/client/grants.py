@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import ClassVar, Final, Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import trio
@@ -24,18 +24,31 @@ from mcptrio.auth.client.registration import Registered
 from mcptrio.auth.discovery import TokenSource, discover
 from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.flows import Flow, drive
-from mcptrio.auth.token_requests import Tokens
+from mcptrio.auth.token_requests import ClientIdentity, Tokens, request_tokens
 from mcptrio.auth.urls import canonical, check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError, MCPTrioError
 
-__all__ = ["MAX_STEP_UPS", "USER_TIMEOUT", "Grant", "GrantMethod", "GrantRequest", "ServerState", "text_tuple"]
+__all__ = [
+    "JWT_BEARER",
+    "MAX_STEP_UPS",
+    "USER_TIMEOUT",
+    "Grant",
+    "GrantMethod",
+    "GrantRequest",
+    "ServerState",
+    "text_tuple",
+]
 
 T = TypeVar("T")
+M_co = TypeVar("M_co", bound="GrantMethod", covariant=True)
 
 MAX_STEP_UPS: Final = 3
 """How often within :data:`USER_TIMEOUT` a user is asked about one server, or more scopes are requested."""
 USER_TIMEOUT: Final = 300.0
 """Seconds; also the time for which a step-up that did not help is not repeated."""
+
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+"""The grant type of an assertion that is a signed token (RFC 7523 section 2.1)."""
 
 
 def text_tuple(texts: Iterable[str]) -> tuple[str, ...]:
@@ -107,6 +120,15 @@ class GrantRequest:
         wanted = {"resource": self.place.resource}
         return wanted if self.scopes is None else {**wanted, "scope": " ".join(self.scopes)}
 
+    def tokens(self, client: ClientIdentity | None, grant_type: str, **parameters: str) -> Flow[Tokens]:
+        """Request tokens of the authorization server, as :func:`mcptrio.auth.token_requests.request_tokens` does.
+
+        Args:
+            parameters: Those of the grant.
+        """
+        parameters = {"grant_type": grant_type, **parameters, **self.parameters}
+        return request_tokens(self.place.server, client, parameters, prover=self.prover, clock=self.clock)
+
     def granted(self, tokens: Tokens, *, client: Registered | None = None) -> Granted:
         """Return a record of the tokens that the request obtained."""
         return Granted(
@@ -149,7 +171,7 @@ class GrantMethod:
         return self._servers.setdefault(name, ServerState(name))
 
 
-class Grant(ABC):
+class Grant(ABC, Generic[M_co]):
     """A way to obtain tokens for one server.
 
     The caller holds the server's lock, so the methods never run concurrently.
@@ -164,7 +186,7 @@ class Grant(ABC):
     needs_user: ClassVar[bool] = False
     """True if a user has to be asked before :meth:`obtain`."""
 
-    def __init__(self, method: GrantMethod, server: ServerState, fetch: Fetch, *, issuer: str | None = None) -> None:
+    def __init__(self, method: M_co, server: ServerState, fetch: Fetch, *, issuer: str | None = None) -> None:
         self.method = method
         self.server = server
         self._fetch = fetch

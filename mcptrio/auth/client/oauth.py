@@ -25,7 +25,6 @@ from mcptrio.auth.client.grants import (
     Grant,
     GrantMethod,
     GrantRequest,
-    ServerState,
     text_tuple,
 )
 from mcptrio.auth.client.loopback import LoopbackRedirects
@@ -95,7 +94,18 @@ class OAuth(GrantMethod):
         default=Factory(lambda self: Credentials(self.store), takes_self=True), init=False, repr=False, eq=False
     )
     _metadata: ClientMetadata = field(
-        default=Factory(lambda self: _own_metadata(self), takes_self=True), init=False, repr=False, eq=False
+        default=Factory(
+            lambda self: ClientMetadata(
+                name=self.client_name,
+                uri=self.client_uri,
+                document=self.client_metadata_url,
+                application_type=self.redirects.application_type,
+            ),
+            takes_self=True,
+        ),
+        init=False,
+        repr=False,
+        eq=False,
     )
 
     def __attrs_post_init__(self) -> None:
@@ -114,7 +124,7 @@ class OAuth(GrantMethod):
         Raises:
             AuthorizationError: The URL is not an http or https URL.
         """
-        return OAuthClient(UserGrant(self, self._state_of(url), fetch, self._credentials, self._metadata))
+        return OAuthClient(UserGrant(self, self._state_of(url), fetch))
 
 
 class OAuthClient(GrantClient):
@@ -150,25 +160,17 @@ class OAuthClient(GrantClient):
         async with server.lock:
             await self._user.revoke()
             server.granted = server.binding = server.place = None
-            return await self._user.forget()
+            return await self._user.method._credentials.forget(server.url)
 
 
-class UserGrant(Grant):
+class UserGrant(Grant[OAuth]):
     """The grant that asks a user, for one server."""
 
     needs_user: ClassVar[bool] = True
 
-    def __init__(
-        self, oauth: OAuth, server: ServerState, fetch: Fetch, credentials: Credentials, metadata: ClientMetadata
-    ) -> None:
-        super().__init__(oauth, server, fetch)
-        self._oauth = oauth
-        self._credentials = credentials
-        self._metadata = metadata
-
     async def obtain(self, request: GrantRequest) -> Granted:
         """Ask the user."""
-        oauth, asked, now = self._oauth, self.server.asked, self._oauth.clock()
+        oauth, asked, now = self.method, self.server.asked, self.method.clock()
         # A server that rejects every token must not cause an endless series of logins.
         if len(asked) == MAX_STEP_UPS and now - asked[0] < USER_TIMEOUT:
             raise AuthorizationError(
@@ -177,7 +179,7 @@ class UserGrant(Grant):
             )
         place, prover = request.place, request.prover
         request = evolve(request, scopes=with_offline(request.scopes, place.server))
-        known = await self._credentials.client(place.server.issuer)
+        known = await self.method._credentials.client(place.server.issuer)
         issuer = None if self._has_fixed_redirect(place.server) else place.server.issuer
         async with oauth.redirects.open(() if known is None else known.redirect_uris, issuer) as redirect:
             client, registered = await self._register_client(request, known, redirect)
@@ -197,7 +199,7 @@ class UserGrant(Grant):
         """Return tokens that another process has stored, or refresh the current ones."""
         # Processes that share the store take turns: to the authorization server, a refresh token that is used twice is
         # stolen, so it ends the login.
-        async with self._credentials.lock(self.server.url):
+        async with self.method._credentials.lock(self.server.url):
             await self.load()
             kept = self.server.granted
             if kept is None or is_good(kept):
@@ -220,7 +222,7 @@ class UserGrant(Grant):
             granted.tokens,
             resource=granted.resource,
             prover=granted.prover,
-            clock=self._oauth.clock,
+            clock=self.method.clock,
         )
         # Once the refresh token is sent, only the response may contain a valid one, so a cancelled request still waits.
         async with outlasting(_RENEWAL):
@@ -232,17 +234,17 @@ class UserGrant(Grant):
                     raise
                 await self._heed(refused.code, place.server, client)
                 server.granted = None
-                await self._credentials.forget_tokens(server.binding)
+                await self.method._credentials.forget_tokens(server.binding)
                 return None
-            fresh = evolve(granted, tokens=tokens, obtained_at=self._oauth.clock(), is_from_grant=False)
+            fresh = evolve(granted, tokens=tokens, obtained_at=self.method.clock(), is_from_grant=False)
             await self.keep(server.binding, fresh)
         return fresh
 
     async def load(self) -> None:
         """Read what another process may have stored meanwhile."""
         server = self.server
-        binding = await self._credentials.binding(server.url)
-        granted = None if binding is None else await self._credentials.granted(binding)
+        binding = await self.method._credentials.binding(server.url)
+        granted = None if binding is None else await self.method._credentials.granted(binding)
         same = (
             granted is not None
             and server.granted is not None
@@ -260,16 +262,16 @@ class UserGrant(Grant):
 
     async def find(self, metadata_url: str | None) -> TokenSource:
         place = await super().find(metadata_url)
-        if self._oauth.client is not None:
-            self._oauth._met.setdefault(place.server.issuer)
+        if self.method.client is not None:
+            self.method._met.setdefault(place.server.issuer)
         return place
 
     def pinned_issuer(self) -> str | None:
         """See ``Grant``. Only a pre-registered client belongs to one authorization server."""
-        if self._oauth.client is None:
+        if self.method.client is None:
             return None
         before = None if self.server.binding is None else self.server.binding.issuer
-        return self._oauth.client.issuer or next(iter(self._oauth._met), before)
+        return self.method.client.issuer or next(iter(self.method._met), before)
 
     def names_other_issuer(self, pinned: str, found: str) -> str:
         return (
@@ -291,23 +293,19 @@ class UserGrant(Grant):
             # Not revoked; the token expires on its own.
             pass
 
-    async def forget(self) -> bool:
-        """Delete the stored tokens; return whether any existed."""
-        return await self._credentials.forget(self.server.url)
-
     async def keep(self, binding: Binding, granted: Granted) -> None:
         self.server.binding, self.server.granted = binding, granted
-        await self._credentials.keep(self.server.url, binding, granted)
+        await self.method._credentials.keep(self.server.url, binding, granted)
 
     def holder(self, granted: Granted, server: ServerMetadata) -> ClientIdentity | None:
         """Return the client to which tokens were granted, or ``None`` if it is unknown now."""
         # The program may have registered again since, under another id.
         if granted.client is not None:
             return granted.client.identity
-        if self._oauth.client is not None:
-            return self._oauth.client.identity
-        if self._metadata.document is not None and server.client_id_metadata_document_supported:
-            return ClientIdentity(client_id=self._metadata.document, method="none")
+        if self.method.client is not None:
+            return self.method.client.identity
+        if self.method._metadata.document is not None and server.client_id_metadata_document_supported:
+            return ClientIdentity(client_id=self.method._metadata.document, method="none")
         return None
 
     # Private
@@ -318,32 +316,32 @@ class UserGrant(Grant):
         """Return the client to use, and its dynamic registration if it has one."""
         place, scopes = request.place, request.scopes
         server = place.server
-        if self._oauth.client is not None:
-            return self._oauth.client.identity, None
+        if self.method.client is not None:
+            return self.method.client.identity, None
         is_fixed = self._has_fixed_redirect(server)
-        if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self._oauth.clock()):
+        if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self.method.clock()):
             return known.identity, known
         # Register with all scopes that a later step-up may need: a second registration would have another client id.
         offered = place.metadata.scopes_supported if place.metadata is not None else None
         bound, also = request.prover is not None, offered or ()
         registered = await self.drive(
-            register(server, self._metadata, [redirect.uri], scopes=scopes, also=also, bound_tokens=bound)
+            register(server, self.method._metadata, [redirect.uri], scopes=scopes, also=also, bound_tokens=bound)
         )
         if not registered.redirect_uris:
             return registered.identity, None
-        await self._credentials.keep_client(server.issuer, registered)
+        await self.method._credentials.keep_client(server.issuer, registered)
         return registered.identity, registered
 
     def _has_fixed_redirect(self, server: ServerMetadata) -> bool:
         """Return whether redirect URIs were agreed on in advance."""
         # With a pre-registered client the operator has registered them; a metadata document lists them.
-        has_document = self._metadata.document is not None and server.client_id_metadata_document_supported
-        return self._oauth.client is not None or has_document
+        has_document = self.method._metadata.document is not None and server.client_id_metadata_document_supported
+        return self.method.client is not None or has_document
 
     async def _exchanged(self, attempt: Attempt, code: Secret, prover: DPoPSigner | None) -> Tokens:
         refused: TokenRefused
         try:
-            return await self.drive(exchange(attempt, code, prover=prover, clock=self._oauth.clock))
+            return await self.drive(exchange(attempt, code, prover=prover, clock=self.method.clock))
         except TokenRefused as error:
             refused = error
         await self._heed(refused.code, attempt.server, attempt.client)
@@ -351,14 +349,5 @@ class UserGrant(Grant):
 
     async def _heed(self, code: str, server: ServerMetadata, client: ClientIdentity) -> None:
         """Delete the registration if the server no longer knows the client; the next login registers again."""
-        if code == "invalid_client" and self._oauth.client is None:
-            await self._credentials.forget_client(server.issuer, client.client_id)
-
-
-def _own_metadata(oauth: OAuth) -> ClientMetadata:
-    return ClientMetadata(
-        name=oauth.client_name,
-        uri=oauth.client_uri,
-        document=oauth.client_metadata_url,
-        application_type=oauth.redirects.application_type,
-    )
+        if code == "invalid_client" and self.method.client is None:
+            await self.method._credentials.forget_client(server.issuer, client.client_id)

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 import orjson
 from attrs import field, frozen
 
-from mcptrio.abc import FetchRequest
+from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.challenges import PASS_A_TOKEN
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.jose import Key
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.scopes import read_scope, union
-from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line
+from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line, read_error
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.ground.secret import Secret
@@ -220,11 +220,11 @@ def register(
     response = yield _registration(where, wish, wanted[0])
     # Some servers grant clients a part of the scopes they offer; some know scopes by resource only, and RFC 7591 has no
     # resource parameter. Without a scope, the server chooses (RFC 7591 section 2).
-    while response.status == 400 and len(wanted) > 1 and _error_in(response.body, where) in _OF_SCOPES:
+    while response.status == 400 and len(wanted) > 1 and read_error(response)[0] in _OF_SCOPES:
         del wanted[0]
         response = yield _registration(where, wish, wanted[0])
     if response.status not in _CREATED:
-        raise AuthorizationError(_refusal(response.status, response.body, where))
+        raise AuthorizationError(_refusal(response, where))
     return _read(read_object(response.body, where), tuple(redirect_uris), wanted[0], where)
 
 
@@ -270,24 +270,11 @@ def _read(
     )
 
 
-def _error_in(body: bytes, where: str) -> object:
-    try:
-        return read_object(body, where).get("error")
-    except AuthorizationError:
-        return None
-
-
-def _refusal(status: int, body: bytes, where: str) -> str:
-    try:
-        members = read_object(body, where)
-    except AuthorizationError:
-        members = {}
-    code, text = members.get("error"), members.get("error_description")
-    code = one_line(code) if isinstance(code, str) else ""
-    said = ": ".join(filter(None, (code, one_line(text) if isinstance(text, str) else ""))) or f"HTTP {status}"
+def _refusal(response: FetchResponse, where: str) -> str:
+    code, said = read_error(response)
     reason = f" ({_REASONS[code]})" if code in _REASONS else ""
     # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
-    if status == 404:
+    if response.status == 404:
         detail = "" if said == "HTTP 404" else f", {said}"
         return f"the server seems to have no login (HTTP 404{detail} @ {shown(where)}): {PASS_A_TOKEN}"
     return f"client registration failed{reason}: {said} @ {shown(where)}"

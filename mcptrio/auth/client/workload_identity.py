@@ -10,25 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
-from typing import Final
 
 from attrs import define, field, frozen
 
 from mcptrio.abc import Fetch
 from mcptrio.auth.client.credentials import Granted
 from mcptrio.auth.client.engine import GrantClient
-from mcptrio.auth.client.grants import Grant, GrantMethod, GrantRequest, ServerState
-from mcptrio.auth.flows import Flow
+from mcptrio.auth.client.grants import JWT_BEARER, Grant, GrantMethod, GrantRequest
 from mcptrio.auth.jose import BadToken, peek
 from mcptrio.auth.metadata import ServerMetadata
-from mcptrio.auth.token_requests import TokenRefused, Tokens, request_tokens
+from mcptrio.auth.token_requests import TokenRefused
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError
 from mcptrio.ground.secret import Secret
 
 __all__ = ["WorkloadIdentity"]
-
-_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 @define
@@ -69,47 +65,28 @@ class WorkloadIdentity(GrantMethod):
         Raises:
             AuthorizationError: The URL is not an http or https URL.
         """
-        server = self._state_of(url)
-        rejected = self._rejected.setdefault(server.url, _Rejected())
-        return GrantClient(_WorkloadGrant(self, server, fetch, rejected))
+        return GrantClient(_WorkloadGrant(self, self._state_of(url), fetch, issuer=self.issuer))
 
 
-class _WorkloadGrant(Grant):
-    def __init__(self, method: WorkloadIdentity, server: ServerState, fetch: Fetch, rejected: _Rejected) -> None:
-        super().__init__(method, server, fetch, issuer=method.issuer)
-        self._assertion = method.assertion
-        self._is_for_any = method.issuer is None
-        self._rejected = rejected
-
+class _WorkloadGrant(Grant[WorkloadIdentity]):
     async def obtain(self, request: GrantRequest) -> Granted:
-        return request.granted(await self.drive(self._once(await self._assertion(), request)))
-
-    def _once(self, assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
+        assertion, rejected = (
+            await self.method.assertion(),
+            self.method._rejected.setdefault(self.server.url, _Rejected()),
+        )
         # A rejected assertion is not sent again: the platform has to issue another one first.
-        rejected, digest = self._rejected, sha256(assertion.reveal().encode()).digest()
+        digest = sha256(assertion.reveal().encode()).digest()
         if rejected.failure is not None and rejected.digest == digest:
             raise TokenRefused(str(rejected.failure), code=rejected.failure.code)
-        if self._is_for_any:
+        if self.method.issuer is None:
             _check_audience(assertion, request.place.server)
         try:
-            return (yield from _grant_to_workload(assertion, request))
+            # RFC 7521 section 4.1: the assertion identifies the client, so no client credentials are sent.
+            tokens = await self.drive(request.tokens(None, JWT_BEARER, assertion=assertion.reveal()))
         except TokenRefused as failure:
             rejected.digest, rejected.failure = digest, failure
             raise
-
-
-def _grant_to_workload(assertion: Secret, request: GrantRequest) -> Flow[Tokens]:
-    """Exchange an assertion for tokens.
-
-    Raises:
-        AuthorizationError: The authorization server refused, or sent a malformed response.
-        RequestFailed: The authorization server is unreachable.
-    """
-    parameters = {"grant_type": _BEARER, "assertion": assertion.reveal(), **request.parameters}
-    # RFC 7521 section 4.1: the assertion identifies the client, so no client credentials are sent.
-    return (
-        yield from request_tokens(request.place.server, None, parameters, prover=request.prover, clock=request.clock)
-    )
+        return request.granted(tokens)
 
 
 def _check_audience(assertion: Secret, server: ServerMetadata) -> None:

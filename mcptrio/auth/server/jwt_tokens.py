@@ -170,28 +170,39 @@ class JWTTokens:
 
 
 def principal_of(
-    claims: Mapping[str, Any], *, issuer: str, audience: frozenset[str], rules: ClaimRules, now: float
+    claims: Mapping[str, Any],
+    *,
+    issuer: str,
+    audience: frozenset[str],
+    rules: ClaimRules,
+    now: float,
+    expires: bool = True,
+    subjects: Sequence[str] = ("sub",),
 ) -> Principal:
     """Return the principal of verified claims.
+
+    Args:
+        expires: True if the token must have an ``exp`` claim.
+        subjects: The claims that may contain the subject; the first one present counts.
 
     Raises:
         BadToken: The claims have another issuer or audience, are not valid now, or are not those of an access token.
     """
-    if claims.get("iss") != issuer:
+    if claims.get("iss", issuer) != issuer:
         raise BadToken("iss: expected another issuer")
-    check_claims(claims, audience=audience, now=now, skew=rules.clock_skew)
-    check_kind(claims)
+    check_claims(claims, audience=audience, now=now, skew=rules.clock_skew, expires=expires)
+    _check_kind(claims)
     client = next((claims[name] for name in rules.client_claims if isinstance(claims.get(name), str)), None)
-    # Without sub, the client acts for itself (RFC 9068 section 2.2 requires sub; some providers omit it).
-    subject = claims.get("sub", client)
+    # Without a subject, the client acts for itself (RFC 9068 section 2.2 requires sub; some providers omit it).
+    subject = next((claims[name] for name in subjects if claims.get(name) is not None), client)
     if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS:
         raise BadToken("sub: expected a text")
     return Principal(
-        subject=subject, issuer=issuer, client_id=client, scopes=scopes_in(claims, rules.scope_claims), claims=claims
+        subject=subject, issuer=issuer, client_id=client, scopes=_scopes_in(claims, rules.scope_claims), claims=claims
     )
 
 
-def check_kind(claims: Mapping[str, Any]) -> None:
+def _check_kind(claims: Mapping[str, Any]) -> None:
     """Check that claims are those of an access token.
 
     Raises:
@@ -218,7 +229,7 @@ def _check_nonce(claims: Mapping[str, Any], header: Mapping[str, Any]) -> None:
         raise BadToken("nonce: expected an access token, got an ID token")
 
 
-def scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:
+def _scopes_in(claims: Mapping[str, Any], names: Sequence[str]) -> frozenset[str]:
     """Return the scopes in the named claims.
 
     Raises:

@@ -20,7 +20,7 @@ from attrs import evolve
 
 from mcptrio.abc import Principal, RequestHead, TokenVerifier
 from mcptrio.auth.dpop import DPOP, BadDPoPProof, DPoPVerifier, normal_url
-from mcptrio.auth.jose import BadToken, peek
+from mcptrio.auth.jose import BadToken, named_issuer, peek
 from mcptrio.auth.scopes import ScopeHierarchy, check_scope
 from mcptrio.auth.server.certificates import certificate_thumbprint
 from mcptrio.auth.server.challenge_documents import NEVER_REQUESTED_SCOPES, ChallengeDocuments, path_of
@@ -29,9 +29,8 @@ from mcptrio.auth.server.replay_cache import Nonces, ReplayCache
 from mcptrio.auth.server.request_credentials import SCHEMES, CredentialsRefused, binding_of, credentials_in, scheme_of
 from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
-from mcptrio.auth.server.verifiers import Verifiers
 from mcptrio.auth.urls import canonical, check_url, origin
-from mcptrio.errors import AuthorizationError
+from mcptrio.errors import AuthorizationError, Overloaded
 
 __all__ = ["ResourceServer"]
 
@@ -96,8 +95,7 @@ class ResourceServer:
             raise ValueError(
                 "tokens: expected a token verifier or client certificates, got neither; every request would be rejected"
             )
-        self._verifiers = Verifiers(tuple(tokens))
-        self._takes_tokens = bool(tokens)
+        self._verifiers = tuple(tokens)
         self._scopes = frozenset(map(check_scope, scopes))
         if wrong := self._scopes & NEVER_REQUESTED_SCOPES:
             raise ValueError(
@@ -220,7 +218,7 @@ class ResourceServer:
         if principal is not None:
             return self._expanded(principal)
         # 401 would require a challenge (RFC 9110 section 15.5.2), and no scheme exists for certificates.
-        if not self._takes_tokens:
+        if not self._verifiers:
             raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=shown is not None)
         raise CredentialsRefused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
 
@@ -254,8 +252,33 @@ class ResourceServer:
         return principal
 
     async def _verified(self, token: str) -> Principal | None:
-        principal = await self._verifiers.verify(token)
-        return None if principal is None else self._expanded(principal)
+        """Return the principal of a token, or ``None`` if no verifier knows the token.
+
+        Raises:
+            AuthorizationError: The token is genuine but not accepted; the message may be sent to the client.
+            Overloaded: A verifier cannot decide now.
+        """
+        errors: list[AuthorizationError | Overloaded] = []
+        for verifier in self._verifiers_of(token):
+            try:
+                principal = await verifier.verify(token)
+            except (AuthorizationError, Overloaded) as error:
+                # An issuer that is unreachable must not stop the verification of another issuer's tokens.
+                errors.append(error)
+            else:
+                if principal is not None:
+                    return self._expanded(principal)
+        if errors:
+            raise next((each for each in errors if isinstance(each, AuthorizationError)), errors[0])
+        return None
+
+    def _verifiers_of(self, token: str) -> Sequence[TokenVerifier]:
+        # A verifier recognizes its tokens by their prefix or issuer, and no other verifier receives them: an issuer
+        # could use a token of another issuer.
+        issuer = named_issuer(token)
+        answers = [(verifier.is_own(token, issuer), verifier) for verifier in self._verifiers]
+        own = [verifier for is_own, verifier in answers if is_own]
+        return own or [verifier for is_own, verifier in answers if is_own is None]
 
     def _expanded(self, principal: Principal) -> Principal:
         scopes = self._hierarchy.expanded(principal.scopes)
@@ -309,7 +332,7 @@ class ResourceServer:
     def _error(self, request: RequestHead, refused: CredentialsRefused) -> AuthorizationError:
         headers = {"DPoP-Nonce": self._nonces.current()} if self._nonces is not None and refused.status == 401 else {}
         # Without token verifiers there is no scheme to offer.
-        challenge = self._notices.challenge(request, refused) if self._takes_tokens else None
+        challenge = self._notices.challenge(request, refused) if self._verifiers else None
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
 
 
