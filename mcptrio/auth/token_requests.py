@@ -58,6 +58,10 @@ _MAX_QUOTED_CHARS: Final = 300
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
 
+def _secret(text: Secret | str | None) -> Secret | None:
+    return Secret(text) if isinstance(text, str) else text
+
+
 class TokenRefused(AuthorizationError):
     """The authorization server refused a token request.
 
@@ -82,7 +86,7 @@ class ClientIdentity:
     """
 
     client_id: str
-    client_secret: Secret | None = None
+    client_secret: Secret | None = field(default=None, converter=_secret)
     key: Key | None = field(default=None, repr=False)
     method: AuthenticationMethod | None = None
 

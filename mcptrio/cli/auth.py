@@ -166,7 +166,7 @@ async def _log_in(
         raise ConfigError("the credentials were not stored: the store does not keep its values")
     if client is not None:
         # The other commands renew what was granted as the same client.
-        await credentials.keep_client(binding.issuer, Registered(identity=client.identity))
+        await credentials.keep_client(binding.issuer, Registered(identity=client))
     console.print(console.look.wrap(_words(binding, granted, time.time()), label=f"logged in to {url}: "))
     return ExitCode.DONE
 

@@ -210,5 +210,5 @@ def test_server_that_wants_what_we_cannot() -> None:
 def test_secret_of_a_client_registered_by_hand_is_not_shown() -> None:
     client = PreRegistered(client_id="abc", client_secret="s3cret")
 
-    assert client.identity.client_secret == Secret("s3cret")
+    assert client.client_secret == Secret("s3cret")
     assert "s3cret" not in repr(client)

@@ -57,7 +57,7 @@ class ClientCredentials(GrantMethod):
 
 class _ClientGrant(Grant[ClientCredentials]):
     async def obtain(self, request: GrantRequest) -> Granted:
-        client, server = self.method.client.identity, request.place.server
+        client, server = self.method.client, request.place.server
         algorithms = server.token_endpoint_auth_signing_alg_values_supported
         if client.client_secret is None and client.key is None:
             raise AuthorizationError("client: expected a secret or a private key, got neither")

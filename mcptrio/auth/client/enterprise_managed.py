@@ -108,8 +108,8 @@ class _PersonsGrant(Grant[EnterpriseManaged]):
                 f"got others from {shown(server.issuer)}"
             )
         assertion = await self.drive(_exchange_identity(self.method.provider, identity, request))
-        client = self.method.client.identity
-        return request.granted(await self.drive(request.tokens(client, JWT_BEARER, assertion=assertion.reveal())))
+        flow = request.tokens(self.method.client, JWT_BEARER, assertion=assertion.reveal())
+        return request.granted(await self.drive(flow))
 
 
 def _exchange_identity(provider: IdentityProvider, identity: Secret, request: GrantRequest) -> Flow[Secret]:
@@ -134,7 +134,7 @@ def _exchange_identity(provider: IdentityProvider, identity: Secret, request: Gr
         "subject_token_type": _KINDS + provider.kind,
         **request.parameters,
     }
-    response, url, _ = yield from ask_token_endpoint(where, provider.client.identity, parameters, clock=request.clock)
+    response, url, _ = yield from ask_token_endpoint(where, provider.client, parameters, clock=request.clock)
     members = read_object(response.body, url)
     if (kind := members.get("issued_token_type")) != _ID_JAG:
         raise AuthorizationError(f"issued_token_type: expected {_ID_JAG}, got {one_line(repr(kind))} @ {shown(url)}")

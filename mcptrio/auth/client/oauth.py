@@ -303,7 +303,7 @@ class UserGrant(Grant[OAuth]):
         if granted.client is not None:
             return granted.client.identity
         if self.method.client is not None:
-            return self.method.client.identity
+            return self.method.client
         if self.method._metadata.document is not None and server.client_id_metadata_document_supported:
             return ClientIdentity(client_id=self.method._metadata.document, method="none")
         return None
@@ -317,7 +317,7 @@ class UserGrant(Grant[OAuth]):
         place, scopes = request.place, request.scopes
         server = place.server
         if self.method.client is not None:
-            return self.method.client.identity, None
+            return self.method.client, None
         is_fixed = self._has_fixed_redirect(server)
         if known is not None and not is_fixed and known.suits(redirect.uri, scopes, self.method.clock()):
             return known.identity, known

@@ -15,12 +15,11 @@ from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import orjson
-from attrs import field, frozen
+from attrs import frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.challenges import PASS_A_TOKEN
 from mcptrio.auth.flows import Flow
-from mcptrio.auth.jose import Key
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.scopes import read_scope, union
 from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line, read_error
@@ -43,12 +42,8 @@ _REASONS: Final = {
 }
 
 
-def _secret(text: Secret | str | None) -> Secret | None:
-    return Secret(text) if isinstance(text, str) else text
-
-
 @frozen(kw_only=True)
-class PreRegistered:
+class PreRegistered(ClientIdentity):
     """A client that an operator registered at the authorization server in advance.
 
     Args:
@@ -60,11 +55,7 @@ class PreRegistered:
         method: The authentication method; by default the strongest that the client and the server support.
     """
 
-    client_id: str
-    client_secret: Secret | None = field(default=None, converter=_secret)
     issuer: str | None = None
-    key: Key | None = field(default=None, repr=False)
-    method: AuthenticationMethod | None = None
 
     def check_issuer(self) -> None:
         """Check that a client with credentials names its issuer.
@@ -76,12 +67,6 @@ class PreRegistered:
         # authorization server that a server names would receive the secret.
         if self.issuer is None and (self.client_secret is not None or self.key is not None):
             raise ConfigError("client: expected an issuer with the secret or key, so that no other server is sent it")
-
-    @property
-    def identity(self) -> ClientIdentity:
-        return ClientIdentity(
-            client_id=self.client_id, client_secret=self.client_secret, key=self.key, method=self.method
-        )
 
 
 @frozen(kw_only=True)
