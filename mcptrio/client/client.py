@@ -17,15 +17,15 @@ import trio
 from mcptrio.abc.links import LinkOpener
 from mcptrio.client.cache import Cache
 from mcptrio.client.calls import OnProgress
+from mcptrio.client.connection_watcher import ConnectionWatcher
 from mcptrio.client.consent import with_consent
-from mcptrio.client.handlers import Handlers
 from mcptrio.client.listings import Listing
+from mcptrio.client.options import ClientOptions
 from mcptrio.client.requests import ClientRequests
 from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
@@ -67,42 +67,19 @@ class Client:
     def __init__(
         self,
         openers: Sequence[LinkOpener],
-        *,
-        name: str,
-        info: Implementation,
-        handlers: Handlers,
-        timeouts: ClientTimeouts,
-        revision: str | None,
-        restart: bool,
-        ping_interval: float,
-        log_level: LoggingLevel | None,
-        cache_entries: int,
-        known: str | None = None,
-        prefers_handshake: bool = False,
+        options: ClientOptions,
+        watcher: ConnectionWatcher | None = None,
     ) -> None:
-        self.name = name
+        self.name = options.name
         """The name under which the user knows the server."""
-        self._info = info
-        self._handlers = handlers
-        self._timeouts = timeouts
-        self._log_level = log_level
-        self._cache = Cache(cache_entries)
-        self._supervisor = ClientSupervisor(
-            openers,
-            self._make_session,
-            self._settled,
-            timeouts=timeouts,
-            restart=restart,
-            ping_interval=ping_interval,
-            pinned=revision,
-            known=known,
-            prefers_handshake=prefers_handshake,
-        )
-        self._requests = ClientRequests(
-            self._supervisor, opens_urls=handlers.open_url is not None, input_timeout=timeouts.input
-        )
-        self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=name)
-        self._subscriber = Subscriber(self._supervisor, self._changed, name=name, ack_timeout=timeouts.idle)
+        self._options = options
+        self._watcher = watcher or ConnectionWatcher()
+        self._log_level = options.log_level
+        self._cache = Cache(options.cache_entries)
+        self._supervisor = ClientSupervisor(openers, self._make_session, self._settled, options, self._watcher)
+        self._requests = ClientRequests(self._supervisor, options)
+        self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=self.name)
+        self._subscriber = Subscriber(self._supervisor, self._changed, options)
 
     # The server
 
@@ -186,7 +163,7 @@ class Client:
         send = partial(
             self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
         )
-        seconds = self._timeouts.idle if timeout is None else timeout
+        seconds = self._options.timeouts.idle if timeout is None else timeout
         return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), seconds)
 
     @asynccontextmanager
@@ -323,7 +300,7 @@ class Client:
         Raises:
             MethodNotFound: The handlers declare no roots.
         """
-        if self._handlers.capabilities().roots is None:
+        if self._options.handlers.capabilities().roots is None:
             raise MethodNotFound("roots_changed: the client declares no roots; set Handlers(roots=...)")
         session = await self._supervisor.current()
         await with_consent(partial(session.notify, "notifications/roots/list_changed"))
@@ -370,7 +347,7 @@ class Client:
         send = partial(self._requests.send, method, dict(params or {}), timeout=timeout, progress=progress)
         if method != "tools/call":
             return await send()
-        seconds = self._timeouts.idle if timeout is None else timeout
+        seconds = self._options.timeouts.idle if timeout is None else timeout
         name = str((params or {}).get("name"))
         return await self._tools.send(name, lambda mirrored: send(mirrored=mirrored), seconds)
 
@@ -397,14 +374,7 @@ class Client:
         return self._supervisor.last_session
 
     def _make_session(self) -> ClientSession:
-        return ClientSession(
-            name=self.name,
-            info=self._info,
-            handlers=self._handlers,
-            timeouts=self._timeouts,
-            log_level=self._log_level,
-            notified=self._notified,
-        )
+        return ClientSession(self._options, self._log_level, self._notified)
 
     def _settled(self) -> None:
         self._cache.clear()
@@ -435,10 +405,11 @@ class Client:
             return
         method, params = event.method.name, event.params
         if isinstance(params, dict):
-            self._handlers._hear_other(method, params)
+            self._options.handlers._hear_other(method, params)
             return
         change = Change.of(method, params)
         if change is not None:
+            self._watcher.changed(change)
             self._changed(change)
         self._subscriber.notify(params, change, (params.meta or {}).get(SUBSCRIPTION_ID))
 

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from mcptrio.abc.links import Link
 from mcptrio.client.discovery import Fail, Handshake, PerRequest, TryAgain, judge_answer, remote_server
-from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.client.options import ClientOptions
 from mcptrio.errors import Code, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer
@@ -53,17 +53,19 @@ class _Probe:
 class Negotiator:
     """One negotiation on one link."""
 
-    def __init__(self, link: Link, connection: ClientConnection, timeouts: ClientTimeouts) -> None:
+    def __init__(self, link: Link, connection: ClientConnection, options: ClientOptions) -> None:
         self._link = link
         self._connection = connection
-        self._timeouts = timeouts
+        self._options = options
+        self._timeouts = options.timeouts
 
-    async def agree(self, *, pinned: str | None, known: str | None, prefers_handshake: bool) -> RemoteServer:
+    async def agree(self, known: str | None) -> RemoteServer:
         """Negotiate a revision; see :meth:`mcptrio.client.session.ClientSession.negotiate`."""
+        pinned = self._options.revision
         expected = pinned or known
         if expected in HANDSHAKE_VERSIONS:
             return await self._shake_hands(REVISIONS[expected], exactly=pinned is not None)
-        if prefers_handshake and expected is None:
+        if self._options.prefers_handshake and expected is None:
             try:
                 return await self._shake_hands(LATEST_HANDSHAKE, exactly=False)
             except (MCPError, RequestFailed) as refused:

@@ -1,9 +1,10 @@
 """Sends one request of a client until it has a result: retries it where that is safe, and answers input requests.
 
-Client calls this for each of its methods. A request that may have changed something is never sent twice.
+Client calls this for each of its methods. A request that may have changed something is never sent twice. The handlers
+ask the user for consent to each page; without it, the server's error is raised and no page is opened.
 
-Source: MCP 2026-07-28, basic/patterns/mrtr; MCP 2025-11-25, basic/transports, "Session Management", and
-client/elicitation, "URL Elicitation Required Error".
+Source: MCP 2026-07-28, basic/patterns/mrtr, "Client Requirements"; MCP 2025-11-25, basic/transports, "Session
+Management", and client/elicitation, "URL Elicitation Required Error" and "Completion Notifications".
 """
 
 from __future__ import annotations
@@ -17,16 +18,25 @@ import trio
 
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.consent import with_consent
-from mcptrio.client.round_trips import send_until_complete
+from mcptrio.client.options import ClientOptions
 from mcptrio.client.session import ClientSession
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.client.url_elicitation import send_after_urls
-from mcptrio.errors import ConnectionClosed, Overloaded, RequestFailed, SessionLost, URLElicitationRequired
+from mcptrio.errors import (
+    ConnectionClosed,
+    InvalidParams,
+    MCPError,
+    Overloaded,
+    RemoteProtocolError,
+    RequestFailed,
+    SessionLost,
+    URLElicitationRequired,
+)
+from mcptrio.protocol.model.elicitation import ElicitURLParams
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
 __all__ = ["ClientRequests"]
-
 
 # Requests without side effects, which are repeated if the connection breaks before the answer.
 _REPEATABLE_METHODS = frozenset(
@@ -51,20 +61,25 @@ MAX_RETRY_AFTER_SECONDS = 30.0
 """The longest ``Retry-After`` that a request waits for, in seconds. A longer one fails the request at once."""
 # HTTP statuses after which the same request may succeed; None stands for a lost connection.
 _TRANSIENT_STATUSES = frozenset({None, 429, 502, 503, 504})
+MAX_ROUNDS = 10
+"""Repetitions of one request with answers."""
+MAX_QUESTIONS = 32
+"""Questions in one result; they are answered concurrently."""
+FIRST_ROUND_PAUSE_SECONDS = 0.05
+"""Seconds before the request is repeated if the server asked nothing and only needs time. Doubled each time."""
+MAX_PAGES = 8
+"""Pages that one error may ask for; the rest is ignored."""
+PAGE_RETRY_SECONDS = 10.0
+"""Seconds after which the request is repeated without a completion notification, which servers need not send."""
 
 
 class ClientRequests:
-    """Sends the requests of one client.
+    """Sends the requests of one client."""
 
-    Args:
-        opens_urls: True if a handler opens URLs for the user.
-        input_timeout: Seconds that the user has to finish on such a page.
-    """
-
-    def __init__(self, supervisor: ClientSupervisor, *, opens_urls: bool, input_timeout: float) -> None:
+    def __init__(self, supervisor: ClientSupervisor, options: ClientOptions) -> None:
         self._supervisor = supervisor
-        self._opens_urls = opens_urls
-        self._input_timeout = input_timeout
+        self._opens_urls = options.handlers.open_url is not None
+        self._input_timeout = options.timeouts.input
 
     async def send(
         self,
@@ -126,6 +141,12 @@ class ClientRequests:
 
         Args:
             without_input: Called with a result that took no input. Only such a result may be cached.
+
+        Raises:
+            MCPError: A question could not be answered; the request is not repeated.
+            RemoteProtocolError: The server asks for nothing, too many things at once, or too often.
+            URLElicitationRequired: The user declined to open a page or took too long, or the server asks for further
+                pages.
         """
 
         async def send(params: Any) -> Any:
@@ -133,12 +154,26 @@ class ClientRequests:
             return await self._with_urls(work)
 
         result = await send(params)
-        if isinstance(result, InputRequiredResult):
-            session = await self._supervisor.current()
-            return await send_until_complete(result, params, send, partial(_answer, session), session.revision)
-        if without_input is not None:
-            without_input(result)
-        return result
+        if not isinstance(result, InputRequiredResult):
+            if without_input is not None:
+                without_input(result)
+            return result
+        session, pause = await self._supervisor.current(), FIRST_ROUND_PAUSE_SECONDS
+        for _ in range(MAX_ROUNDS):
+            questions = result.input_requests or {}
+            if not questions:
+                if result.request_state is None:
+                    raise RemoteProtocolError("expected inputRequests or requestState in a result that is not complete")
+                await trio.sleep(pause)
+                pause *= 2
+            if len(questions) > MAX_QUESTIONS:
+                raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions at once, got {len(questions)}")
+            answers = await _answer_all(session, questions)
+            # requestState is opaque to the client: returned unchanged, and only with the request that it came from.
+            result = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
+            if not isinstance(result, InputRequiredResult):
+                return result
+        raise RemoteProtocolError(f"the server asked for input {MAX_ROUNDS + 1} times during one request")
 
     def _wait(self, failed: RequestFailed | ConnectionClosed | Overloaded) -> float:
         """Return the seconds to wait before a retry; infinity if a retry would fail too."""
@@ -162,8 +197,67 @@ class ClientRequests:
         # 2026-07-28 asks for URLs with input requests; there the error is final.
         if session.revision.inputs is Inputs.ROUND_TRIPS:
             raise required
-        return await send_after_urls(session, required, send, self._input_timeout)
+        pages = _pages(session, required)
+        # Registered before the user is asked: a quick user may finish before the handler returns.
+        ids = [page.elicitation_id for page in pages if page.elicitation_id is not None]
+        done = [session.url_done(id) for id in ids]
+        try:
+            for page in pages:
+                answer = await session.answer("elicitation/create", page)
+                if answer.action != "accept":
+                    raise required
+            # Counted from the consent.
+            deadline = trio.current_time() + self._input_timeout
+            while True:
+                with trio.move_on_at(min(deadline, trio.current_time() + PAGE_RETRY_SECONDS)):
+                    for event in done:
+                        await event.wait()
+                # All pages are done, or the interval has passed.
+                is_last = all(event.is_set() for event in done) or trio.current_time() >= deadline
+                try:
+                    return await send()
+                except URLElicitationRequired as again:
+                    # A page that the user has not seen needs a new consent, so the error goes to the caller.
+                    if is_last or {page.url for page in _pages(session, again)} - {page.url for page in pages}:
+                        raise
+        finally:
+            for id in ids:
+                session.forget_url(id)
 
 
-async def _answer(session: ClientSession, question: InputRequest) -> Any:
-    return await session.answer(question.method, question.params)
+def _pages(session: ClientSession, required: URLElicitationRequired) -> list[ElicitURLParams]:
+    """Return the pages of the error; raise the error itself if its list is empty or malformed."""
+    elicitations = required.elicitations[:MAX_PAGES]
+    if not elicitations:
+        raise required
+    try:
+        return [session.revision.structure({**each, "mode": "url"}, ElicitURLParams) for each in elicitations]
+    except InvalidParams as error:
+        raise required from error
+
+
+async def _answer_all(session: ClientSession, questions: dict[str, InputRequest]) -> dict[str, Any]:
+    answers: dict[str, Any] = {}
+    failed: list[MCPError] = []
+
+    async def answer(key: str, question: InputRequest) -> None:
+        answers[key] = session.revision.unstructure(await session.answer(question.method, question.params))
+
+    async def answer_one(key: str, question: InputRequest, scope: trio.CancelScope) -> None:
+        try:
+            await answer(key, question)
+        except MCPError as error:
+            failed.append(error)
+            scope.cancel()
+
+    # The common case needs no nursery, and its exception no group.
+    if len(questions) == 1:
+        [(key, question)] = questions.items()
+        await answer(key, question)
+        return answers
+    async with trio.open_nursery() as nursery:
+        for key, question in questions.items():
+            nursery.start_soon(answer_one, key, question, nursery.cancel_scope)
+    if failed:
+        raise failed[0]
+    return answers

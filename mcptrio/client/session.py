@@ -17,29 +17,29 @@ import trio
 
 from mcptrio.abc.links import Link
 from mcptrio.client.calls import Calls, OnProgress
-from mcptrio.client.handlers import Handlers
 from mcptrio.client.log_limit import LogLimit
 from mcptrio.client.negotiator import Negotiator
-from mcptrio.client.refusals import refusal_error
+from mcptrio.client.options import ClientOptions
 from mcptrio.client.server_requests import ServerRequests
-from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import (
     ConnectionClosed,
     MCPError,
     MCPTrioError,
     MethodNotFound,
+    Overloaded,
+    RateLimited,
     RequestFailed,
     RequestTimeout,
     SessionLost,
 )
 from mcptrio.protocol.client_connection import ClientConnection, RemoteServer, RequestSent, log_level_meta
 from mcptrio.protocol.events import CancelReceived, MessageRefused, NotificationReceived, RequestReceived, Unexpected
-from mcptrio.protocol.messages import Notification, Request
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
-from mcptrio.protocol.model.lifecycle import Implementation
-from mcptrio.protocol.model.logging import LoggingMessageParams, SetLevelParams
+from mcptrio.protocol.model.logging import LoggingLevel, LoggingMessageParams, SetLevelParams
 from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
+from mcptrio.protocol.remote_errors import server_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, Revision
 
@@ -57,29 +57,24 @@ class ClientSession:
     """The state of one session with one server.
 
     Args:
-        name: The user's name for the server, shown until the server has sent its own.
         log_level: The least severe log level to request, or ``None``.
         notified: Called with each notification that the session does not handle itself.
     """
 
     def __init__(
         self,
-        *,
-        name: str,
-        info: Implementation,
-        handlers: Handlers,
-        timeouts: ClientTimeouts,
-        log_level: str | None,
+        options: ClientOptions,
+        log_level: LoggingLevel | None,
         notified: Callable[[NotificationReceived | CancelReceived], None],
     ) -> None:
-        self._name = name
-        self._handlers = handlers
-        self._timeouts = timeouts
+        self._options = options
+        self._handlers = options.handlers
+        self._timeouts = options.timeouts
         self.log_level = log_level
         self._pass_on = notified
         self._log_limit = LogLimit()
-        self._connection = ClientConnection(info=info, capabilities=handlers.capabilities())
-        self._calls = Calls(timeouts, self._start_cancelling)
+        self._connection = ClientConnection(info=options.info, capabilities=self._handlers.capabilities())
+        self._calls = Calls(self._timeouts, self._start_cancelling)
         # None while no link is attached that could carry an answer.
         self._server_requests: ServerRequests | None = None
         # By elicitation id; set when the server reports that the user has finished on the page.
@@ -109,15 +104,11 @@ class ClientSession:
         finally:
             self._nursery = self._server_requests = None
 
-    async def negotiate(
-        self, *, pinned: str | None = None, known: str | None = None, prefers_handshake: bool = False
-    ) -> None:
+    async def negotiate(self, known: str | None) -> None:
         """Negotiate a revision with the server. Called again after the server has forgotten the session.
 
         Args:
-            pinned: The only acceptable revision, or ``None``.
             known: The version negotiated with this server before, or ``None``.
-            prefers_handshake: Try a handshake first if both are ``None``.
 
         Raises:
             RemoteProtocolError: No revision in common.
@@ -125,13 +116,16 @@ class ClientSession:
             RequestFailed, ConnectionClosed: The server is unreachable.
             SessionLost: The server forgot the session during the handshake.
         """
-        server = await self._negotiator.agree(pinned=pinned, known=known, prefers_handshake=prefers_handshake)
+        server = await self._negotiator.agree(known)
         self.server = server
         self.link.settled(server.revision)
         # Before 2026-07-28 a session has one log level; afterwards each request carries it (see request()).
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self.log_level is not None and by_session:
-            await self._ask_for_logs(self.log_level)
+            try:
+                await self.request("logging/setLevel", SetLevelParams(level=self.log_level))
+            except (MCPError, RequestTimeout) as error:
+                _log.warning("%s: the server does not take a log level: %s", self.link.name, error)
 
     def start_soon(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Start a task that ends with the link. Does nothing while the link is closing."""
@@ -147,14 +141,16 @@ class ClientSession:
 
     @property
     def revision(self) -> Revision:
-        return self._agreed.revision
+        if self.server is None:
+            raise ConnectionClosed("not connected yet")
+        return self.server.revision
 
     @property
     def asker(self) -> str:
         """The server's name to show to the user: its own title, and the user's name for it if that differs."""
         info = self.server.info if self.server is not None else None
-        said = (info.title or info.name) if info is not None else self._name
-        return self._name if said == self._name else f"{said} ({self._name})"
+        said = (info.title or info.name) if info is not None else self._options.name
+        return self._options.name if said == self._options.name else f"{said} ({self._options.name})"
 
     async def request(
         self,
@@ -257,14 +253,15 @@ class ClientSession:
     def forget_url(self, elicitation_id: str) -> None:
         self._urls.pop(elicitation_id, None)
 
-    async def keep_alive(self, interval: float, scope: trio.CancelScope) -> None:
-        """Ping the server after ``interval`` seconds without a message, if the revision has pings.
+    async def keep_alive(self, scope: trio.CancelScope) -> None:
+        """Ping the server after ``ping_interval`` seconds without a message, if the revision has pings.
 
         Args:
             scope: Cancelled when a ping goes unanswered; :attr:`given_up` then has the reason.
         """
         if self.revision.method("ping", Side.SERVER) is None:
             return
+        interval = self._options.ping_interval
         while True:
             await trio.sleep_until(self._last_received + interval)
             if trio.current_time() < self._last_received + interval:
@@ -311,13 +308,7 @@ class ClientSession:
 
     @property
     def _negotiator(self) -> Negotiator:
-        return Negotiator(self.link, self._connection, self._timeouts)
-
-    @property
-    def _agreed(self) -> RemoteServer:
-        if self.server is None:
-            raise ConnectionClosed("not connected yet")
-        return self.server
+        return Negotiator(self.link, self._connection, self._options)
 
     def _note_violation(self, method: str, revision: Revision) -> None:
         if not self._violation:
@@ -332,26 +323,30 @@ class ClientSession:
         await self._negotiator.check(sent.revision, failed, within=within)
         if failed.reply is None:
             raise failed
-        raise refusal_error(failed, failed.reply, sent) from failed
+        error: MCPError = server_error(
+            ErrorResponse.of(sent.message.id, failed.reply), sent.revision, sent.message.params
+        )
+        if failed.status in (429, 503) and not isinstance(error, Overloaded):
+            # mcptrio servers send an error code of their own for this; others send only the status and Retry-After.
+            cls, wait = RateLimited if failed.status == 429 else Overloaded, failed.retry_after
+            busy: MCPError = cls(failed.reply.message, retry_after=1.0 if wait is None else wait)
+            busy.code, busy.data = failed.reply.code, failed.reply.data
+            raise busy from failed
+        raise error from failed
 
     def _check_declared(self, method: str) -> None:
         """Raise MethodNotFound if the server does not declare the capability that the method needs."""
         row = self.revision.method(method, Side.SERVER)
         if row is None or row.capability is None:
             return
-        declared: Any = self._agreed.capabilities
+        assert self.server is not None
+        declared: Any = self.server.capabilities
         for name in row.capability.split("."):
             declared = getattr(declared, name, None)
             if declared is None or declared is False:
                 raise MethodNotFound(
                     f"{self.link.name} does not declare the capability {row.capability!r}, so {method} was not sent"
                 )
-
-    async def _ask_for_logs(self, level: str) -> None:
-        try:
-            await self.request("logging/setLevel", SetLevelParams(level=level))  # type: ignore[arg-type]
-        except (MCPError, RequestTimeout) as error:
-            _log.warning("%s: the server does not take a log level: %s", self.link.name, error)
 
     def _notified(self, event: NotificationReceived) -> None:
         params = event.params

@@ -19,6 +19,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.client.consent import with_consent
+from mcptrio.client.options import ClientOptions
 from mcptrio.client.session import ClientSession
 from mcptrio.client.session_uris import SessionURIs
 from mcptrio.client.subscriptions import Change, Changes
@@ -53,16 +54,13 @@ class Subscriber:
     Args:
         changed: Called for each watched change when a subscription starts, because the cache may have missed one
             before.
-        ack_timeout: Seconds for the server to acknowledge a stream.
     """
 
-    def __init__(
-        self, supervisor: ClientSupervisor, changed: Callable[[Change], None], *, name: str, ack_timeout: float
-    ) -> None:
+    def __init__(self, supervisor: ClientSupervisor, changed: Callable[[Change], None], options: ClientOptions) -> None:
         self._supervisor = supervisor
         self._changed = changed
-        self._name = name
-        self._ack_timeout = ack_timeout
+        self._name = options.name
+        self._ack_timeout = options.timeouts.idle
         self._subscriptions: list[Changes] = []
         # The resources subscribed to, with the generation of the session that they belong to.
         self._uris: tuple[int, SessionURIs] | None = None

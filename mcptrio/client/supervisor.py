@@ -37,9 +37,10 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc.links import LinkOpener
+from mcptrio.client.connection_watcher import ConnectionWatcher
 from mcptrio.client.consent import with_consent
+from mcptrio.client.options import ClientOptions
 from mcptrio.client.session import ClientSession
-from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.errors import (
     ConnectionClosed,
     MCPError,
@@ -73,11 +74,6 @@ class ClientSupervisor:
         openers: Transports that reach the server, in the order in which they are tried.
         make_session: Creates a session that has not been negotiated.
         settled: Called before each session except the first is used.
-        restart: Reconnect when the link closes.
-        ping_interval: Seconds without a message after which the server is pinged; 0 disables pings.
-        pinned: The only acceptable revision, or ``None``.
-        known: The version that an earlier client negotiated with this server, or ``None``. Skips the discovery.
-        prefers_handshake: Try a handshake first if both ``pinned`` and ``known`` are ``None``.
     """
 
     def __init__(
@@ -85,23 +81,15 @@ class ClientSupervisor:
         openers: Sequence[LinkOpener],
         make_session: Callable[[], ClientSession],
         settled: Callable[[], None],
-        *,
-        timeouts: ClientTimeouts,
-        restart: bool,
-        ping_interval: float,
-        pinned: str | None,
-        known: str | None = None,
-        prefers_handshake: bool = False,
+        options: ClientOptions,
+        watcher: ConnectionWatcher,
     ) -> None:
         self._openers = list(openers)
         self._make_session = make_session
         self._settled = settled
-        self._timeouts = timeouts
-        self._restart = restart
-        self._ping_interval = ping_interval
-        self._pinned = pinned
-        self._known = known
-        self._prefers_handshake = prefers_handshake
+        self._options = options
+        self._watcher = watcher
+        self._known = options.known
         self._session: ClientSession | None = None
         # The session, or the previous one while the client is not connected.
         self.last_session: ClientSession | None = None
@@ -135,7 +123,7 @@ class ClientSupervisor:
                     self._end(reason)
                     waiting.started(error)
                     return
-            if not self._restart:
+            if not self._options.restart:
                 self._end(reason)
                 return
             # A connection that lasted longer than the longest pause was a success, so the next pause is short again.
@@ -157,7 +145,7 @@ class ClientSupervisor:
         """
         if self._is_usable(self._session):
             return self._session
-        seconds = min(self._timeouts.connect, inf if within is None else within)
+        seconds = min(self._options.timeouts.connect, inf if within is None else within)
         with trio.move_on_after(seconds):
             while self._ended is None:
                 turn = self._turn
@@ -178,7 +166,7 @@ class ClientSupervisor:
     @property
     def restarts(self) -> bool:
         """True if a lost session is replaced."""
-        return self._restart and self._ended is None
+        return self._options.restart and self._ended is None
 
     @property
     def is_over(self) -> bool:
@@ -188,13 +176,12 @@ class ClientSupervisor:
 
     async def _connected(self, waiting: trio.TaskStatus[MCPTrioError | None] | None) -> str:
         """Open a link and serve it until it closes; return the reason. Raises if no session could be negotiated."""
-        ways = list(self._openers)
-        for opener in ways:
+        for opener in (ways := list(self._openers)):
             try:
                 try:
                     return await self._try_opener(opener, self._known, waiting)
                 except ConnectionClosed as error:
-                    if self._known is not None or self._pinned is not None:
+                    if self._known is not None or self._options.revision is not None:
                         raise
                     # Some servers exit at a first request that they do not know, such as server/discover.
                     _log.info("%s; trying once more with a handshake", error)
@@ -212,6 +199,21 @@ class ClientSupervisor:
         raise AssertionError("there is at least one opener")
 
     async def _try_opener(
+        self, opener: LinkOpener, known: str | None, waiting: trio.TaskStatus[MCPTrioError | None] | None
+    ) -> str:
+        # The reason if the client is cancelled or removed; the branches below know better ones.
+        reason = "it was disconnected"
+        self._watcher.opening()
+        try:
+            reason = await self._serve_link(opener, known, waiting)
+            return reason
+        except MCPTrioError as error:
+            reason = str(error)
+            raise
+        finally:
+            self._watcher.ended(reason)
+
+    async def _serve_link(
         self, opener: LinkOpener, known: str | None, waiting: trio.TaskStatus[MCPTrioError | None] | None
     ) -> str:
         session = self._make_session()
@@ -259,8 +261,8 @@ class ClientSupervisor:
         """Ping the server until the link closes; return the reason, or ``None`` if only the session is lost."""
         reason: str | None = None
         async with trio.open_nursery() as nursery:
-            if self._ping_interval:
-                nursery.start_soon(session.keep_alive, self._ping_interval, nursery.cancel_scope)
+            if self._options.ping_interval:
+                nursery.start_soon(session.keep_alive, nursery.cancel_scope)
             try:
                 reason = await session.link.wait_closed()
             except SessionLost as lost:
@@ -289,12 +291,12 @@ class ClientSupervisor:
             await trio.sleep(pause)
 
     async def _negotiate(self, session: ClientSession, known: str | None) -> None:
-        with trio.move_on_after(self._timeouts.connect):
-            await session.negotiate(pinned=self._pinned, known=known, prefers_handshake=self._prefers_handshake)
+        with trio.move_on_after(self._options.timeouts.connect):
+            await session.negotiate(known)
             self._known = session.revision.version
             return
         # ConnectionClosed would make _connected try a handshake, which would wait as long again.
-        raise RequestFailed(f"{session.link.name} did not answer within {self._timeouts.connect:g} s")
+        raise RequestFailed(f"{session.link.name} did not answer within {self._options.timeouts.connect:g} s")
 
     def _doubt(self, error: MCPTrioError) -> None:
         if isinstance(error, MCPError | RemoteProtocolError) or getattr(error, "status", None) is not None:
@@ -313,6 +315,8 @@ class ClientSupervisor:
         self.last_session = session or self.last_session
         self.generation += session is not None
         self._end_turn()
+        if session is not None:
+            self._watcher.settled()
 
     def _end_turn(self, failure: MCPTrioError | None = None) -> None:
         turn, self._turn = self._turn, _Turn()

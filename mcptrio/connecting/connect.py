@@ -22,6 +22,7 @@ from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
+from mcptrio.client.options import ClientOptions
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
 from mcptrio.errors import AuthorizationError, ConfigError
@@ -134,12 +135,10 @@ async def connect(
     # A channel cannot be opened twice, and a server that this client opens ends with its connection.
     if restart and not can_restart:
         raise ConfigError("restart: not supported for a channel or an in-process server; pass a command or a URL")
-    handlers = expect(handlers or Handlers(), Handlers, "connect: handlers")
-    client = Client(
-        ways,
+    options = ClientOptions(
         name=name or default_name,
         info=expect(info or _own_info(), Implementation, "connect: info"),
-        handlers=handlers,
+        handlers=expect(handlers or Handlers(), Handlers, "connect: handlers"),
         timeouts=expect(timeouts or ClientTimeouts(), ClientTimeouts, "connect: timeouts"),
         revision=revision,
         restart=restart,
@@ -148,6 +147,7 @@ async def connect(
         cache_entries=cache_entries,
         prefers_handshake=prefer is not None,
     )
+    client = Client(ways, options)
     async with open_hidden_nursery() as nursery:
         start: Callable[..., Awaitable[None]] = client.run
         failure = await nursery.start(start)

@@ -16,17 +16,18 @@ from attrs import define, frozen
 
 from mcptrio.abc.links import LinkOpener
 from mcptrio.client.client import Client
+from mcptrio.client.connection_watcher import ConnectionWatcher
 from mcptrio.client.handlers import Handlers
+from mcptrio.client.options import ClientOptions
+from mcptrio.client.subscriptions import Change
 from mcptrio.errors import ConnectionClosed, MCPTrioError
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.version import __version__
 from mcptrio.host.options import HostOptions
-from mcptrio.host.watched_link import watched
-from mcptrio.protocol.messages import Notification, Request
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.protocol.revisions.revision import ChangeDelivery, Revision
+from mcptrio.protocol.revisions.revision import ChangeDelivery
 
 __all__ = ["ConnectionState", "ConnectionStatus", "ManagedServer", "SpokenRevision"]
 
@@ -36,11 +37,6 @@ T = TypeVar("T")
 
 ConnectionState: TypeAlias = Literal["connecting", "ready", "failed", "removed"]
 """The state of a host's connection to one server."""
-
-_LISTS = {
-    "notifications/tools/list_changed": "tools",
-    "notifications/prompts/list_changed": "prompts",
-}
 
 
 @frozen(kw_only=True)
@@ -76,7 +72,7 @@ class SpokenRevision:
     version: str | None = None
 
 
-class ManagedServer:
+class ManagedServer(ConnectionWatcher):
     """One server of a host.
 
     Args:
@@ -115,7 +111,7 @@ class ManagedServer:
         self.late: set[str] = set()
         """The kinds of lists that were late and are still being read in the background."""
         self._nursery: trio.Nursery | None = None
-        self._openers = [watched(opener, self) for opener in openers]
+        self._openers = openers
         self._restarts = options.restart and can_restart
         self._handlers = handlers
         self._moved = moved
@@ -266,20 +262,20 @@ class ManagedServer:
         connections = self.connections
         await self.until(lambda: self._is_over or self.connections > connections)
 
-    # Reports of the client's links
+    # Reports of the client's connections
 
     def opening(self) -> None:
         self._move("connecting")
 
-    def settled(self, revision: Revision) -> None:
+    def settled(self) -> None:
         # The client reports its first connection by returning from `start`; later ones are only visible here.
         if self._is_live:
             self._came()
 
-    def heard(self, message: Request | Notification) -> None:
-        if message.method in _LISTS:
-            # Before the handlers see the notification, which may list again at once.
-            self.known.pop(_LISTS[message.method], None)
+    def changed(self, change: Change) -> None:
+        if change.kind in ("tools", "prompts"):
+            # Before subscriptions receive the change, which may list again at once.
+            self.known.pop(change.kind, None)
             self.generation += 1
 
     def ended(self, reason: str) -> None:
@@ -314,19 +310,17 @@ class ManagedServer:
         Raises:
             MCPTrioError: It could not connect.
         """
-        client = Client(
-            self._openers,
+        options = ClientOptions(
             name=self.name,
             info=self.options.info or Implementation(name="mcptrio", version=__version__),
             handlers=self._handlers,
             timeouts=self.options.timeouts,
-            revision=None,
             restart=self._restarts,
             ping_interval=self.options.ping_interval,
             log_level=self.options.log_level,
-            cache_entries=256,
             known=self._spoken.version,
         )
+        client = Client(self._openers, options, self)
         try:
             async with trio.open_nursery() as nursery:
                 start: Callable[..., Awaitable[None]] = client.run

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from mcptrio import Client
 from mcptrio.client import ClientTimeouts, Handlers
+from mcptrio.client.options import ClientOptions
 from mcptrio.errors import MCPTrioError
 from mcptrio.types import Implementation, TextResourceContents
 from tests.client.modelled_site import NEW, OLD, URIS, Site
@@ -189,18 +190,16 @@ async def act(model: Model, action: str, detail: Any) -> None:
 
 async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: bool) -> None:
     site = Site(is_pipe=is_pipe, revision=revision)
-    client = Client(
-        [site.opener],
+    options = ClientOptions(
         name="modelled",
         info=Implementation(name="test", version="1"),
         handlers=Handlers(),
         timeouts=TIMEOUTS,
-        revision=None,
         restart=True,
         ping_interval=30,
-        log_level=None,
         cache_entries=16,
     )
+    client = Client([site.opener], options)
     async with trio.open_nursery() as users:
         async with trio.open_nursery() as nursery:
             assert await nursery.start(client.run) is None

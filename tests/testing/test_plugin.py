@@ -181,7 +181,7 @@ async def test_module(mcp_client, mcp_server):
     assert mcp_client.server_info.name == "mine"
     assert mcp_server.settings.timeouts.request == 7
     assert mcp_client._log_level == "debug"
-    assert mcp_client._handlers is mcp_handlers
+    assert mcp_client._options.handlers is mcp_handlers
 
 class TestClass:
     mcp_plugins = [my_plugin]
