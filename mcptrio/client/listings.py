@@ -43,7 +43,7 @@ class Listing(Generic[T]):
 
     def pages(self) -> AsyncIterator[Any]:
         """Iterate over the results as received, each with its ``next_cursor`` and ``ttl_ms``."""
-        return _Pages(self._fetch, self._items, self._label)
+        return _Pages(self)
 
     async def page(self, cursor: str | None = None) -> Any:
         """Return one page: the first, or the one at ``cursor``."""
@@ -61,14 +61,10 @@ class Listing(Generic[T]):
 
 
 class _Pages:
-    def __init__(
-        self, fetch: Callable[[str | None], Awaitable[Any]], items: Callable[[Any], tuple[Any, ...]], label: str
-    ) -> None:
-        self._fetch = fetch
-        self._items = items
+    def __init__(self, listing: Listing[Any]) -> None:
+        self._listing = listing
         self._item_count = 0
         self._byte_count = 0
-        self._label = label
         self._cursor: str | None = None
         self._seen: set[str] = set()
         self._ended = False
@@ -80,7 +76,7 @@ class _Pages:
         if self._ended:
             raise StopAsyncIteration
         self._check()
-        page = await self._fetch(self._cursor)
+        page = await self._listing.page(self._cursor)
         self._count(page)
         # The cursor is opaque: sent back unchanged. Only its absence ends the list; an empty page does not.
         self._cursor = page.next_cursor
@@ -88,23 +84,23 @@ class _Pages:
         return page
 
     def _count(self, page: Any) -> None:
-        self._item_count += len(self._items(page))
+        self._item_count += len(self._listing._items(page))
         if self._item_count > MAX_ITEMS:
-            raise RemoteProtocolError(f"{self._label}: expected at most {MAX_ITEMS} entries on all pages")
+            raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_ITEMS} entries on all pages")
         # The first page is not measured, because encoding it again would make short lists slower.
         if self._seen:
             self._byte_count += encoded_size(Response(0, LATEST.unstructure(page)))
             if self._byte_count > MAX_BYTES:
-                raise RemoteProtocolError(f"{self._label}: expected at most {MAX_BYTES} bytes on all pages")
+                raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_BYTES} bytes on all pages")
 
     def _check(self) -> None:
         if self._cursor is None:
             return
         if self._cursor in self._seen:
-            raise RemoteProtocolError(f"{self._label}: the server gave the same cursor twice")
+            raise RemoteProtocolError(f"{self._listing._label}: the server gave the same cursor twice")
         self._seen.add(self._cursor)
         if len(self._seen) >= MAX_PAGES:
-            raise RemoteProtocolError(f"{self._label}: expected at most {MAX_PAGES} pages")
+            raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_PAGES} pages")
 
 
 class _Items(Generic[T]):

@@ -30,8 +30,7 @@ class ToolCall:
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[Progress](MAX_UNREAD_REPORTS)
         self._done = trio.Event()
-        self._result: CallToolResult | None = None
-        self._error: MCPTrioError | None = None
+        self._result: CallToolResult | MCPTrioError | None = None
 
     def __aiter__(self) -> AsyncIterator[Progress]:
         return self
@@ -51,8 +50,8 @@ class ToolCall:
         """
         self._receive.close()
         await self._done.wait()
-        if self._error is not None:
-            raise self._error
+        if isinstance(self._result, MCPTrioError):
+            raise self._result
         assert self._result is not None
         return self._result
 
@@ -65,22 +64,12 @@ class ToolCall:
             # The reader has called result(), which closes the receiving end.
             pass
 
-    def finish(self, result: CallToolResult) -> None:
-        self._result = result
-        self._end()
-
-    def fail(self, error: MCPTrioError) -> None:
-        self._error = error
-        self._end()
-
-    def leave(self) -> None:
-        """End the call if it has no result yet."""
-        if not self._done.is_set():
-            self.fail(RequestFailed("the call was left before its result"))
-
-    def _end(self) -> None:
-        self._send.close()
-        self._done.set()
+    def end(self, result: CallToolResult | MCPTrioError) -> None:
+        """Set the result, unless the call has one."""
+        if self._result is None:
+            self._result = result
+            self._send.close()
+            self._done.set()
 
 
 @asynccontextmanager
@@ -94,13 +83,13 @@ async def followed(work: Callable[[OnProgress], Awaitable[CallToolResult]]) -> A
 
     async def run() -> None:
         try:
-            call.finish(await work(call.report))
+            call.end(await work(call.report))
         except MCPTrioError as error:
-            call.fail(error)
+            call.end(error)
 
     async with open_hidden_nursery() as nursery:
         nursery.start_soon(run)
         try:
             yield call
         finally:
-            call.leave()
+            call.end(RequestFailed("the call was left before its result"))

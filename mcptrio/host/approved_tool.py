@@ -14,8 +14,8 @@ import trio
 from mcptrio.errors import NotApproved
 from mcptrio.host.approval import Approval, ApprovalRequest
 from mcptrio.host.audit import AuditEntry
+from mcptrio.host.list_collection import find, find_fresh
 from mcptrio.host.listing import own_item
-from mcptrio.host.lookup import find, find_fresh
 from mcptrio.host.managed_server import ManagedServer
 from mcptrio.protocol.model.tools import Tool
 

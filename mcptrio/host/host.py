@@ -33,14 +33,13 @@ from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges, WantedChanges
-from mcptrio.host.list_collection import collect_lists
+from mcptrio.host.list_collection import HOSTED, Hosted, collect_lists, find
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
-from mcptrio.host.lookup import HOSTED, Hosted, find
 from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.origins import origin_of
-from mcptrio.host.questions import guarded
+from mcptrio.host.questions import QuestionGuard
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
@@ -404,16 +403,14 @@ class Host:
                     f"expected a name with a prefix of its own, got {name!r}, which has the prefix of {other.name!r}"
                 )
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
-        handlers = guarded(
-            own, server=name, where=where, approval=self._approval, auditor=self._auditor, options=self._options
-        )
+        guard = QuestionGuard(own, name, where, self._approval, self._auditor, self._options)
         member = self._members[name] = ManagedServer(
             name,
             prefix=prefix,
             openers=ways,
             where=where,
             can_restart=can_restart,
-            handlers=handlers,
+            handlers=guard.handlers,
             options=self._options,
             moved=self._moved,
             spoken=self._spoken_by(origin),

@@ -1,7 +1,8 @@
-"""Requests the lists of all servers of a host concurrently.
+"""Requests the lists of all servers of a host concurrently, and finds a tool or prompt in them by name.
 
-The host uses this for its lists and to find a tool by name. Each server has the same time, so a slow one delays the
-list but not the others' parts. A server that is known to be down is not waited for.
+The host uses this. Each server has the same time, so a slow one delays the list but not the others' parts. A server
+that is known to be down is not waited for. A tool is looked up again before each approval, so that the user approves
+the tool that will run.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from attrs import frozen
 
 from mcptrio.client.client import Client
 from mcptrio.client.listings import Listing
-from mcptrio.errors import MCPTrioError, MethodNotFound
+from mcptrio.errors import ConnectionClosed, InvalidParams, MCPTrioError, MethodNotFound
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.host.listing import HostList, hosted
+from mcptrio.host.listing import HostList, HostTool, hosted
 from mcptrio.host.managed_server import ManagedServer
 from mcptrio.host.names import hosted_names
+from mcptrio.schema.validation_messages import suggest
 
-__all__ = ["ListKind", "collect_lists", "list_one"]
+__all__ = ["HOSTED", "Hosted", "ListKind", "collect_lists", "find", "find_fresh", "list_one"]
 
 _log = logging.getLogger("mcptrio.host.list_collection")
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources", "templates"]
+Hosted: TypeAlias = Literal["tools", "prompts"]
+HOSTED: dict[Hosted, str] = {"tools": "tool", "prompts": "prompt"}
+"""The kinds whose items have other names in the host, and the word for one item."""
 
 
 @frozen
@@ -36,20 +41,18 @@ class _Source:
     Args:
         capability: the capability that the server must declare.
         field: the field of a page that contains the items.
-        is_hosted: whether the items have other names in the host.
     """
 
     listing: Callable[[Client], Listing[Any]]
     capability: str
     field: str
-    is_hosted: bool
 
 
 _SOURCES: dict[ListKind, _Source] = {
-    "tools": _Source(Client.tools, "tools", "tools", True),
-    "prompts": _Source(Client.prompts, "prompts", "prompts", True),
-    "resources": _Source(Client.resources, "resources", "resources", False),
-    "templates": _Source(Client.resource_templates, "resources", "resource_templates", False),
+    "tools": _Source(Client.tools, "tools", "tools"),
+    "prompts": _Source(Client.prompts, "prompts", "prompts"),
+    "resources": _Source(Client.resources, "resources", "resources"),
+    "templates": _Source(Client.resource_templates, "resources", "resource_templates"),
 }
 
 
@@ -104,7 +107,7 @@ async def list_one(member: ManagedServer, kind: ListKind) -> tuple[tuple[Any, ..
     """
     source = _SOURCES[kind]
     items, generation, is_whole = await member.ask(partial(_read, member, source))
-    if not source.is_hosted:
+    if kind not in HOSTED:
         member.listed[kind] = tuple(hosted(item, member.name) for item in items)
         return member.listed[kind], is_whole
     own = {name: in_host for in_host, name in hosted_names(member.prefix, [item.name for item in items]).items()}
@@ -139,3 +142,40 @@ async def _read(member: ManagedServer, source: _Source, client: Client) -> tuple
         # The server declares the capability but lacks the method; resources without templates are common.
         pass
     return items, generation, True
+
+
+async def find(member: ManagedServer, kind: Hosted, name: str) -> Any:
+    """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
+
+    Raises:
+        InvalidParams: the server does not list it.
+        MCPTrioError: the server cannot be reached.
+    """
+    known = member.known.get(kind, {}).get(name)
+    return known if known is not None else await _listed(member, kind, name)
+
+
+async def find_fresh(member: ManagedServer, name: str) -> HostTool:
+    """Return a tool as the server lists it now.
+
+    If the server sends list changes unasked, the last list is current until a change arrives. Otherwise the server is
+    asked, unless its list says that it may be kept longer (``ttlMs``).
+
+    Raises:
+        InvalidParams: the server does not list it.
+        MCPTrioError: the server cannot be reached.
+    """
+    tool: HostTool = await (find if member.tells_of_tools else _listed)(member, "tools", name)
+    return tool
+
+
+async def _listed(member: ManagedServer, kind: Hosted, name: str) -> Any:
+    # The wait for a connection has its own time: what follows is the server's alone.
+    await member.connected()
+    with trio.move_on_after(member.options.ready_timeout):
+        items, _ = await list_one(member, kind)
+        listed = {each.name: each for each in items}
+        if name not in listed:
+            raise InvalidParams(f"no such {HOSTED[kind]}: {name[:80]!r}{suggest(name, list(listed))}")
+        return listed[name]
+    raise ConnectionClosed(f"{member.name} did not list its {kind} within {member.options.ready_timeout:g} s")

@@ -94,7 +94,7 @@ class ManagedServer(ConnectionWatcher):
         can_restart: bool,
         handlers: Handlers,
         options: HostOptions,
-        moved: Callable[[ManagedServer], None],
+        moved: Callable[[ManagedServer], object],
         spoken: SpokenRevision,
     ) -> None:
         self.name = name
@@ -123,9 +123,10 @@ class ManagedServer(ConnectionWatcher):
         self._is_live = False
         """Whether it is connected or connecting."""
         self._asking: set[trio.CancelScope] = set()
-        self._is_over = False
+        self.is_over = False
+        """Whether no more attempts to connect follow."""
         self._was_down = False
-        self._changed = trio.Event()
+        self._lot = trio.lowlevel.ParkingLot()
         self._scope = trio.CancelScope()
         self._gone = trio.Event()
         self._is_kept = False
@@ -141,13 +142,8 @@ class ManagedServer(ConnectionWatcher):
             info=client.server_info if client is not None else None,
             instructions=client.instructions if client is not None else None,
             connections=self.connections,
-            is_over=self._is_over,
+            is_over=self.is_over,
         )
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no more attempts to connect follow."""
-        return self._is_over
 
     @property
     def is_coming(self) -> bool:
@@ -168,7 +164,7 @@ class ManagedServer(ConnectionWatcher):
 
     def give_up(self, reason: str) -> None:
         """Mark the server as unreachable for good."""
-        self._reason, self._is_over = reason, True
+        self._reason, self.is_over = reason, True
         self._move("failed")
 
     # Keeping it
@@ -181,7 +177,7 @@ class ManagedServer(ConnectionWatcher):
                 await self._keep_trying()
         finally:
             # Callers that still wait must get an error when the host's block ends.
-            if not self._is_over:
+            if not self.is_over:
                 self._end("the host is closed")
             self._gone.set()
 
@@ -208,7 +204,7 @@ class ManagedServer(ConnectionWatcher):
         """
         timeout = self.options.ready_timeout if timeout is None else timeout
         # It may fail and be connected again while this waits.
-        await self.until(lambda: self._state == "ready" or self._is_over, timeout=timeout)
+        await self.until(lambda: self._state == "ready" or self.is_over, timeout=timeout)
         if self._state != "ready" or self._client is None:
             away = f"no connection within {timeout:g} s"
             why = self._reason or (
@@ -253,14 +249,13 @@ class ManagedServer(ConnectionWatcher):
         """Wait for a state. Return whether it was reached."""
         with trio.move_on_after(timeout):
             while not is_so():
-                # Replaced at every change, so each wait is for the next one.
-                await self._changed.wait()
+                await self._lot.park()
         return is_so()
 
     async def until_connected_again(self) -> None:
         """Wait for the next connection, or until no more attempts follow."""
         connections = self.connections
-        await self.until(lambda: self._is_over or self.connections > connections)
+        await self.until(lambda: self.is_over or self.connections > connections)
 
     # Reports of the client's connections
 
@@ -292,10 +287,10 @@ class ManagedServer(ConnectionWatcher):
 
     async def _keep_trying(self) -> None:
         backoff = Backoff()
-        while not self._is_over:
+        while not self.is_over:
             started = trio.current_time()
             self._fail(await run_guarded(self._live))
-            if self._is_over:
+            if self.is_over:
                 return
             # It was up for a while, so the next failure begins with a short pause again.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
@@ -354,11 +349,11 @@ class ManagedServer(ConnectionWatcher):
                 _log.error("%s: the client failed", self.name, exc_info=outcome.error)
                 self._reason = f"the client failed: {type(outcome.error).__name__}"
         self._was_down = True
-        self._is_over = not self._restarts
+        self.is_over = not self._restarts
         self._move("failed")
 
     def _end(self, reason: str) -> None:
-        self._is_over = True
+        self.is_over = True
         self._reason = reason
         self._move("removed")
         self._cut_off()
@@ -371,6 +366,5 @@ class ManagedServer(ConnectionWatcher):
         if self._state == "removed":
             return
         self._state = state
-        event, self._changed = self._changed, trio.Event()
-        event.set()
+        self._lot.unpark_all()
         self._moved(self)

@@ -11,17 +11,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import orjson
+from attrs import define, field
 
 from mcptrio.client.forms import Form, OpenURL
 from mcptrio.client.handlers import Handlers
 from mcptrio.errors import NotApproved, Overloaded
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.host.approval import Approval, ApprovalRequest
-from mcptrio.host.audit import AuditEntry, Auditor
+from mcptrio.host.audit import Auditor
 from mcptrio.host.options import HostOptions
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.elicitation import ElicitResult
@@ -29,7 +30,7 @@ from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.revisions.registry import LATEST
 
-__all__ = ["guarded"]
+__all__ = ["QuestionGuard"]
 
 _log = logging.getLogger("mcptrio.host.questions")
 
@@ -38,65 +39,50 @@ _NO_SAMPLING = "User rejected sampling request"
 _TOO_MANY = "too many questions at once"
 
 
-def guarded(
-    handlers: Handlers, *, server: str, where: str, approval: Approval, auditor: Auditor, options: HostOptions
-) -> Handlers:
-    """Return the handlers for one server: the same ones, with approval and limits.
+@define(eq=False)
+class QuestionGuard:
+    """Approves, limits and records the questions of one server.
 
     Args:
+        own: the application's handlers.
         server: the server's name in the host.
         where: the program or the URL.
     """
-    guard = _Guard(handlers, server, where, approval, auditor, options)
-    # A handler that the application does not have stays None, so its capability is not declared to the server.
-    return attrs.evolve(
-        handlers,
-        elicit=guard.elicit if handlers.elicit is not None else None,
-        open_url=guard.open_url if handlers.open_url is not None else None,
-        sample=guard.sample if handlers.sample is not None else None,
-        log=guard.log if handlers.log is not None else None,
-    )
 
+    _own: Handlers
+    _server: str
+    _where: str
+    _approval: Approval
+    _auditor: Auditor
+    _options: HostOptions
+    _waiting: int = field(default=0, init=False)
+    _bucket: TokenBucket | None = field(default=None, init=False)
+    _dropped: int = field(default=0, init=False)
 
-class _Guard:
-    def __init__(
-        self,
-        own: Handlers,
-        server: str,
-        where: str,
-        approval: Approval,
-        auditor: Auditor,
-        options: HostOptions,
-    ) -> None:
-        self._own = own
-        self._server = server
-        self._where = where
-        self._approval = approval
-        self._auditor = auditor
-        self._most = options.questions
-        self._waiting = 0
-        self._rate = options.logs_per_second
-        self._bucket: TokenBucket | None = None
-        self._dropped = 0
+    @property
+    def handlers(self) -> Handlers:
+        """The handlers for the server: the application's, with approval and limits."""
+        own = self._own
+        # A handler that the application does not have stays None, so its capability is not declared to the server.
+        return attrs.evolve(
+            own,
+            elicit=self._elicit if own.elicit is not None else None,
+            open_url=self._open_url if own.open_url is not None else None,
+            sample=self._sample if own.sample is not None else None,
+            log=self._pass_on if own.log is not None else None,
+        )
 
-    async def elicit(self, form: Form) -> Any:
-        assert self._own.elicit is not None
+    # Private
+
+    async def _elicit(self, form: Form) -> Any:
         arguments = {"message": form.message, "requestedSchema": form.schema}
-        # The server's own name for itself could imitate another server.
-        form = attrs.evolve(form, server=self._server)
-        with self._auditor.record(self._server, "form", "", arguments) as entry:
-            request = self._request("form", arguments, form)
-            return await self._show(entry, request, form, self._own.elicit, form.decline)
+        return await self._show("form", "", arguments, form, self._own.elicit)
 
-    async def open_url(self, question: OpenURL) -> Any:
-        assert self._own.open_url is not None
+    async def _open_url(self, question: OpenURL) -> Any:
         arguments = {"message": question.message, "url": question.url}
-        question = attrs.evolve(question, server=self._server)
-        with self._auditor.record(self._server, "url", question.host, arguments) as entry:
-            request = self._request("url", arguments, question)
-            return await self._show(entry, request, question, self._own.open_url, question.decline)
+        return await self._show("url", question.host, arguments, question, self._own.open_url)
 
-    async def sample(self, params: CreateMessageParams) -> CreateMessageResult:
+    async def _sample(self, params: CreateMessageParams) -> CreateMessageResult:
         assert self._own.sample is not None
         arguments: dict[str, Any] = LATEST.unstructure(params)
         with self._auditor.record(self._server, "sampling", "", arguments) as entry, self._counted() as is_free:
@@ -122,11 +108,12 @@ class _Guard:
                 raise NotApproved(_NO_SAMPLING) from error
             return said
 
-    def log(self, message: LoggingMessageParams) -> None:
+    def _pass_on(self, message: LoggingMessageParams) -> None:
         assert self._own.log is not None
         if self._bucket is None:
             # Made here, because the clock needs a running Trio loop and the guard is made before that.
-            self._bucket = TokenBucket(self._rate, max(1.0, self._rate))
+            rate = self._options.logs_per_second
+            self._bucket = TokenBucket(rate, max(1.0, rate))
         if not self._bucket.take():
             self._dropped += 1
             return
@@ -136,26 +123,27 @@ class _Guard:
             self._dropped = 0
         self._own.log(message)
 
-    # Private
-
     async def _show(
         self,
-        entry: AuditEntry,
-        request: ApprovalRequest,
-        question: Any,
-        handler: Callable[[Any], Awaitable[Any]],
-        decline: Callable[[], ElicitResult],
+        kind: Literal["form", "url"],
+        name: str,
+        arguments: Mapping[str, Any],
+        question: Form | OpenURL,
+        handler: Callable[[Any], Awaitable[Any]] | None,
     ) -> Any:
-        with self._counted() as is_free:
+        assert handler is not None
+        # The server's own name for itself could imitate another server.
+        question = attrs.evolve(question, server=self._server)
+        with self._auditor.record(self._server, kind, name, arguments) as entry, self._counted() as is_free:
             if not is_free:
                 entry.end("not_approved", _TOO_MANY)
                 # A decline and not an error, so that a server cannot tell a busy user from an unwilling one.
-                return decline()
+                return question.decline()
             try:
-                await self._approval.obtain(request)
+                await self._approval.obtain(self._request(kind, arguments, question))
             except NotApproved as error:
                 entry.end("not_approved", error.message)
-                return decline()
+                return question.decline()
             entry.approved()
             answer = await handler(question)
             action = answer.action if isinstance(answer, ElicitResult) else "accept" if answer else "decline"
@@ -171,7 +159,7 @@ class _Guard:
     @contextmanager
     def _counted(self) -> Iterator[bool]:
         """Yield whether one more question may wait, and count it during the block."""
-        if self._waiting >= self._most:
+        if self._waiting >= self._options.questions:
             yield False
             return
         self._waiting += 1

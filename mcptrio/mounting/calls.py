@@ -65,7 +65,7 @@ class Call:
         self.context = context
         self._nursery = nursery
         self._open = 0
-        self._answered = trio.Event()
+        self._answered = trio.lowlevel.ParkingLot()
         self.is_pending = False
 
     @property
@@ -110,7 +110,7 @@ class Call:
         finally:
             scope.cancel()
             self._open -= 1
-            self._answered.set()
+            self._answered.unpark_all()
         # The nursery was cancelled before the question had an outcome.
         if not outcomes:
             raise InternalError("the client of this call has disconnected")
@@ -130,8 +130,7 @@ class Call:
     async def until_answered(self) -> None:
         """Wait for the answers to open questions: another call of the same client may need them."""
         while self._open:
-            self._answered = trio.Event()
-            await self._answered.wait()
+            await self._answered.park()
 
 
 class CallsInFlight:
@@ -146,7 +145,7 @@ class CallsInFlight:
         self._connection = connection
         self._calls: dict[Call, None] = {}
         """In flight, the oldest first."""
-        self._changed = trio.Event()
+        self._changed = trio.lowlevel.ParkingLot()
         self._abandoned: set[str] = set()
         """Clients of calls without an answer, two at most: with two, every question is in doubt."""
         self._abandoned_on: object = None
@@ -169,13 +168,12 @@ class CallsInFlight:
                 # Only in revisions whose servers ask with requests: a server that ignores the cancellation may still
                 # ask.
                 self._abandon(call)
-            self._changed.set()
-            self._changed = trio.Event()
+            self._changed.unpark_all()
 
     async def wait_none(self) -> None:
         """Wait until no call is in flight."""
         while self._calls:
-            await self._changed.wait()
+            await self._changed.park()
 
     async def ask(self, method: str, params: Any) -> Result:
         """Ask the client that a question of the server's is for.

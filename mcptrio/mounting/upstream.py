@@ -21,6 +21,7 @@ from mcptrio.client.subscriptions import Changes
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.list_collection import ListKind
 from mcptrio.host.managed_server import ManagedServer, SpokenRevision
@@ -34,10 +35,6 @@ _log = logging.getLogger("mcptrio.mounting.upstream")
 T = TypeVar("T")
 
 KINDS: tuple[ListKind, ...] = ("tools", "prompts", "resources", "templates")
-
-FIRST_PAUSE_SECONDS = 0.5
-MAX_PAUSE_SECONDS = 30.0
-"""Seconds before lists that could not be read are asked for again: doubled from the first to the longest."""
 
 
 class Upstream:
@@ -76,7 +73,7 @@ class Upstream:
         self._users = 0
         self._was_used = False
         self._used = trio.current_time()
-        self._moved = trio.Event()
+        self._moved = trio.lowlevel.ParkingLot()
         self._again = trio.Event()
         self._spoken = SpokenRevision()
         self.starts = 0
@@ -93,13 +90,13 @@ class Upstream:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(member.keep)
                 nursery.start_soon(self._follow, member)
-                self._move()
+                self._moved.unpark_all()
                 is_idle = await self._until_let_go(member)
                 # Set before the connection is closed: a call that arrives now waits for the next connection.
                 self.is_stopped = is_idle
                 await member.remove()
                 nursery.cancel_scope.cancel()
-            self._move()
+            self._moved.unpark_all()
             if is_idle:
                 _log.info("%s stopped: idle; the next call starts it", self._name)
                 await self._until(lambda: self._users > 0 or self._again.is_set())
@@ -131,13 +128,13 @@ class Upstream:
         """While inside, the idle timeout does not run."""
         self._users += 1
         self._was_used = True
-        self._move()
+        self._moved.unpark_all()
         try:
             yield
         finally:
             self._users -= 1
             self._used = trio.current_time()
-            self._move()
+            self._moved.unpark_all()
 
     def restart(self) -> None:
         """End the connection and make a new one at once. Waiting calls raise ConnectionClosed."""
@@ -145,7 +142,7 @@ class Upstream:
         # Calls that wait for the old connection fail now instead of after their timeout.
         self.member = None
         self.listed = trio.Event()
-        self._move()
+        self._moved.unpark_all()
 
     async def until_listed(self) -> None:
         """Wait until the lists have been offered, over any number of connections."""
@@ -179,18 +176,13 @@ class Upstream:
             can_restart=self._can_restart,
             handlers=self._handlers,
             options=self._hosting,
-            moved=lambda _: self._move(),
+            moved=lambda _: self._moved.unpark_all(),
             spoken=self._spoken,
         )
 
-    def _move(self) -> None:
-        # A new event each time: waiters check their condition and wait for the next move.
-        self._moved.set()
-        self._moved = trio.Event()
-
     async def _until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
-            await self._moved.wait()
+            await self._moved.park()
 
     async def _until_let_go(self, member: ManagedServer) -> bool:
         """Wait for a restart or for the idle timeout. Return True for the timeout."""
@@ -199,32 +191,31 @@ class Upstream:
             idle = 0.0 if self._options.lazy and not self._was_used else self._options.idle_timeout
             # Not before the lists are offered: a server that is stopped earlier would never have any.
             if idle is None or self._users or not self.listed.is_set():
-                await self._moved.wait()
+                await self._moved.park()
             elif trio.current_time() >= self._used + idle:
                 return True
             else:
                 with trio.move_on_at(self._used + idle):
-                    await self._moved.wait()
+                    await self._moved.park()
         return False
 
     # Following it
 
     async def _follow(self, member: ManagedServer) -> None:
         """Offer what it lists, at each connection and whenever that has changed."""
-        pause = FIRST_PAUSE_SECONDS
+        backoff = Backoff()
         # Each round ends when the connection does, or with an error of a list.
         while not member.is_over:
             outcome = await run_guarded(partial(member.ask, partial(self._listen, member), timeout=inf))
             if not isinstance(outcome, Failure):
-                pause = FIRST_PAUSE_SECONDS
+                backoff.reset()
                 continue
             if member.is_over:
                 return
             # A lost connection is logged by the member, with its reason.
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
-            await member.until(lambda: member.is_over, timeout=pause)
-            pause = min(pause * 2, MAX_PAUSE_SECONDS)
+            await member.until(lambda: member.is_over, timeout=backoff.draw())
 
     async def _listen(self, member: ManagedServer, client: Client) -> None:
         """Follow the server's changes until it is connected again.
@@ -261,7 +252,7 @@ class Upstream:
             # The idle timeout counts from here, so that a slow start is not followed by an immediate stop.
             self._used = trio.current_time()
             self.listed.set()
-            self._move()
+            self._moved.unpark_all()
 
     async def _take_changes(self, member: ManagedServer, changes: Changes) -> None:
         async for change in changes:
