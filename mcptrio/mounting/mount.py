@@ -27,8 +27,7 @@ from mcptrio.mounting.calls import CallsInFlight
 from mcptrio.mounting.exported_features import ExportedFeatures
 from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.questions import RelayingHandlers
-from mcptrio.mounting.reasons import describe_reason
-from mcptrio.mounting.relay import CallRelay
+from mcptrio.mounting.relay import CallRelay, describe_reason
 from mcptrio.mounting.remote_access import AccessReport, RemoteAccess
 from mcptrio.mounting.upstream import KINDS, Upstream
 from mcptrio.mounting.watching import Watching

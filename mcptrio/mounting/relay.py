@@ -27,10 +27,10 @@ from mcptrio.errors import (
     ToolError,
     URLElicitationRequired,
 )
+from mcptrio.ground.last_words import without_last_words
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.mounting.calls import CLIENT, Call, CallsInFlight
 from mcptrio.mounting.questions import RelayedQuestion, url_questions
-from mcptrio.mounting.reasons import describe_reason
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
@@ -42,7 +42,7 @@ from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, NegotiationStyle, Revision
 from mcptrio.runtime.callers import CALLER, encode_caller
 
-__all__ = ["CallRelay"]
+__all__ = ["CallRelay", "describe_reason"]
 
 _log = logging.getLogger("mcptrio.mounting.relay")
 
@@ -98,22 +98,19 @@ class CallRelay:
 
     async def call_tool(self, context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
         """Like :meth:`carry`; a lost connection becomes a tool error, which a model can read."""
+        return await self.read(context, "tools/call", {"name": name, "arguments": dict(arguments)}, failed=ToolError)
+
+    async def read(
+        self, context: Context, method: str, params: Mapping[str, Any], *, failed: type[MCPTrioError] = InternalError
+    ) -> Any:
+        """Like :meth:`carry`; a lost connection becomes an error of the type ``failed``."""
         try:
-            return await self.carry(context, "tools/call", {"name": name, "arguments": dict(arguments)})
+            return await self.carry(context, method, params)
         # An error that the mounted server chose to return is passed on unchanged.
         except MCPError:
             raise
         except MCPTrioError as error:
-            raise ToolError(self._describe_error(error)) from error
-
-    async def read(self, context: Context, method: str, params: Mapping[str, Any]) -> Any:
-        """Like :meth:`carry`, for methods whose result cannot contain an error."""
-        try:
-            return await self.carry(context, method, params)
-        except MCPError:
-            raise
-        except MCPTrioError as error:
-            raise InternalError(self._describe_error(error)) from error
+            raise failed(self._describe_error(error)) from error
 
     async def complete(
         self, context: Context, ref: Mapping[str, str], argument: str, value: str, settled: Mapping[str, str]
@@ -274,3 +271,18 @@ def _without_protocol(result: Any) -> Any:
         return result
     kept = {key: value for key, value in result.meta.items() if not key.startswith(_PROTOCOL)}
     return result if len(kept) == len(result.meta) else evolve(result, meta=kept or None)
+
+
+def describe_reason(reason: str, *, is_own: bool) -> str:
+    """Return a reason for clients: without standard error, where the program may have written secrets.
+
+    Args:
+        is_own: whether the mounted server is the process of one of our isolated plugins, and is called that.
+    """
+    text = without_last_words(reason)
+    if not is_own:
+        # A process of ours is a detail of isolation; for a client, the plugin has failed.
+        return text
+    # Python's own message is empty, and an operator has to know that max_memory_mb was reached.
+    hint = " (out of memory)" if "MemoryError" in reason else ""
+    return text.replace("the server ", "the plugin's process ", 1) + hint

@@ -26,6 +26,9 @@ __all__ = ["MountTable", "MountTables", "MountedServer", "mounted_servers"]
 
 _log = logging.getLogger("mcptrio.mounting")
 
+# The fields of MountTable that say how a server is reached.
+_ENTRY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "transport")
+
 
 @frozen(kw_only=True)
 class MountTable:
@@ -88,8 +91,10 @@ class MountTable:
     @property
     def entry(self) -> dict[str, Any]:
         """What hosts write in ``mcpServers``."""
-        given = {key: value for name, key in _ENTRY.items() if (value := getattr(self, name)) is not None}
-        return {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
+        given = {name: value for name in _ENTRY if (value := getattr(self, name)) is not None}
+        # Hosts write this one key in their own spelling.
+        renamed = {"envFile" if name == "env_file" else name: value for name, value in given.items()}
+        return {key: str(value) if isinstance(value, Path) else value for key, value in renamed.items()}
 
     @property
     def options(self) -> MountOptions:
@@ -175,16 +180,3 @@ def _mounted(name: str, table: MountTable, target: Any, fault: str | None = None
     # Logged here, since the configuration is read before list_mounts can be called.
     _log.error("the server %s is left out: %s", name, fault)
     return MountedServer(name=name, table=table, target=target, fault=fault)
-
-
-_ENTRY = {
-    "command": "command",
-    "args": "args",
-    "env": "env",
-    "env_file": "envFile",
-    "cwd": "cwd",
-    "url": "url",
-    "headers": "headers",
-    "transport": "transport",
-}
-"""The fields of :class:`MountTable` that say how a server is reached, to the keys of ``mcpServers``."""

@@ -19,7 +19,7 @@ from mcptrio.cli.install.hosts import HOSTS, HostKind, find_host
 from mcptrio.cli.install.launches import launch_command, launch_warning
 from mcptrio.cli.install.machine import Machine
 from mcptrio.cli.install.plans import plan_install, plan_uninstall, snippet
-from mcptrio.connecting.mcp_json import read_mcp_json
+from mcptrio.connecting.mcp_json import load_mcp_json
 from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError
 from tests.installing.texts import jsonc
@@ -88,7 +88,8 @@ def test_what_is_written_our_own_client_reads(host: str, machine: Machine) -> No
     for target, expected in ((STARTED, STARTED), (Endpoint(url=REACHED.url), reached)):
         plan_install(HOSTS[host], path, "mcptrio", target).carry_out()
 
-        assert read_mcp_json(path) == {"mcptrio": expected}
+        servers = load_mcp_json(path)
+        assert (servers.names, servers.read("mcptrio")) == (("mcptrio",), expected)
         plan_uninstall(HOSTS[host], path, "mcptrio").carry_out()
 
 

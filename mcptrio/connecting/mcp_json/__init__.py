@@ -5,7 +5,7 @@ and the expected value but never quote a value, which may be a secret.
 """
 
 from mcptrio.connecting.mcp_json.entries import read_entry
-from mcptrio.connecting.mcp_json.files import ServerFile, is_reference, load_mcp_json, read_mcp_json, read_reference
+from mcptrio.connecting.mcp_json.files import ServerFile, is_reference, load_mcp_json, read_reference
 from mcptrio.connecting.mcp_json.inputs import AskInput, Input
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
     "is_reference",
     "load_mcp_json",
     "read_entry",
-    "read_mcp_json",
     "read_reference",
 ]

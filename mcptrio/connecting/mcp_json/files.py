@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mcptrio.connecting.mcp_json.entries import read_entry_at
-from mcptrio.connecting.mcp_json.inputs import AskInput, DeclaredInputs, Input
+from mcptrio.connecting.mcp_json.inputs import AskInput, DeclaredInputs
 from mcptrio.connecting.mcp_json.jsonc import JSONProblem, parse
 from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
@@ -25,7 +25,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.quoting import printable
 
-__all__ = ["MAX_FILE_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_mcp_json", "read_reference"]
+__all__ = ["MAX_FILE_BYTES", "ServerFile", "is_reference", "load_mcp_json", "read_reference"]
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Maximum size of a file. The largest are those in which a host keeps other settings as well."""
@@ -41,28 +41,15 @@ _MAX_NAMED_SERVERS = 20
 class ServerFile:
     """The servers of a file. Made by :func:`load_mcp_json`."""
 
-    def __init__(
-        self, entries: Mapping[str, Any], place: SourceLocation, inputs: DeclaredInputs, variables: Variables
-    ) -> None:
+    def __init__(self, entries: Mapping[str, Any], place: SourceLocation, variables: Variables) -> None:
         self._entries = entries
         self._place = place
-        self._inputs = inputs
         self._variables = variables
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the enabled servers, in the order of the file."""
         return tuple(name for name in self._entries if not self._is_disabled(name))
-
-    @property
-    def disabled(self) -> tuple[str, ...]:
-        """The names of the disabled servers."""
-        return tuple(name for name in self._entries if self._is_disabled(name))
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The values that the file may ask the user for."""
-        return self._inputs.declared
 
     def read(self, name: str) -> Command | Endpoint | Socket:
         """Return the target of one server.
@@ -81,20 +68,14 @@ class ServerFile:
         return isinstance(entry, Mapping) and (entry.get("disabled") is True or entry.get("enabled") is False)
 
 
-def load_mcp_json(
-    path: Path | str,
-    *,
-    ask: AskInput | None = None,
-    environ: Mapping[str, str] | None = None,
-    workspace: Path | str | None = None,
-) -> ServerFile:
+def load_mcp_json(path: Path | str, *, ask: AskInput | None = None) -> ServerFile:
     """Read a file without reading its entries yet.
+
+    ``${workspaceFolder}``, and the base of relative paths, is the folder of the file, or its parent if the folder's
+    name starts with a dot (``.vscode``).
 
     Args:
         ask: Asks the user for the file's inputs (``${input:id}``); without it, an entry that uses one is an error.
-        environ: Values of environment variables; by default those of this process.
-        workspace: The value of ``${workspaceFolder}`` and the base of relative paths. By default the folder of the
-            file, or its parent if the folder's name starts with a dot (``.vscode``).
 
     Raises:
         ConfigError: The file is unreadable, is not JSON (comments and trailing commas are allowed), or has no servers.
@@ -117,25 +98,10 @@ def load_mcp_json(
     if not isinstance(entries, dict):
         raise place.at(keys[-1]).error(f"expected an object, got {kind_of(entries)}")
     inputs = DeclaredInputs(None if is_opencode else tables.get("inputs"), place.at("inputs"), ask)
-    folder = Path(workspace) if workspace is not None else _workspace_of(path)
-    variables = Variables(os.environ if environ is None else environ, folder, inputs, is_opencode=is_opencode)
-    return ServerFile(entries, place.at(keys[-1]), inputs, variables)
-
-
-def read_mcp_json(
-    path: Path | str,
-    *,
-    ask: AskInput | None = None,
-    environ: Mapping[str, str] | None = None,
-    workspace: Path | str | None = None,
-) -> dict[str, Command | Endpoint | Socket]:
-    """Return the targets of all enabled servers of a file, by name. See :func:`load_mcp_json`.
-
-    Raises:
-        ConfigError: The file or an entry is invalid. The message names file, line, server and key, but no values.
-    """
-    file = load_mcp_json(path, ask=ask, environ=environ, workspace=workspace)
-    return {name: file.read(name) for name in file.names}
+    folder = path.absolute().parent
+    folder = folder.parent if folder.name.startswith(".") else folder
+    variables = Variables(os.environ, folder, inputs, is_opencode=is_opencode)
+    return ServerFile(entries, place.at(keys[-1]), variables)
 
 
 def is_reference(text: str) -> bool:
@@ -143,13 +109,7 @@ def is_reference(text: str) -> bool:
     return _REFERENCE.fullmatch(text) is not None
 
 
-def read_reference(
-    text: str,
-    *,
-    ask: AskInput | None = None,
-    environ: Mapping[str, str] | None = None,
-    workspace: Path | str | None = None,
-) -> tuple[str, Command | Endpoint | Socket]:
+def read_reference(text: str, *, ask: AskInput | None = None) -> tuple[str, Command | Endpoint | Socket]:
     """Return the name and target of the server that ``file.json#name`` names.
 
     Raises:
@@ -158,7 +118,7 @@ def read_reference(
     found = _REFERENCE.fullmatch(text)
     if found is None:
         raise ConfigError(f"expected file.json#name, got {printable(text[:80])}")
-    file = load_mcp_json(found["file"], ask=ask, environ=environ, workspace=workspace)
+    file = load_mcp_json(found["file"], ask=ask)
     name = found["name"]
     if name is None:
         if len(file.names) != 1:
@@ -186,8 +146,3 @@ def _servers_at(tables: Mapping[str, Any], place: SourceLocation) -> tuple[tuple
     # opencode may have a server with the name "servers"; it then has the keys of an entry.
     is_opencode = not isinstance(servers, dict) or not {"type", "command", "url", "enabled"}.isdisjoint(servers)
     return (("mcp",) if is_opencode else ("mcp", "servers")), is_opencode
-
-
-def _workspace_of(path: Path) -> Path:
-    folder = path.absolute().parent
-    return folder.parent if folder.name.startswith(".") else folder

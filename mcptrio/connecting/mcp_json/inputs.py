@@ -57,10 +57,6 @@ class DeclaredInputs:
         self._ask = ask
         self._answers: dict[str, str] = {}
 
-    @property
-    def declared(self) -> tuple[Input, ...]:
-        return tuple(self._declared.values())
-
     def answer(self, id: str, place: SourceLocation) -> str:
         """Return the user's answer, asking once.
 
