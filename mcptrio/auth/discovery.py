@@ -46,7 +46,6 @@ class TokenSource:
 
     Args:
         resource: The resource identifier, exactly as the server publishes it.
-        server: Metadata of the authorization server.
         metadata: Metadata of the resource; ``None`` if the server has none and is its own authorization server.
     """
 

@@ -95,8 +95,6 @@ class DPoPSigner:
         """Return a new proof for one request. Each request needs its own.
 
         Args:
-            method: The HTTP method.
-            url: The URL of the request.
             token: The access token of the request; ``None`` at a token endpoint.
         """
         claims: dict[str, object] = {
@@ -117,7 +115,6 @@ class DPoPSigner:
         """Store the nonce of a response.
 
         Args:
-            url: The URL of the request.
             headers: The response headers, with names in lower case.
 
         Returns:

@@ -43,7 +43,6 @@ class _MetadataDocument:
         """Read a document.
 
         Args:
-            document: The JSON text.
             where: Its URL, for errors.
 
         Raises:

@@ -96,10 +96,8 @@ class Tokens:
     """The tokens of one grant.
 
     Args:
-        access_token: The access token.
         scheme: How the access token is sent: ``Bearer``, or ``DPoP`` with proofs.
         expires_at: When the access token expires, in seconds since 1970; ``None`` if unknown.
-        refresh_token: The refresh token, if the server issued one.
         scopes: The granted scopes; ``None`` if the server named none, which means the requested ones.
     """
 
@@ -147,7 +145,6 @@ def request_tokens(
     """Request tokens with a grant.
 
     Args:
-        server: Metadata of the authorization server.
         client: The client's credentials; ``None`` if the grant itself identifies the client.
         parameters: The parameters of the grant, including ``grant_type``.
         prover: The key to which the server should bind the tokens, if it supports DPoP.
@@ -253,7 +250,6 @@ def choose_method(server: ServerMetadata, *, secret: bool, key: bool) -> Authent
     """Return the strongest authentication method that the client and the server support.
 
     Args:
-        server: Metadata of the authorization server.
         secret: True if the client has a secret, or would receive one.
         key: True if the client has a private key that the server knows.
 
@@ -322,8 +318,6 @@ def authenticate_client(
     """Return the headers and parameters that authenticate a client at an authorization server's endpoints.
 
     Args:
-        server: Metadata of the authorization server.
-        client: The client's credentials.
         now: Seconds since 1970.
 
     Raises:

@@ -158,15 +158,11 @@ class Handlers:
 
     def _hear(self, message: LoggingMessageParams) -> None:
         if self.log is not None:
-            outcome = run_guarded_sync(_call, self.log, message)
-            if isinstance(outcome, Failure):
-                _log.error("the handler of log messages failed", exc_info=outcome.error)
+            _call("log messages", self.log, message)
 
     def _hear_other(self, method: str, params: dict[str, Any]) -> None:
         if self.notification is not None:
-            outcome = run_guarded_sync(_call, self.notification, method, params)
-            if isinstance(outcome, Failure):
-                _log.error("the handler of notifications failed", exc_info=outcome.error)
+            _call("notifications", self.notification, method, params)
 
     def _url_done(self, elicitation_id: str) -> None:
         """Does nothing. Calls that wait for the user's visit are woken by ClientSession (2025-11-25)."""
@@ -247,12 +243,19 @@ class Handlers:
         return ListRootsResult(roots=tuple(_root(folder) for folder in folders))
 
 
-def _call(handler: Callable[..., object], *args: Any) -> None:
-    result = handler(*args)
-    # A callable may return a coroutine without being a coroutine function, for example a lambda or a partial.
-    if iscoroutine(result):
-        result.close()
-        raise TypeError("expected a plain function, got an asynchronous one")
+def _call(what: str, handler: Callable[..., object], *args: Any) -> None:
+    """Call a plain handler and log its exception."""
+
+    def call() -> None:
+        result = handler(*args)
+        # A callable may return a coroutine without being a coroutine function, for example a lambda or a partial.
+        if iscoroutine(result):
+            result.close()
+            raise TypeError("expected a plain function, got an asynchronous one")
+
+    outcome = run_guarded_sync(call)
+    if isinstance(outcome, Failure):
+        _log.error("the handler of %s failed", what, exc_info=outcome.error)
 
 
 def _declares_context(revision: Revision) -> bool:

@@ -33,7 +33,6 @@ async def approved_tool(
     Args:
         name: the tool's name in the host.
         arguments: JSON to send, unless the user edits it.
-        entry: the record of the call.
 
     Raises:
         InvalidParams: The server does not list the tool.

@@ -16,7 +16,7 @@ from math import inf
 from typing import Literal, TypeAlias
 
 import trio
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from mcptrio.client.client import Client
 from mcptrio.errors import ConnectionClosed, MCPError
@@ -24,7 +24,7 @@ from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.managed_server import ManagedServer
 
-__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "WantedChanges"]
+__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges"]
 
 _log = logging.getLogger("mcptrio.host.changes")
 
@@ -51,21 +51,6 @@ class HostChange:
     server: str
     kind: HostChangeKind
     uri: str | None = None
-
-
-@frozen(kw_only=True)
-class WantedChanges:
-    """The changes that a subscription wants."""
-
-    uris: Mapping[str, Sequence[str]] = field(factory=dict)
-    """By server."""
-    tools: bool = False
-    prompts: bool = False
-    resources: bool = False
-
-    def of(self, server: str) -> bool:
-        """Return whether a server must be followed."""
-        return bool(self.tools or self.prompts or self.resources or self.uris.get(server))
 
 
 class HostChanges:
@@ -120,25 +105,30 @@ class HostChanges:
         self._lot.unpark_all()
 
 
+@define(eq=False)
 class Following:
-    """Follows servers for one subscription, below its nursery."""
+    """Follows servers for one subscription, below its nursery.
 
-    def __init__(self, wanted: WantedChanges, changes: HostChanges, nursery: trio.Nursery) -> None:
-        self._wanted = wanted
-        self._changes = changes
-        self._nursery = nursery
+    Args:
+        uris: resources to follow, by server.
+        tools, prompts, resources: whether to follow this list.
+    """
+
+    _nursery: trio.Nursery
+    _uris: Mapping[str, Sequence[str]]
+    _tools: bool
+    _prompts: bool
+    _resources: bool
+    changes: HostChanges = field(factory=HostChanges, init=False)
 
     def follow(self, member: ManagedServer) -> None:
         """Report a server's changes from now on, over all its connections."""
-        if self._wanted.of(member.name):
+        if self._tools or self._prompts or self._resources or self._uris.get(member.name):
             self._nursery.start_soon(self._follow, member)
 
     def moved(self, member: ManagedServer) -> None:
         """Report that a server was connected, lost, added or removed."""
-        self._changes.put(HostChange(member.name, "server"))
-
-    def end(self) -> None:
-        self._changes.end()
+        self.changes.put(HostChange(member.name, "server"))
 
     # Private
 
@@ -152,11 +142,11 @@ class Following:
                 continue
             if isinstance(outcome.error, MCPError):
                 # A server that refuses the subscription will refuse it again over this connection.
-                self._changes.missing[member.name] = outcome.error.message
+                self.changes.missing[member.name] = outcome.error.message
                 await member.until_connected_again()
                 continue
             if not isinstance(outcome.error, ConnectionClosed):
-                self._changes.missing[member.name] = str(outcome.error)
+                self.changes.missing[member.name] = str(outcome.error)
                 _log.warning("%s: subscription to changes failed: %s", member.name, outcome.error)
             # It has worked for a while, so the next failure is a new one.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
@@ -169,13 +159,13 @@ class Following:
         Raises:
             MCPTrioError: the server refuses the subscription, or the client has ended.
         """
-        wanted = self._wanted
+        uris = self._uris.get(member.name, ())
         async with client.subscribe(
-            wanted.uris.get(member.name, ()), tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources
+            uris, tools=self._tools, prompts=self._prompts, resources=self._resources
         ) as changes:
             # It works now, whatever failed at an earlier connection.
-            self._changes.missing.pop(member.name, None)
+            self.changes.missing.pop(member.name, None)
             if changes.missing:
-                self._changes.missing[member.name] = f"the server does not report {', '.join(changes.missing)}"
+                self.changes.missing[member.name] = f"the server does not report {', '.join(changes.missing)}"
             async for change in changes:
-                self._changes.put(HostChange(member.name, change.kind, change.uri))
+                self.changes.put(HostChange(member.name, change.kind, change.uri))

@@ -32,7 +32,7 @@ from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
-from mcptrio.host.changes import Following, HostChanges, WantedChanges
+from mcptrio.host.changes import Following, HostChanges
 from mcptrio.host.list_collection import HOSTED, Hosted, collect_lists, find
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
@@ -358,15 +358,13 @@ class Host:
             self._member(name)
         if self._nursery is None:
             raise ConnectionClosed("the host is not open")
-        wanted = WantedChanges(uris=dict(uris or {}), tools=tools, prompts=prompts, resources=resources)
-        changes = HostChanges()
         async with open_hidden_nursery() as nursery:
-            following = Following(wanted, changes, nursery)
+            following = Following(nursery, dict(uris or {}), tools, prompts, resources)
             self._following.append(following)
             for member in self._members.values():
                 following.follow(member)
             try:
-                yield changes
+                yield following.changes
             finally:
                 self._following.remove(following)
 
@@ -388,7 +386,7 @@ class Host:
                     self._nursery = None
         finally:
             for following in self._following:
-                following.end()
+                following.changes.end()
 
     def _join(
         self, name: str, where: str, ways: list[Any], *, can_restart: bool, origin: bytes | None = None

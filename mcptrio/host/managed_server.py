@@ -79,7 +79,6 @@ class ManagedServer(ConnectionWatcher):
         name: the user's name for the server.
         openers: ways to connect to it; empty if it is known to be unreachable.
         where: its program or URL.
-        handlers: the host's handlers for it.
         moved: called when its state has changed.
         spoken: the revision found earlier, if any. Kept up to date.
     """

@@ -44,7 +44,6 @@ def hosted_name(prefix: str, name: str) -> str:
 
     Args:
         prefix: the prefix of its server.
-        name: its own name.
     """
     room = MAX_NAME_CHARS - len(prefix) - 1
     if _TOOL.fullmatch(name) and len(name) <= room:

@@ -136,7 +136,6 @@ class Call:
 class CallsInFlight:
     """
     Args:
-        name: of the mount.
         connection: gives a value that differs for each connection to the server.
     """
 

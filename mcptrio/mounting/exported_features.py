@@ -52,8 +52,6 @@ class ExportedFeatures:
     """
     Args:
         server: the server as the mounting plugin sees it.
-        name: of the mount.
-        relay: forwards the calls.
     """
 
     def __init__(self, server: Registrar, name: str, options: MountOptions, relay: CallRelay) -> None:

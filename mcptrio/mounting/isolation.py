@@ -48,11 +48,7 @@ class Isolation:
     strict: bool = False
 
     def mount(self, name: str, path: Path | None = None) -> Mount:
-        """Return the mount that replaces the plugin.
-
-        Args:
-            path: the file of a plugin that is a file.
-        """
+        """Return the mount that replaces the plugin."""
         # _Said reads the records of the process as text.
         env = {variable_of(("log", "format")): "text"}
         command = Command(args=self.command(name, path), env=env, inherit_env=True, stderr=_Said(name).say)
@@ -82,11 +78,7 @@ class _OwnMount(Mount):
 
 
 class _Said:
-    """Forwards the standard error of the process to our log. Log records keep their level and logger.
-
-    Args:
-        name: the name of the plugin.
-    """
+    """Forwards the standard error of the process to our log. Log records keep their level and logger."""
 
     def __init__(self, name: str) -> None:
         self._name = name

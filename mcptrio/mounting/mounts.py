@@ -59,9 +59,7 @@ class ListedMounts:
 
 
 class Mounts:
-    """
-    Args:
-        config: the tables.
+    """The plugin ``mount``.
 
     Raises:
         ConfigError: a file cannot be read, or two files have a server of the same name.
@@ -179,11 +177,7 @@ class _Mounted:
             self._gone.set()
 
     async def until_listed(self, timeout: float) -> None:
-        """Wait until the server's entries are offered, or its first connection has failed.
-
-        Args:
-            timeout: seconds to wait at most.
-        """
+        """Wait up to ``timeout`` seconds until the server's entries are offered or its first connection has failed."""
         with trio.move_on_after(timeout):
             await self._open.wait()
             await self._mount.until_listed()

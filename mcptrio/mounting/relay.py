@@ -59,8 +59,6 @@ class CallRelay:
     """Forwards the requests of one mount.
 
     Args:
-        name: the mount's name, for errors.
-        calls: the calls in flight.
         forwards_caller: whether the server receives the caller: a process of ours, which trusts us.
     """
 

@@ -87,8 +87,6 @@ class RemoteAccess:
     """The cached decisions about one plugin's entries.
 
     Args:
-        catalog: the catalog of the plugin's server.
-        name: the name of the plugin.
         own_name: returns an entry's name in the other process, from its kind and its name here.
     """
 

@@ -116,7 +116,6 @@ class MountedServer:
     """One server.
 
     Args:
-        table: its settings.
         target: how it is reached. May hold secrets.
         mount: offers its tools, prompts and resources; ``None`` if its entry is wrong.
         fault: the problem with its entry.

@@ -41,8 +41,6 @@ class Upstream:
     """The connection of one mount.
 
     Args:
-        name: the name of the mount.
-        handlers: the handlers of our client.
         take: reads one kind of list and offers its entries; called again when the list has changed.
 
     Raises:

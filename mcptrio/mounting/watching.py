@@ -33,7 +33,6 @@ _MAX_PAUSE_SECONDS = 5.0
 class Watching:
     """
     Args:
-        name: the mount's name.
         catalog: the catalog of the server whose clients subscribe.
         has: returns whether a resource belongs to the mounted server.
     """

@@ -87,10 +87,6 @@ def begin(
     """Prepare an authorization request.
 
     Args:
-        server: Metadata of the authorization server.
-        client: The client's id and credentials.
-        resource: The resource identifier of the server.
-        redirect_uri: The redirect URI.
         scopes: The scopes to request; ``None`` lets the server choose.
         prover: The key to which the code is bound (DPoP).
 
@@ -122,7 +118,6 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
     """Check a redirect and return its authorization code.
 
     Args:
-        attempt: The authorization request.
         redirected: The whole URL to which the browser was redirected.
 
     Raises:

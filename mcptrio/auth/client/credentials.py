@@ -33,7 +33,6 @@ class Binding:
     """The origin of a server's latest tokens.
 
     Args:
-        issuer: The authorization server.
         resource: The resource identifier as published at that time.
         metadata_url: The URL of the server's metadata in the challenge, if any.
     """
@@ -48,9 +47,6 @@ class Granted:
     """Tokens and the circumstances of their grant.
 
     Args:
-        issuer: The authorization server.
-        resource: The resource identifier.
-        tokens: The tokens.
         asked: The requested scopes; ``None`` if the server chose them.
         obtained_at: Seconds since 1970.
         is_from_grant: True if a grant issued them, False if they were refreshed.

@@ -71,7 +71,6 @@ class ServerState:
         lock: Held while credentials are obtained or renewed.
         loaded: True once the token store was read.
         binding: Where the tokens came from.
-        granted: The current tokens.
         place: The authorization server, once it was discovered.
         issuer: The first authorization server that was discovered. A grant without a configured issuer sends its
             credentials to no other.
@@ -177,9 +176,6 @@ class Grant(ABC, Generic[M_co]):
     The caller holds the server's lock, so the methods never run concurrently.
 
     Args:
-        method: The settings.
-        server: The state of the server.
-        fetch: Sends the requests.
         issuer: The authorization server of the credentials; ``None`` for the first that the server names.
     """
 
@@ -205,7 +201,6 @@ class Grant(ABC, Generic[M_co]):
         """Return newer tokens without another grant, or ``None`` if none are available.
 
         Args:
-            granted: The current tokens.
             is_good: Returns whether tokens that another process stored need no renewal.
         """
         await trio.lowlevel.checkpoint()
@@ -227,9 +222,6 @@ class Grant(ABC, Generic[M_co]):
 
     async def find(self, metadata_url: str | None) -> TokenSource:
         """Discover the authorization server.
-
-        Args:
-            metadata_url: The URL of the server's metadata in a challenge, if any.
 
         Raises:
             AuthorizationError: The server names another authorization server than the credentials are for.

@@ -104,7 +104,6 @@ class Registered:
     """A client's registration at one authorization server.
 
     Args:
-        identity: The id and credentials.
         redirect_uris: The registered redirect URIs; empty for a metadata document, which lists them itself.
         scopes: The scopes that the client may request; ``None`` if unknown.
         expires_at: When the secret expires, in seconds since 1970; ``None`` for never.
@@ -168,9 +167,6 @@ def register(
     """Register a client: by its metadata document if the server supports it, otherwise dynamically.
 
     Args:
-        server: Metadata of the authorization server.
-        client: The client's metadata.
-        redirect_uris: The redirect URIs to register.
         scopes: The scopes to request now; ``None`` if unknown.
         also: Scopes that may be requested later. If the server rejects them, the client registers without them, then
             without any scopes.

@@ -45,7 +45,6 @@ class ChallengeDocuments:
         resources: URLs of the endpoint; may be empty if there are no issuers.
         issuers: Issuers of accepted tokens; without any, no metadata is published.
         scopes: The scopes that every request needs, reduced to the fewest.
-        options: The options of the resource server.
     """
 
     resources: Sequence[str]

@@ -47,7 +47,6 @@ class Failures:
     """The token buckets of all addresses.
 
     Args:
-        limit: Rate, burst and size.
         clock: Returns monotonic seconds.
     """
 

@@ -45,7 +45,6 @@ class ReplayCache:
     """The proofs that were used and could still be accepted.
 
     Args:
-        bounds: The size of the cache.
         clock: Returns seconds since 1970; proofs are verified by it.
         ticks: Returns monotonic seconds.
     """

@@ -34,7 +34,6 @@ class CredentialsRefused(Exception):
 
     Args:
         reason: The reason, for the client and the log.
-        status: The HTTP status.
         error: The code for the challenge (RFC 6750 section 3.1); ``None`` if the request had no credentials.
         scope: The scopes to request; by default those that every request needs.
         scheme: The scheme that the error concerns, in its usual spelling.

@@ -55,7 +55,6 @@ class StaticToken:
         name: The unique name of the token, for lists and revocation.
         hash: The SHA-256 of the token in hexadecimal.
         subject: The user or program that owns the token.
-        scopes: The granted scopes.
         created: Seconds since 1970.
         expires: Seconds since 1970; ``None`` for never.
     """

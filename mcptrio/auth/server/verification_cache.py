@@ -43,8 +43,6 @@ class VerificationCache(Generic[T]):
         """Store a result.
 
         Args:
-            key: The hash of the token.
-            value: The result.
             seconds: The time until it expires.
             ends: An earlier expiry in seconds since 1970, if any. Setting the wall clock forward also expires the
                 entry.

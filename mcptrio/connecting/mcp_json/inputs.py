@@ -49,7 +49,6 @@ class DeclaredInputs:
 
     Args:
         declared: The file's ``inputs`` member as read.
-        ask: Asks the user.
     """
 
     def __init__(self, declared: Any, place: SourceLocation, ask: AskInput | None) -> None:

@@ -34,7 +34,6 @@ class Variables:
     """Expands the variables of one file or entry.
 
     Args:
-        environ: The environment variables.
         workspace: The value of ``${workspaceFolder}``.
         inputs: The file's inputs; ``None`` for an entry without a file.
         is_opencode: Expand only the variables of opencode, ``{env:VAR}``.
