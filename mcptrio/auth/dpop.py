@@ -22,7 +22,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from attrs import evolve, frozen
 
-from mcptrio.auth.jose import ALGORITHMS, BadKey, BadToken, Key, peek, sign, verify
+from mcptrio.auth.jose import ALGORITHMS, PRIVATE_MEMBERS, BadKey, BadToken, Key, peek, sign, verify
+from mcptrio.auth.urls import origin
 
 __all__ = ["DPOP", "BadDPoPProof", "DPoPProof", "DPoPSigner", "DPoPVerifier", "hash_token", "normal_url"]
 
@@ -47,8 +48,6 @@ _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
 _MEMBERS: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "alg", "use"})
 # Client keys in the cache, 2 KiB each; importing a key costs as much as verifying a signature.
 _MAX_KEYS: Final = 1024
-# Members of private and symmetric keys; RFC 9449 section 4.3 forbids them in a proof.
-_NOT_PUBLIC: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 
 
 class BadDPoPProof(ValueError):
@@ -109,7 +108,7 @@ class DPoPSigner:
             claims["nonce"] = nonce
         key = self.key
         # RFC 9449 section 4.2: the header contains the key itself, so it has no kid.
-        return sign(claims, _nameless(key), typ=_TYPE, header={"jwk": key.bare})
+        return sign(claims, evolve(key, id=None), typ=_TYPE, header={"jwk": key.bare})
 
     def heard(self, url: str, headers: Mapping[str, str]) -> bool:
         """Store the nonce of a response.
@@ -123,10 +122,10 @@ class DPoPSigner:
         nonce = headers.get(_NONCE)
         if nonce is None or _NONCE_TEXT.fullmatch(nonce) is None:
             return False
-        origin = _origin(url)
-        changed = self._nonces.get(origin) != nonce
-        self._nonces[origin] = nonce
-        self._nonces.move_to_end(origin)
+        server = _origin(url)
+        changed = self._nonces.get(server) != nonce
+        self._nonces[server] = nonce
+        self._nonces.move_to_end(server)
         while len(self._nonces) > _MAX_ORIGINS:
             self._nonces.popitem(last=False)
         return changed
@@ -218,9 +217,10 @@ class DPoPVerifier:
         if len(text) > _MAX_PROOF_CHARS:
             raise BadDPoPProof(f"expected a proof of at most {_MAX_PROOF_CHARS} characters")
         try:
-            # The key need not be known: its thumbprint has to match the token, which the caller checks.
+            # The key need not be known: its thumbprint has to match the token, which the caller checks. RFC 9449
+            # section 4.3 forbids private and symmetric keys.
             jwk = peek(text).header.get("jwk")
-            if not isinstance(jwk, dict) or not _NOT_PUBLIC.isdisjoint(jwk):
+            if not isinstance(jwk, dict) or not PRIVATE_MEMBERS.isdisjoint(jwk):
                 raise BadDPoPProof("jwk: expected a public key in the header of the proof")
             members = [(name, value) for name, value in jwk.items() if name in _MEMBERS]
             if not all(isinstance(value, str) for _, value in members):
@@ -293,13 +293,8 @@ def _normal_or_none(url: object) -> str | None:
 
 
 def _origin(url: str) -> str:
-    parts = urlsplit(normal_url(url))
-    return f"{parts.scheme}://{parts.netloc}"
+    return origin(normal_url(url))
 
 
 def _digest(text: str) -> str:
     return urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
-
-
-def _nameless(key: Key) -> Key:
-    return evolve(key, id=None)

@@ -43,7 +43,7 @@ _RSA_BITS: Final = range(2048, 8193)
 _MAX_RSA_EXPONENT: Final = 2**32  # a larger one makes verification up to 20 times as expensive; nearly all use 65537
 _MAX_KEY_ID_CHARS: Final = 256
 
-_PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})  # secret members, RFC 7518 section 6
+PRIVATE_MEMBERS: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})  # secret members, RFC 7518 section 6
 _CURVES: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "Ed25519"}
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _OF_TYPE: Final = {  # key type and curve by algorithm
@@ -137,7 +137,7 @@ class Key:
         if named is not None and (named not in ALGORITHMS or _OF_TYPE[named] != _OF_TYPE[usual]):
             raise BadKey(f"alg: expected an algorithm of a key like this, got {str(named)[:32]!r}")
         # The other members (certificates, lifetimes) are not used, so errors in them do not matter.
-        data = {name: jwk[name] for name in ("kty", "crv", "x", "y", "n", "e", *_PRIVATE) if name in jwk}
+        data = {name: jwk[name] for name in ("kty", "crv", "x", "y", "n", "e", *PRIVATE_MEMBERS) if name in jwk}
         if not all(isinstance(value, str) and len(value) <= _MAX_HEADER_CHARS for value in data.values()):
             raise BadKey("expected a JSON Web Key, got one with members that are no strings, or long ones")
         jose = _library()
@@ -179,7 +179,7 @@ class Key:
     @property
     def public(self) -> dict[str, Any]:
         """The public key as a JWK for publication, with its use, algorithm and id."""
-        data = {name: value for name, value in self._key.as_dict(private=False).items() if name not in _PRIVATE}
+        data = {name: value for name, value in self._key.as_dict(private=False).items() if name not in PRIVATE_MEMBERS}
         data = {name: value for name, value in data.items() if name in ("kty", "crv", "x", "y", "n", "e")}
         return {**data, "use": "sig", "alg": self.algorithm, **({"kid": self.id} if self.id else {})}
 
@@ -378,7 +378,7 @@ def _is_deeper(value: object, levels: int) -> bool:
 def _readable(listed: list[Any]) -> Iterator[Key]:
     for each in listed:
         # A published private key may be known to anyone, so its signatures prove nothing.
-        if isinstance(each, Mapping) and not _PRIVATE.isdisjoint(each):
+        if isinstance(each, Mapping) and not PRIVATE_MEMBERS.isdisjoint(each):
             continue
         try:
             yield Key.from_jwk(each)

@@ -1,7 +1,7 @@
 """A cache of list pages and resources, for as long as the server declares them fresh.
 
-Client asks it before lists and reads, and reports changes to it. Each client has its own cache, keyed by method and
-parameters and cleared for each new session, so a private result cannot reach another principal.
+Client asks it before lists and reads, and reports changes to it. Each client has its own cache, keyed by method and by
+cursor or URI, and cleared for each new session, so a private result cannot reach another principal.
 
 Source: MCP 2026-07-28, server/utilities/caching.
 """
@@ -11,9 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-import orjson
 import trio
-from attrs import frozen
 
 from mcptrio.client.subscriptions import Change, ChangeKind
 from mcptrio.protocol.model.base import CacheableResult
@@ -29,10 +27,8 @@ _STALE: dict[ChangeKind, tuple[str, ...]] = {
 }
 
 
-@frozen
-class _Kept:
-    result: CacheableResult
-    until: float
+MAX_TTL_SECONDS = 3600.0
+"""Upper limit for the lifetime that a server declares."""
 
 
 class Cache:
@@ -40,29 +36,27 @@ class Cache:
 
     Args:
         max_entries: Number of entries; when full, the least recently used one is evicted. 0 disables the cache.
-        longest: Upper limit in seconds for the lifetime that a server declares.
     """
 
-    def __init__(self, max_entries: int = 256, longest: float = 3600.0) -> None:
+    def __init__(self, max_entries: int) -> None:
         self._max = max_entries
-        self._longest = longest
-        self._kept: OrderedDict[tuple[str, bytes], _Kept] = OrderedDict()
+        # The results, each with the Trio clock time of its expiry.
+        self._kept: OrderedDict[tuple[str, str | None], tuple[Any, float]] = OrderedDict()
         self.changes = 0
         """Number of changes so far. Callers remember it before a request and pass it to :meth:`put`."""
 
-    def get(self, method: str, params: dict[str, Any]) -> CacheableResult | None:
-        """Return a fresh entry, or ``None``."""
-        key = _key(method, params)
-        kept = self._kept.get(key)
+    def get(self, method: str, what: str | None) -> Any:
+        """Return the fresh result for a cursor or URI, or ``None``."""
+        kept = self._kept.get((method, what))
         if kept is None:
             return None
-        if trio.current_time() >= kept.until:
-            del self._kept[key]
+        if trio.current_time() >= kept[1]:
+            del self._kept[method, what]
             return None
-        self._kept.move_to_end(key)
-        return kept.result
+        self._kept.move_to_end((method, what))
+        return kept[0]
 
-    def put(self, method: str, params: dict[str, Any], result: CacheableResult, *, changes_before: int) -> None:
+    def put(self, method: str, what: str | None, result: CacheableResult, *, changes_before: int) -> None:
         """Store a result if the server allows it.
 
         Args:
@@ -71,7 +65,7 @@ class Cache:
         """
         if result.ttl_ms <= 0 or not self._max or changes_before != self.changes:
             return
-        self._kept[_key(method, params)] = _Kept(result, trio.current_time() + min(result.ttl_ms / 1000, self._longest))
+        self._kept[method, what] = result, trio.current_time() + min(result.ttl_ms / 1000, MAX_TTL_SECONDS)
         while len(self._kept) > self._max:
             self._kept.popitem(last=False)
 
@@ -79,14 +73,10 @@ class Cache:
         """Remove the entries that a change makes stale: every page of a list, or the contents of one resource."""
         self.changes += 1
         for key in [key for key in self._kept if key[0] in _STALE[change.kind]]:
-            if change.kind != "resource" or change.concerns(orjson.loads(key[1]).get("uri", "")):
+            if change.kind != "resource" or change.concerns(key[1] or ""):
                 del self._kept[key]
 
     def clear(self) -> None:
         """Remove everything, because a new session may see other lists."""
         self.changes += 1
         self._kept.clear()
-
-
-def _key(method: str, params: dict[str, Any]) -> tuple[str, bytes]:
-    return method, orjson.dumps(params, option=orjson.OPT_SORT_KEYS)

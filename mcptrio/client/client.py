@@ -209,11 +209,11 @@ class Client:
             MCPError: The resource does not exist or cannot be read.
         """
         params = ReadResourceParams(uri=uri)
-        kept = self._cache.get("resources/read", {"uri": uri})
+        kept: ReadResourceResult | None = self._cache.get("resources/read", uri)
         if kept is not None:
-            return kept  # type: ignore[return-value]
+            return kept
         # Not cached if the server asked for input: the result then depends on the answers.
-        keep = partial(self._cache.put, "resources/read", {"uri": uri}, changes_before=self._cache.changes)
+        keep = partial(self._cache.put, "resources/read", uri, changes_before=self._cache.changes)
         result: ReadResourceResult = await self._requests.send_with_input(
             "resources/read", params, timeout=timeout, progress=progress, meta=meta, without_input=keep
         )
@@ -385,13 +385,12 @@ class Client:
     async def _list(
         self, method: str, cls: Callable[..., Any], meta: Mapping[str, Any] | None, cursor: str | None
     ) -> Any:
-        params = {"cursor": cursor} if cursor is not None else {}
-        kept = self._cache.get(method, params)
+        kept = self._cache.get(method, cursor)
         if kept is not None:
             return kept
         changes = self._cache.changes
         result: CacheableResult = await self._requests.send(method, cls(cursor=cursor), meta=meta)
-        self._cache.put(method, params, result, changes_before=changes)
+        self._cache.put(method, cursor, result, changes_before=changes)
         return result
 
     async def _list_tools(self, meta: Mapping[str, Any] | None, cursor: str | None) -> Any:

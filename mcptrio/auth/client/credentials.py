@@ -9,11 +9,12 @@ Source: MCP 2026-07-28, basic/authorization/client-registration, "Authorization 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from mcptrio.abc import TokenStore
 from mcptrio.auth.client.registration import Registered
@@ -22,6 +23,8 @@ from mcptrio.auth.jose import BadKey, Key
 from mcptrio.auth.token_requests import Tokens
 
 __all__ = ["Binding", "Credentials", "Granted"]
+
+T = TypeVar("T")
 
 _SERVER: Final = "server "
 _CLIENT: Final = "client "
@@ -115,26 +118,14 @@ class Credentials:
         Args:
             url: The canonical URL of the server.
         """
-        value = await self._store.load(f"{_SERVER}{url}")
-        try:
-            return None if value is None else Binding(**value)
-        except TypeError:
-            return None
+        return await self._load(f"{_SERVER}{url}", lambda value: Binding(**value))
 
     async def granted(self, binding: Binding) -> Granted | None:
-        value = await self._store.load(_tokens(binding))
-        try:
-            return None if value is None else Granted.read(binding, value)
-        except (KeyError, TypeError, BadKey):
-            # The record comes from another version; the user logs in again.
-            return None
+        return await self._load(_tokens(binding), partial(Granted.read, binding))
 
     async def keep(self, url: str, binding: Binding, granted: Granted) -> None:
         await self._store.save(_tokens(binding), granted.write())
-        await self._store.save(
-            f"{_SERVER}{url}",
-            {"issuer": binding.issuer, "resource": binding.resource, "metadata_url": binding.metadata_url},
-        )
+        await self._store.save(f"{_SERVER}{url}", asdict(binding))
 
     async def forget_tokens(self, binding: Binding) -> None:
         await self._store.delete(_tokens(binding))
@@ -151,11 +142,7 @@ class Credentials:
 
     async def client(self, issuer: str) -> Registered | None:
         """Return the registration at an authorization server, or ``None``."""
-        value = await self._store.load(f"{_CLIENT}{issuer}")
-        try:
-            return None if value is None else Registered.read(value)
-        except (KeyError, TypeError):
-            return None
+        return await self._load(f"{_CLIENT}{issuer}", Registered.read)
 
     async def keep_client(self, issuer: str, registered: Registered) -> None:
         await self._store.save(f"{_CLIENT}{issuer}", registered.write())
@@ -173,6 +160,14 @@ class Credentials:
     async def servers(self) -> list[str]:
         """Return the sorted URLs of all servers with stored tokens."""
         return sorted(key.removeprefix(_SERVER) for key in await self._store.keys() if key.startswith(_SERVER))
+
+    async def _load(self, key: str, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+        value = await self._store.load(key)
+        try:
+            return None if value is None else read(value)
+        except (KeyError, TypeError, BadKey):
+            # The record comes from another version; the user logs in again.
+            return None
 
 
 def _tokens(binding: Binding) -> str:

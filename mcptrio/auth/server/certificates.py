@@ -51,16 +51,12 @@ class CertificatePrincipals:
             certificate: The certificate in DER, verified by TLS.
             now: Seconds since 1970.
         """
-        read = _read(certificate, self.name)
-        # TLS checked the validity when the connection was opened, which may be long ago.
-        if read is None or not read.begins <= now < read.ends:
+        read = _read(certificate, self.name, self.scopes)
+        if read is None:
             return None
-        return Principal(
-            subject=read.subject,
-            issuer=read.issuer,
-            scopes=self.scopes,
-            claims={"exp": read.ends, "x5t#S256": certificate_thumbprint(certificate)},
-        )
+        principal, begins = read
+        # TLS checked the validity when the connection was opened, which may be long ago.
+        return principal if begins <= now < principal.claims["exp"] else None
 
 
 def certificate_thumbprint(certificate: bytes) -> str:
@@ -68,17 +64,10 @@ def certificate_thumbprint(certificate: bytes) -> str:
     return urlsafe_b64encode(sha256(certificate).digest()).rstrip(b"=").decode()
 
 
-@frozen(kw_only=True)
-class _Read:
-    subject: str
-    issuer: str
-    begins: float
-    ends: float
-
-
 # A connection presents the same certificate with each of its requests.
 @lru_cache(maxsize=1000)
-def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
+def _read(certificate: bytes, kind: CertificateNames, scopes: frozenset[str]) -> tuple[Principal, float] | None:
+    """Return the principal of a certificate and the start of its validity."""
     # Imported here, so that servers without client certificates do not load it.
     from cryptography import x509
 
@@ -93,12 +82,9 @@ def _read(certificate: bytes, kind: CertificateNames) -> _Read | None:
     # With several names of the kind, the client could appear as two principals.
     if len(names) != 1 or not 0 < len(names[0]) <= _MAX_NAME_CHARS or not names[0].isprintable():
         return None
-    return _Read(
-        subject=names[0],
-        issuer=issuer,
-        begins=read.not_valid_before_utc.timestamp(),
-        ends=read.not_valid_after_utc.timestamp(),
-    )
+    claims = {"exp": read.not_valid_after_utc.timestamp(), "x5t#S256": certificate_thumbprint(certificate)}
+    principal = Principal(subject=names[0], issuer=issuer, scopes=scopes, claims=claims)
+    return principal, read.not_valid_before_utc.timestamp()
 
 
 def _alternative_names(x509: Any, certificate: Any, kind: CertificateNames) -> list[str]:

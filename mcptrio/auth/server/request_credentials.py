@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from mcptrio.abc import Principal, RequestHead
 
-__all__ = ["SCHEMES", "CredentialsRefused", "binding_of", "credentials_in", "scheme_of"]
+__all__ = ["SCHEMES", "CredentialsRefused", "binding_of", "credentials_in", "invalid_token", "scheme_of"]
 
 SCHEMES: Final[Mapping[str, str]] = {"bearer": "Bearer", "dpop": "DPoP"}
 """The schemes that carry a token, by name in lower case, with their usual spelling."""
@@ -57,6 +57,11 @@ class CredentialsRefused(Exception):
         self.scope = scope
         self.scheme = scheme
         self.counts = counts
+
+
+def invalid_token(reason: str, scheme: str | None = None) -> CredentialsRefused:
+    """Return the error for a token that is not accepted, sent with this scheme in its usual spelling."""
+    return CredentialsRefused(reason, error="invalid_token", counts=True, scheme=scheme)
 
 
 def credentials_in(request: RequestHead) -> tuple[str, str]:
@@ -109,9 +114,7 @@ def binding_of(principal: Principal) -> Mapping[str, str]:
     # An unknown binding must be rejected: ignoring it would accept a stolen token.
     is_known = isinstance(bound, Mapping) and len(bound) > 0 and set(bound) <= _BINDINGS
     if not is_known or not all(isinstance(each, str) and _THUMBPRINT.fullmatch(each) for each in bound.values()):
-        raise CredentialsRefused(
-            "the access token is bound by an unknown method (cnf)", error="invalid_token", counts=True
-        )
+        raise invalid_token("the access token is bound by an unknown method (cnf)")
     known: Mapping[str, str] = bound
     return known
 

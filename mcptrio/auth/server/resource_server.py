@@ -26,7 +26,14 @@ from mcptrio.auth.server.certificates import certificate_thumbprint
 from mcptrio.auth.server.challenge_documents import NEVER_REQUESTED_SCOPES, ChallengeDocuments, path_of
 from mcptrio.auth.server.failures import Failures
 from mcptrio.auth.server.replay_cache import Nonces, ReplayCache
-from mcptrio.auth.server.request_credentials import SCHEMES, CredentialsRefused, binding_of, credentials_in, scheme_of
+from mcptrio.auth.server.request_credentials import (
+    SCHEMES,
+    CredentialsRefused,
+    binding_of,
+    credentials_in,
+    invalid_token,
+    scheme_of,
+)
 from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.auth.urls import canonical, check_url, origin
@@ -226,7 +233,7 @@ class ResourceServer:
         if scheme == "dpop" and self._dpop == "off":
             raise CredentialsRefused("expected the scheme Bearer, got DPoP", counts=True)
         if scheme == "bearer" and self._dpop == "required":
-            raise CredentialsRefused("expected the scheme DPoP, got Bearer", error="invalid_token", counts=True)
+            raise invalid_token("expected the scheme DPoP, got Bearer")
         key = hash_of(token)
         # A token that was valid recently is not delayed by failures of other clients behind the same address.
         is_known = self._known.get(key) is not None
@@ -234,13 +241,11 @@ class ResourceServer:
         try:
             principal = await self._verified(token)
             if principal is None:
-                raise CredentialsRefused(
-                    _NOT_GOOD_IN_HEADER, error="invalid_token", counts=True, scheme=SCHEMES[scheme]
-                )
+                raise invalid_token(_NOT_GOOD_IN_HEADER, SCHEMES[scheme])
             self._check_binding(request, scheme, token, principal)
         except AuthorizationError as error:
             self._known.forget(key)
-            raise CredentialsRefused(str(error), error="invalid_token", counts=True, scheme=SCHEMES[scheme]) from None
+            raise invalid_token(str(error), SCHEMES[scheme]) from None
         except CredentialsRefused as refused:
             if refused.counts:
                 # A valid token without its proof may be stolen; it loses its exemption from the failure limit.
@@ -290,15 +295,13 @@ class ResourceServer:
         if "x5t#S256" in bound:
             shown = certificate_thumbprint(request.certificate) if request.certificate is not None else None
             if shown is None or not compare_digest(bound["x5t#S256"].encode(), shown.encode()):
-                raise CredentialsRefused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+                raise invalid_token(_NOT_BOUND_HERE, SCHEMES[scheme])
         # RFC 9449 section 7.1: with the DPoP scheme, the token has to be bound to the key of the proof.
         if "jkt" not in bound and scheme == "dpop":
-            raise CredentialsRefused(
-                "the access token is bound to no key", error="invalid_token", counts=True, scheme="DPoP"
-            )
+            raise invalid_token("the access token is bound to no key", "DPoP")
         if "jkt" in bound:
             if scheme != "dpop":
-                raise CredentialsRefused(_NOT_BOUND_HERE, error="invalid_token", counts=True, scheme=SCHEMES[scheme])
+                raise invalid_token(_NOT_BOUND_HERE, SCHEMES[scheme])
             self._check_proof(request, token, bound["jkt"])
 
     def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
