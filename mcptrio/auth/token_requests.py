@@ -12,11 +12,11 @@ import re
 import secrets
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
-from attrs import evolve, field, frozen
+from attrs import AttrsInstance, asdict, evolve, field, fields, frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.dpop import DPOP, DPoPSigner
@@ -33,9 +33,11 @@ __all__ = [
     "ClientIdentity",
     "TokenRefused",
     "Tokens",
-    "authenticate_client",
     "choose_method",
+    "form_request",
     "one_line",
+    "optional_tuple",
+    "plain",
     "read_error",
     "refresh_tokens",
     "request_tokens",
@@ -60,6 +62,19 @@ _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "
 
 def _secret(text: Secret | str | None) -> Secret | None:
     return Secret(text) if isinstance(text, str) else text
+
+
+def optional_tuple(texts: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if texts is None else tuple(texts)
+
+
+def plain(value: AttrsInstance) -> dict[str, Any]:
+    """Return an object as plain values for a token store, with its secrets."""
+
+    def serialize(_: object, __: object, member: object) -> object:
+        return member.reveal() if isinstance(member, Secret) else list(member) if isinstance(member, tuple) else member
+
+    return asdict(value, value_serializer=serialize)
 
 
 class TokenRefused(AuthorizationError):
@@ -101,21 +116,15 @@ class Tokens:
         scopes: The granted scopes; ``None`` if the server named none, which means the requested ones.
     """
 
-    access_token: Secret
+    access_token: Secret = field(converter=_secret)
     scheme: str = "Bearer"
     expires_at: float | None = None
-    refresh_token: Secret | None = None
-    scopes: tuple[str, ...] | None = None
+    refresh_token: Secret | None = field(default=None, converter=_secret)
+    scopes: tuple[str, ...] | None = field(default=None, converter=optional_tuple)
 
     def write(self) -> dict[str, Any]:
         """Return the tokens as plain values for a token store."""
-        return {
-            "access_token": self.access_token.reveal(),
-            "scheme": self.scheme,
-            "expires_at": self.expires_at,
-            "refresh_token": None if self.refresh_token is None else self.refresh_token.reveal(),
-            "scopes": None if self.scopes is None else list(self.scopes),
-        }
+        return plain(self)
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Tokens:
@@ -124,14 +133,7 @@ class Tokens:
         Raises:
             KeyError, TypeError: The value is malformed.
         """
-        refresh, scopes = value["refresh_token"], value["scopes"]
-        return cls(
-            access_token=Secret(value["access_token"]),
-            scheme=value["scheme"],
-            expires_at=value["expires_at"],
-            refresh_token=None if refresh is None else Secret(refresh),
-            scopes=None if scopes is None else tuple(scopes),
-        )
+        return cls(**{each.name: value[each.name] for each in fields(cls)})
 
 
 def request_tokens(
@@ -177,13 +179,13 @@ def ask_token_endpoint(
     if where is None:
         raise AuthorizationError(f"token_endpoint: expected to be there, got none from {shown(server.issuer)}")
     asked_at = clock()
-    response = yield _request(server, where, client, parameters, prover, asked_at)
+    response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
     # Only this refusal is retried, once. A code, an assertion and a refresh token may each be valid for one request
     # only, and a server that demands a nonce has not used them.
     again = prover is not None and prover.heard(where, response.headers)
     if again and response.status in (400, 401) and read_error(response)[0] == "use_dpop_nonce":
         asked_at = clock()
-        response = yield _request(server, where, client, parameters, prover, asked_at)
+        response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
         if prover is not None:
             prover.heard(where, response.headers)
     if response.status != 200:
@@ -232,15 +234,9 @@ def revoke_token(server: ServerMetadata, client: ClientIdentity, token: Secret) 
     """
     if server.revocation_endpoint is None:
         return False
-    headers, parameters = authenticate_client(server, client, time.time())
-    parameters = {"token": token.reveal(), "token_type_hint": "refresh_token", **parameters}
+    parameters = {"token": token.reveal(), "token_type_hint": "refresh_token"}
     try:
-        response = yield FetchRequest(
-            url=server.revocation_endpoint,
-            method="POST",
-            headers={**_FORM, **headers},
-            body=urlencode(parameters).encode(),
-        )
+        response = yield form_request(server, server.revocation_endpoint, client, parameters)
     except RequestFailed:
         return False
     return response.status == 200
@@ -296,15 +292,24 @@ def one_line(text: str) -> str:
     return line[:_MAX_QUOTED_CHARS] + "…" if len(line) > _MAX_QUOTED_CHARS else line
 
 
-def _request(
+def form_request(
     server: ServerMetadata,
     where: str,
     client: ClientIdentity | None,
     parameters: Mapping[str, str],
-    prover: DPoPSigner | None,
-    now: float,
+    *,
+    prover: DPoPSigner | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> FetchRequest:
-    headers, own = authenticate_client(server, client, now) if client is not None else ({}, {})
+    """Return a request to an endpoint of an authorization server, with the client's credentials.
+
+    Args:
+        where: The URL of the endpoint.
+
+    Raises:
+        AuthorizationError: A credential is missing, or the server and the client have no method in common.
+    """
+    headers, own = _authenticate(server, client, clock()) if client is not None else ({}, {})
     if prover is not None:
         headers = {**headers, DPOP: prover.prove("POST", where)}
     return FetchRequest(
@@ -312,17 +317,10 @@ def _request(
     )
 
 
-def authenticate_client(
+def _authenticate(
     server: ServerMetadata, client: ClientIdentity, now: float
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the headers and parameters that authenticate a client at an authorization server's endpoints.
-
-    Args:
-        now: Seconds since 1970.
-
-    Raises:
-        AuthorizationError: A credential is missing, or the server and the client have no method in common.
-    """
+    """Return the headers and parameters that authenticate a client."""
     id, secret = client.client_id, client.client_secret
     method = client.method or choose_method(server, secret=secret is not None, key=client.key is not None)
     if method == "private_key_jwt":

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
+from mcptrio.auth.client.authorization_code import Attempt, exchange, read_code
 from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused
@@ -37,7 +37,8 @@ def server(**members: Any) -> ServerMetadata:
 
 def attempt(**options: Any) -> Attempt:
     by = options.pop("by", server())
-    return begin(by, CLIENT, resource=RESOURCE, redirect_uri=BACK, **{"scopes": ("a", "b"), **options})
+    usual = {"server": by, "client": CLIENT, "resource": RESOURCE, "redirect_uri": BACK, "scopes": ("a", "b")}
+    return Attempt(**{**usual, **options})
 
 
 def brought(of: Attempt, uri: str = BACK, **parameters: str | None) -> str:

@@ -27,7 +27,7 @@ from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError
 from mcptrio.ground.secret import Secret
 
-__all__ = ["Attempt", "begin", "exchange", "read_code"]
+__all__ = ["Attempt", "exchange", "read_code"]
 
 _S256: Final = "S256"
 # Longest redirect URL in characters.
@@ -40,8 +40,12 @@ _MAX_REDIRECT_FIELDS: Final = 50
 class Attempt:
     """One authorization request, with the values that its redirect has to match.
 
-    Attributes:
-        key_thumbprint: The thumbprint of the key to which the code is bound, if any.
+    Args:
+        scopes: The scopes to request; ``None`` lets the server choose.
+        prover: The key to which the code is bound (DPoP).
+
+    Raises:
+        AuthorizationError: The server has no authorization endpoint, or does not support PKCE.
     """
 
     server: ServerMetadata
@@ -49,9 +53,25 @@ class Attempt:
     resource: str
     redirect_uri: str
     scopes: tuple[str, ...] | None
-    state: str = field(factory=lambda: secrets.token_urlsafe(24), repr=False)
-    verifier: Secret = field(factory=lambda: Secret(secrets.token_urlsafe(48)))
-    key_thumbprint: str | None = None
+    prover: DPoPSigner | None = field(default=None, repr=False)
+    state: str = field(factory=lambda: secrets.token_urlsafe(24), init=False, repr=False)
+    verifier: Secret = field(factory=lambda: Secret(secrets.token_urlsafe(48)), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        server = self.server
+        if server.authorization_endpoint is None:
+            raise AuthorizationError(
+                f"authorization_endpoint: expected to be there, got none from {shown(server.issuer)}"
+            )
+        check_url(server.authorization_endpoint, "authorization_endpoint")
+        # MCP, basic/authorization, "Authorization Code Protection": without this member, clients must not proceed.
+        if _S256 not in (server.code_challenge_methods_supported or ()):
+            methods = server.code_challenge_methods_supported
+            got = "none" if methods is None else one_line(", ".join(methods)) or "an empty list"
+            raise AuthorizationError(
+                f"code_challenge_methods_supported: expected {_S256} to be among them, got {got} "
+                f"from {shown(server.issuer)}; without PKCE a code can be stolen"
+            )
 
     @property
     def url(self) -> str:
@@ -68,50 +88,11 @@ class Attempt:
         }
         if self.scopes:
             parameters["scope"] = " ".join(self.scopes)
-        if self.key_thumbprint is not None:
-            parameters["dpop_jkt"] = self.key_thumbprint
+        if self.prover is not None:
+            parameters["dpop_jkt"] = self.prover.thumbprint
         # RFC 6749 section 3.1: keep the endpoint's own query, but no parameter may occur twice.
         kept = [(name, value) for name, value in parse_qsl(endpoint.query, True) if name not in parameters]
         return urlunsplit((*endpoint[:3], urlencode([*kept, *parameters.items()]), ""))
-
-
-def begin(
-    server: ServerMetadata,
-    client: ClientIdentity,
-    *,
-    resource: str,
-    redirect_uri: str,
-    scopes: tuple[str, ...] | None,
-    prover: DPoPSigner | None = None,
-) -> Attempt:
-    """Prepare an authorization request.
-
-    Args:
-        scopes: The scopes to request; ``None`` lets the server choose.
-        prover: The key to which the code is bound (DPoP).
-
-    Raises:
-        AuthorizationError: The server has no authorization endpoint, or does not support PKCE.
-    """
-    if server.authorization_endpoint is None:
-        raise AuthorizationError(f"authorization_endpoint: expected to be there, got none from {shown(server.issuer)}")
-    check_url(server.authorization_endpoint, "authorization_endpoint")
-    # MCP, basic/authorization, "Authorization Code Protection": without this member, clients must refuse to proceed.
-    if _S256 not in (server.code_challenge_methods_supported or ()):
-        methods = server.code_challenge_methods_supported
-        got = "none" if methods is None else one_line(", ".join(methods)) or "an empty list"
-        raise AuthorizationError(
-            f"code_challenge_methods_supported: expected {_S256} to be among them, got {got} "
-            f"from {shown(server.issuer)}; without PKCE a code can be stolen"
-        )
-    return Attempt(
-        server=server,
-        client=client,
-        resource=resource,
-        redirect_uri=redirect_uri,
-        scopes=scopes,
-        key_thumbprint=None if prover is None else prover.thumbprint,
-    )
 
 
 def read_code(attempt: Attempt, redirected: str) -> Secret:
@@ -157,9 +138,7 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
     return Secret(code)
 
 
-def exchange(
-    attempt: Attempt, code: Secret, *, prover: DPoPSigner | None = None, clock: Callable[[], float] = time.time
-) -> Flow[Tokens]:
+def exchange(attempt: Attempt, code: Secret, *, clock: Callable[[], float] = time.time) -> Flow[Tokens]:
     """Exchange a code for tokens.
 
     Raises:
@@ -173,7 +152,7 @@ def exchange(
         "code_verifier": attempt.verifier.reveal(),
         "resource": attempt.resource,
     }
-    return (yield from request_tokens(attempt.server, attempt.client, parameters, prover=prover, clock=clock))
+    return request_tokens(attempt.server, attempt.client, parameters, prover=attempt.prover, clock=clock)
 
 
 def _check_issuer(server: ServerMetadata, issuer: str | None) -> None:

@@ -16,7 +16,7 @@ from attrs import Factory, evolve, field, frozen
 
 from mcptrio.abc import Fetch, TokenStore
 from mcptrio.auth.challenges import ChallengeResponse
-from mcptrio.auth.client.authorization_code import Attempt, begin, exchange, read_code
+from mcptrio.auth.client.authorization_code import Attempt, exchange, read_code
 from mcptrio.auth.client.credentials import Binding, Credentials, Granted
 from mcptrio.auth.client.engine import GrantClient
 from mcptrio.auth.client.grants import (
@@ -31,7 +31,6 @@ from mcptrio.auth.client.loopback import LoopbackRedirects
 from mcptrio.auth.client.redirects import Redirect, Redirects
 from mcptrio.auth.client.registration import ClientMetadata, PreRegistered, Registered, register
 from mcptrio.auth.discovery import TokenSource
-from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.scopes import with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens, revoke_token
@@ -177,23 +176,23 @@ class UserGrant(Grant[OAuth]):
                 f"{shown(self.server.url)} requires authorization again; "
                 f"the user was asked {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
             )
-        place, prover = request.place, request.prover
+        place = request.place
         request = evolve(request, scopes=with_offline(request.scopes, place.server))
         known = await self.method._credentials.client(place.server.issuer)
         issuer = None if self._has_fixed_redirect(place.server) else place.server.issuer
         async with oauth.redirects.open(() if known is None else known.redirect_uris, issuer) as redirect:
             client, registered = await self._register_client(request, known, redirect)
-            attempt = begin(
-                place.server,
-                client,
+            attempt = Attempt(
+                server=place.server,
+                client=client,
                 resource=place.resource,
                 redirect_uri=redirect.uri,
                 scopes=request.scopes,
-                prover=prover,
+                prover=request.prover,
             )
             asked.append(now)
             code = read_code(attempt, await redirect.authorize(attempt.url))
-        return request.granted(await self._exchanged(attempt, code, prover), client=registered)
+        return request.granted(await self._exchanged(attempt, code), client=registered)
 
     async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
         """Return tokens that another process has stored, or refresh the current ones."""
@@ -338,10 +337,10 @@ class UserGrant(Grant[OAuth]):
         has_document = self.method._metadata.document is not None and server.client_id_metadata_document_supported
         return self.method.client is not None or has_document
 
-    async def _exchanged(self, attempt: Attempt, code: Secret, prover: DPoPSigner | None) -> Tokens:
+    async def _exchanged(self, attempt: Attempt, code: Secret) -> Tokens:
         refused: TokenRefused
         try:
-            return await self.drive(exchange(attempt, code, prover=prover, clock=self.method.clock))
+            return await self.drive(exchange(attempt, code, clock=self.method.clock))
         except TokenRefused as error:
             refused = error
         await self._heed(refused.code, attempt.server, attempt.client)

@@ -15,14 +15,22 @@ from typing import Any, Final, Literal, get_args
 from urllib.parse import urlsplit
 
 import orjson
-from attrs import frozen
+from attrs import field, frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.challenges import PASS_A_TOKEN
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.scopes import read_scope, union
-from mcptrio.auth.token_requests import AuthenticationMethod, ClientIdentity, choose_method, one_line, read_error
+from mcptrio.auth.token_requests import (
+    AuthenticationMethod,
+    ClientIdentity,
+    choose_method,
+    one_line,
+    optional_tuple,
+    plain,
+    read_error,
+)
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, ConfigError
 from mcptrio.ground.secret import Secret
@@ -35,6 +43,8 @@ _CREATED: Final = (200, 201)
 _ID: Final = re.compile(r"[\x20-\x7e]{1,2048}")
 # Errors that the scope parameter may have caused.
 _OF_SCOPES: Final = ("invalid_client_metadata", "invalid_scope")
+# Members of a client's identity in a token store.
+_STORED: Final = ("client_id", "client_secret", "method")
 _METHODS: Final = get_args(AuthenticationMethod)
 _REASONS: Final = {
     "invalid_redirect_uri": "the redirect URI is not accepted",
@@ -111,7 +121,7 @@ class Registered:
 
     identity: ClientIdentity
     redirect_uris: tuple[str, ...] = ()
-    scopes: tuple[str, ...] | None = None
+    scopes: tuple[str, ...] | None = field(default=None, converter=optional_tuple)
     expires_at: float | None = None
 
     def suits(self, redirect_uri: str, scopes: tuple[str, ...] | None, now: float) -> bool:
@@ -124,15 +134,9 @@ class Registered:
 
     def write(self) -> dict[str, Any]:
         """Return the registration as plain values for a token store. Only dynamic registrations are stored."""
-        secret = self.identity.client_secret
-        return {
-            "client_id": self.identity.client_id,
-            "client_secret": None if secret is None else secret.reveal(),
-            "method": self.identity.method,
-            "redirect_uris": list(self.redirect_uris),
-            "scopes": None if self.scopes is None else list(self.scopes),
-            "expires_at": self.expires_at,
-        }
+        members = plain(self)
+        identity = members.pop("identity")
+        return {**{name: identity[name] for name in _STORED}, **members}
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Registered:
@@ -141,16 +145,10 @@ class Registered:
         Raises:
             KeyError, TypeError: The value is malformed.
         """
-        secret, scopes = value["client_secret"], value["scopes"]
-        identity = ClientIdentity(
-            client_id=value["client_id"],
-            client_secret=None if secret is None else Secret(secret),
-            method=value["method"],
-        )
         return cls(
-            identity=identity,
+            identity=ClientIdentity(**{name: value[name] for name in _STORED}),
             redirect_uris=tuple(value["redirect_uris"]),
-            scopes=None if scopes is None else tuple(scopes),
+            scopes=value["scopes"],
             expires_at=value["expires_at"],
         )
 

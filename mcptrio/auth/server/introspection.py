@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import trio
 from attrs import field, frozen, validators
 
-from mcptrio.abc import Fetch, FetchRequest, FetchResponse, Principal
+from mcptrio.abc import Fetch, FetchResponse, Principal
 from mcptrio.auth.discovery import discover_server
 from mcptrio.auth.flows import Flow, drive
 from mcptrio.auth.jose import BadToken
@@ -26,7 +25,7 @@ from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.server.jwt_tokens import ClaimRules, principal_of
 from mcptrio.auth.server.static_tokens import PREFIX
 from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
-from mcptrio.auth.token_requests import ClientIdentity, authenticate_client
+from mcptrio.auth.token_requests import ClientIdentity, form_request
 from mcptrio.auth.urls import check_url, shown
 from mcptrio.errors import AuthorizationError, Overloaded, RequestFailed
 
@@ -209,17 +208,8 @@ class IntrospectedTokens:
                 raise AuthorizationError(f"introspection_endpoint: expected to be there, got none from {self.issuer}")
             self._endpoint = server.introspection_endpoint
         where = self._endpoint
-        headers, own = authenticate_client(server, self._client, self._clock())
-        response: FetchResponse = yield FetchRequest(
-            url=where,
-            method="POST",
-            headers={
-                "accept": "application/json",
-                "content-type": "application/x-www-form-urlencoded",
-                **headers,
-            },
-            body=urlencode({"token": token, "token_type_hint": "access_token", **own}).encode(),
-        )
+        parameters = {"token": token, "token_type_hint": "access_token"}
+        response: FetchResponse = yield form_request(server, where, self._client, parameters, clock=self._clock)
         if response.status != 200:
             # 401 means wrong credentials of this server, which the sender of the token cannot fix.
             raise AuthorizationError(f"expected an answer about a token, got HTTP {response.status} @ {shown(where)}")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import trio
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from mcptrio.abc import Principal
 from mcptrio.auth.claims import EXPIRED
@@ -151,17 +151,7 @@ def tokens_text(tokens: Sequence[StaticToken]) -> str:
     """
     if len(tokens) > _MAX_TOKENS:
         raise ConfigError(f"expected at most {_MAX_TOKENS} tokens, got {len(tokens)}: revoke some that have expired")
-    entries = [
-        {
-            "name": each.name,
-            "hash": each.hash,
-            "subject": each.subject,
-            "scopes": list(each.scopes),
-            "created": each.created,
-            "expires": each.expires,
-        }
-        for each in tokens
-    ]
+    entries = [asdict(each) for each in tokens]
     text = json.dumps({"format": _FORMAT, "tokens": entries}, indent=2) + "\n"
     if len(text) > _MAX_FILE_BYTES:
         raise ConfigError(f"expected a file of tokens of at most {_MAX_FILE_BYTES} bytes, got {len(text)}")
