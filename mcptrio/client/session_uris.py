@@ -8,16 +8,25 @@ Source: MCP 2025-11-25, server/resources, "Subscriptions".
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
 import trio
 from attrs import define, field
 
-from mcptrio.errors import MCPError
+from mcptrio.client.consent import with_consent
+from mcptrio.client.session import ClientSession
+from mcptrio.errors import MCPError, MCPTrioError
+from mcptrio.protocol.model.resources import SubscribeParams, UnsubscribeParams
 
 __all__ = ["SessionURIs"]
+
+_log = logging.getLogger("mcptrio.client.session_uris")
+
+UNSUBSCRIBE_TIMEOUT = 1.0
+"""Seconds for the server to answer an unsubscribe. A new subscription to the same resource waits for it."""
 
 
 @define(eq=False)
@@ -34,25 +43,17 @@ class SessionURIs:
     """Subscribes to each URI when the first local subscription needs it, and unsubscribes after the last.
 
     Args:
-        subscribe: Asks the server to report changes of a resource.
-        unsubscribe: Asks the server to stop. Must not raise.
-        start_soon: Starts a task that unsubscribes, so that leaving a subscription does not wait for the server.
+        is_current: Returns whether the client still uses the session.
     """
 
-    def __init__(
-        self,
-        subscribe: Callable[[str], Awaitable[None]],
-        unsubscribe: Callable[[str], Awaitable[None]],
-        start_soon: Callable[[Callable[[], Awaitable[None]]], None],
-    ) -> None:
-        self._subscribe = subscribe
-        self._unsubscribe = unsubscribe
-        self._start_soon = start_soon
+    def __init__(self, session: ClientSession, is_current: Callable[[], bool]) -> None:
+        self._session = session
+        self._is_current = is_current
         self._held: dict[str, _Held] = {}
 
     @asynccontextmanager
     async def held(self, uris: Sequence[str]) -> AsyncIterator[None]:
-        """Keep these resources subscribed inside the context. Raises what ``subscribe`` raises."""
+        """Keep these resources subscribed inside the context. Raises as :meth:`ClientSession.request` does."""
         taken: dict[str, _Held] = {}
         try:
             for uri in uris:
@@ -66,12 +67,13 @@ class SessionURIs:
             for held in taken.values():
                 held.holders -= 1
             if any(not held.holders for held in taken.values()):
-                self._start_soon(partial(self._release, taken))
+                # In a task, so that leaving a subscription does not wait for the server.
+                self._session.start_soon(self._release, taken)
 
     async def _begin(self, uri: str, held: _Held) -> None:
         held.may_be_subscribed = True
         try:
-            await self._subscribe(uri)
+            await with_consent(partial(self._session.request, "resources/subscribe", SubscribeParams(uri=uri)))
         except MCPError:
             # The server refused, so it has nothing to unsubscribe.
             held.may_be_subscribed = False
@@ -90,3 +92,12 @@ class SessionURIs:
                     held.may_be_subscribed = False
                 if not held.holders and self._held.get(uri) is held:
                     del self._held[uri]
+
+    async def _unsubscribe(self, uri: str) -> None:
+        if self._session.link.closed or not self._is_current():
+            return
+        try:
+            params = UnsubscribeParams(uri=uri)
+            await self._session.request("resources/unsubscribe", params, timeout=UNSUBSCRIBE_TIMEOUT)
+        except MCPTrioError as error:
+            _log.debug("%s: %s is still subscribed to: %s", self._session.link.name, uri, error)

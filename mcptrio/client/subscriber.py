@@ -28,16 +28,12 @@ from mcptrio.errors import AuthorizationError, ConnectionClosed, MCPError, MCPTr
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.lifecycle import ServerCapabilities
-from mcptrio.protocol.model.resources import SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import ChangeDelivery as ChangesTrait
 
 __all__ = ["Subscriber"]
 
 _log = logging.getLogger("mcptrio.client.subscriber")
-
-UNSUBSCRIBE_TIMEOUT = 1.0
-"""Seconds for the server to answer an unsubscribe. A new subscription to the same resource waits for it."""
 
 
 @define(eq=False)
@@ -171,28 +167,12 @@ class Subscriber:
         changes.id = None
         changes.honoured = _reported_without_stream(changes.wanted, server.capabilities)
         if self._uris is None or self._uris[0] != generation:
-            self._uris = generation, self._session_uris(session, generation)
+            self._uris = generation, SessionURIs(session, lambda: self._supervisor.generation == generation)
         async with self._uris[1].held(changes.honoured.resource_subscriptions):
             # Notifications arrive over the GET stream; before it is open they would be lost.
             await session.link.until_listening()
             begun()
             await self._supervisor.until_lost(generation)
-
-    def _session_uris(self, session: ClientSession, generation: int) -> SessionURIs:
-        async def subscribe(uri: str) -> None:
-            params = SubscribeParams(uri=uri)
-            await with_consent(partial(session.request, "resources/subscribe", params))
-
-        async def unsubscribe(uri: str) -> None:
-            if session.link.closed or self._supervisor.generation != generation:
-                return
-            try:
-                params = UnsubscribeParams(uri=uri)
-                await session.request("resources/unsubscribe", params, timeout=UNSUBSCRIBE_TIMEOUT)
-            except MCPTrioError as error:
-                _log.debug("%s: %s is still subscribed to: %s", self._name, uri, error)
-
-        return SessionURIs(subscribe, unsubscribe, session.start_soon)
 
     async def _listen(self, session: ClientSession, changes: Changes, begun: Callable[[], None]) -> None:
         """Open a ``subscriptions/listen`` stream and read it until it ends."""
