@@ -176,8 +176,6 @@ class Host:
         """
         member = self._member(name)
         del self._members[name]
-        if self._nursery is None:
-            member.never_kept()
         await member.remove()
 
     @property
@@ -378,8 +376,6 @@ class Host:
                 for member in self._members.values():
                     if not member.is_over:
                         nursery.start_soon(member.keep)
-                    else:
-                        member.never_kept()
                 try:
                     yield
                 finally:

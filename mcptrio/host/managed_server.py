@@ -110,6 +110,7 @@ class ManagedServer(ConnectionWatcher):
         self.late: set[str] = set()
         """The kinds of lists that were late and are still being read in the background."""
         self._nursery: trio.Nursery | None = None
+        """Set while the client runs."""
         self._openers = openers
         self._restarts = options.restart and can_restart
         self._handlers = handlers
@@ -119,8 +120,6 @@ class ManagedServer(ConnectionWatcher):
         self._reason: str | None = None
         self._client: Client | None = None
         """The client of the last connection."""
-        self._is_live = False
-        """Whether it is connected or connecting."""
         self._asking: set[trio.CancelScope] = set()
         self.is_over = False
         """Whether no more attempts to connect follow."""
@@ -184,11 +183,9 @@ class ManagedServer(ConnectionWatcher):
         """Disconnect from the server; waiting callers get an error. Takes at most the link's close timeout."""
         self._end("it was removed")
         self._scope.cancel()
-        await self._gone.wait()
-
-    def never_kept(self) -> None:
-        """Mark it as closed: the host was not open, so no task keeps it."""
-        self._gone.set()
+        # Without a task that keeps it, for example because the host is not open, there is nothing to wait for.
+        if self._is_kept:
+            await self._gone.wait()
 
     # Asking it
 
@@ -263,7 +260,7 @@ class ManagedServer(ConnectionWatcher):
 
     def settled(self) -> None:
         # The client reports its first connection by returning from `start`; later ones are only visible here.
-        if self._is_live:
+        if self._nursery is not None:
             self._came()
 
     def changed(self, change: Change) -> None:
@@ -322,11 +319,11 @@ class ManagedServer(ConnectionWatcher):
                 # Raised here, so that it leaves the nursery as itself and not in a group.
                 if failure is not None:
                     raise failure
-                self._client, self._is_live, self._nursery = client, True, nursery
+                self._client, self._nursery = client, nursery
                 self._spoken.version = client.revision
                 self._came()
         finally:
-            self._is_live, self._nursery = False, None
+            self._nursery = None
             # Calls on the old connection must fail now: their answers cannot arrive any more.
             self._cut_off()
 
