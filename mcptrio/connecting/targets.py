@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 if TYPE_CHECKING:
     from mcptrio.server import RunningServer, Server
 
-__all__ = ["Command", "Endpoint", "Socket", "Target"]
+__all__ = ["Command", "Endpoint", "Socket", "Target", "origin_of"]
 
 Stderr: TypeAlias = "Literal['log', 'forward', 'drop'] | Callable[[str], object]"
 """Where the lines of a server's standard error go: ``"log"`` to the log, ``"forward"`` to this process's standard
@@ -85,3 +86,22 @@ Target: TypeAlias = (
     "str | Sequence[str] | Command | Endpoint | Socket | Mapping[str, Any] | Server | RunningServer | MessageChannel"
 )
 """Everything that ``connect`` accepts as a target."""
+
+
+def origin_of(target: Target) -> bytes | None:
+    """Return a digest of a command or URL, which may contain secrets. A host recognizes a server by it."""
+    if isinstance(target, Command):
+        # NUL cannot occur in an argument, so two commands never have the same text.
+        known = "\0".join(map(str, target.args))
+    elif isinstance(target, Endpoint):
+        known = target.url
+    elif isinstance(target, str):
+        known = target
+    elif isinstance(target, Mapping):
+        known = repr(sorted(target.items()))
+    elif isinstance(target, Sequence):
+        known = "\0".join(target)
+    else:
+        # An open channel or a server object can be connected to once, so remembering would not help.
+        return None
+    return sha256(known.encode("utf-8", "surrogatepass")).digest()

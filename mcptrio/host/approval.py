@@ -2,8 +2,8 @@
 
 The host asks before each of them. Only an explicit yes approves: an exception, a timeout or any other answer refuses.
 
-Source: MCP 2026-07-28, index, "Security and Trust & Safety"; client/sampling and client/elicitation, "Security
-Considerations"; MCP 2025-11-25, client/sampling, "Error Handling" (code -1).
+Source: MCP 2026-07-28, index, "Security and Trust & Safety"; server/tools, "List Changed Notification"; client/sampling
+and client/elicitation, "Security Considerations"; MCP 2025-11-25, client/sampling, "Error Handling" (code -1).
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ from mcptrio.client.forms import Form, OpenURL
 from mcptrio.errors import InvalidParams, NotApproved
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.quoting import printable
+from mcptrio.host.audit import AuditEntry
+from mcptrio.host.list_collection import find, find_fresh
+from mcptrio.host.listing import own_item
+from mcptrio.host.managed_server import ManagedServer
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
 from mcptrio.protocol.model.tools import Tool
 from mcptrio.protocol.revisions.registry import LATEST
@@ -40,7 +44,8 @@ _VERBS: dict[ApprovalKind, str] = {
     "reply": "send what the model said to {server}",
 }
 
-
+_FRESH_SECONDS = 1.0
+"""Seconds for a decision after which the tool is looked up again. A person takes longer, a policy does not."""
 # A form or a URL is answered by the user in person, so there are no arguments that an edit could replace.
 _EDITABLE: dict[ApprovalKind, Any] = {"tool": None, "sampling": CreateMessageParams, "reply": CreateMessageResult}
 """The type of edited arguments. The server checks those of a tool."""
@@ -119,11 +124,6 @@ class Approval:
         self._approve = approve
         self._timeout = timeout
 
-    @property
-    def asks(self) -> bool:
-        """Whether there is a user to ask."""
-        return self._approve is not None
-
     async def obtain(self, request: ApprovalRequest) -> dict[str, Any] | None:
         """Wait until the user approves.
 
@@ -156,6 +156,52 @@ class Approval:
             reason = answer.reason if isinstance(answer, Decision) else ""
             raise NotApproved(f"{said}: {reason}" if reason else said)
         raise NotApproved(f"{said}: no answer within {self._timeout:g} s")
+
+    async def obtain_for_tool(
+        self, member: ManagedServer, name: str, arguments: bytes, entry: AuditEntry
+    ) -> tuple[Tool, bytes]:
+        """Return a tool after the user has approved the call, and the arguments to send.
+
+        The user is shown the tool as the server lists it now, and an approval holds for that tool alone: if the server
+        changes it while the user decides, nothing is called.
+
+        Args:
+            name: the tool's name in the host.
+            arguments: JSON to send, unless the user edits it.
+
+        Raises:
+            InvalidParams: The server does not list the tool.
+            NotApproved: The user did not approve, or the server has changed the tool in the meantime.
+            MCPTrioError: The server's tools cannot be listed.
+        """
+        # Without a user the definition is not shown, so the last list is good enough and saves a request.
+        if self._approve is None:
+            known: Tool = own_item(await find(member, "tools", name))
+            entry.name = known.name
+            entry.approved()
+            return known, arguments
+        shown = await find_fresh(member, name)
+        tool: Tool = own_item(shown)
+        # In the record before the user decides, so that a refusal names the tool too.
+        entry.name = tool.name
+        asked = trio.current_time()
+        edited = await self.obtain(
+            ApprovalRequest(
+                server=member.name,
+                where=member.where,
+                kind="tool",
+                name=tool.name,
+                arguments=orjson.loads(arguments),
+                tool=tool,
+            )
+        )
+        # A quick decision is a policy's, and cannot have taken long enough for the tool to change.
+        is_stale = trio.current_time() - asked > _FRESH_SECONDS or not member.knows("tools", name)
+        if is_stale and await find_fresh(member, name) != shown:
+            # The definition that the user read is gone; the caller may ask again with the new one.
+            raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")
+        entry.approved(edited)
+        return tool, arguments if edited is None else orjson.dumps(edited)
 
 
 def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:

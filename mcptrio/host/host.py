@@ -25,12 +25,11 @@ from mcptrio.client.handlers import Handlers
 from mcptrio.connecting.connect import openers
 from mcptrio.connecting.mcp_json.files import load_mcp_json
 from mcptrio.connecting.mcp_json.inputs import AskInput
-from mcptrio.connecting.targets import Target
+from mcptrio.connecting.targets import Target, origin_of
 from mcptrio.errors import ConfigError, ConnectionClosed, InvalidParams
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.host.approval import Approval, Approve
-from mcptrio.host.approved_tool import approved_tool
 from mcptrio.host.audit import Audit, Auditor, Redact
 from mcptrio.host.changes import Following, HostChanges
 from mcptrio.host.list_collection import HOSTED, Hosted, collect_lists, find
@@ -38,7 +37,6 @@ from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostReso
 from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
-from mcptrio.host.origins import origin_of
 from mcptrio.host.questions import QuestionGuard
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
@@ -250,7 +248,7 @@ class Host:
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
-            tool, sent = await approved_tool(member, name, exact, entry, approval=self._approval)
+            tool, sent = await self._approval.obtain_for_tool(member, name, exact, entry)
             result = await member.ask(
                 lambda client: client.call_tool(tool.name, orjson.loads(sent), timeout=timeout, progress=progress)
             )
