@@ -9,10 +9,14 @@ from attrs import frozen
 
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
+from mcptrio.ground.version import __version__
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LoggingLevel
 
-__all__ = ["ClientOptions"]
+__all__ = ["OWN_INFO", "ClientOptions"]
+
+OWN_INFO = Implementation(name="mcptrio", version=__version__)
+"""Sent by clients whose program gives no name and version."""
 
 
 @frozen(kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from mcptrio.abc import AuthMethod, ClientAuth, MessageChannel
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
-from mcptrio.client.options import ClientOptions
+from mcptrio.client.options import OWN_INFO, ClientOptions
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
 from mcptrio.errors import AuthorizationError, ConfigError
@@ -137,7 +137,7 @@ async def connect(
         raise ConfigError("restart: not supported for a channel or an in-process server; pass a command or a URL")
     options = ClientOptions(
         name=name or default_name,
-        info=expect(info or _own_info(), Implementation, "connect: info"),
+        info=expect(info or OWN_INFO, Implementation, "connect: info"),
         handlers=expect(handlers or Handlers(), Handlers, "connect: handlers"),
         timeouts=expect(timeouts or ClientTimeouts(), ClientTimeouts, "connect: timeouts"),
         revision=revision,
@@ -168,7 +168,9 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
     if isinstance(target, str):
         target = _written(target)
     if isinstance(target, Mapping):
-        target = _entry(target)
+        from mcptrio.connecting.mcp_json import read_entry
+
+        target = read_entry(target)
     if isinstance(target, Command):
         if not target.args:
             raise ConfigError("target: expected a command, got an empty one")
@@ -201,30 +203,16 @@ def _is_channel(target: object) -> TypeGuard[MessageChannel]:
     return hasattr(target, "receive") and hasattr(target, "send") and not isinstance(target, trio.abc.Channel)
 
 
-def _own_info() -> Implementation:
-    from mcptrio.ground.version import __version__
-
-    return Implementation(name="mcptrio", version=__version__)
-
-
 def _written(text: str) -> Command | Endpoint | Socket:
     if text.startswith(_URLS):
         return Endpoint(url=text)
-    return Socket(address=text) if text.startswith(_SOCKETS) else _command(text)
-
-
-def _command(text: str) -> Command:
+    if text.startswith(_SOCKETS):
+        return Socket(address=text)
     try:
         return Command(args=tuple(shlex.split(text)))
     except ValueError as error:
         # The text may hold secrets, so the error does not repeat it.
         raise ConfigError(f"target: expected a command as a shell would read it: {error}") from error
-
-
-def _entry(entry: Mapping[str, Any]) -> Command | Endpoint | Socket:
-    from mcptrio.connecting.mcp_json import read_entry
-
-    return read_entry(entry)
 
 
 # Each opener takes a receiver and opens a new link on every call. Their imports are local, so that a client loads only
@@ -349,18 +337,10 @@ def _server_opener(server: Any) -> LinkOpener:
     @asynccontextmanager
     async def open_channel() -> AsyncIterator[MessageChannel]:
         ours, theirs = memory_channel_pair()
-        async with _opened(server) as running, open_hidden_nursery() as nursery:
+        # A server that is open serves one more channel; another one is open as long as the link.
+        opened = nullcontext(RunningServer(server)) if server.is_open else server.open()
+        async with opened as running, open_hidden_nursery() as nursery:
             nursery.start_soon(running.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
             yield ours
 
     return _pipe_opener(open_channel)
-
-
-@asynccontextmanager
-async def _opened(server: Any) -> AsyncIterator[RunningServer]:
-    # A server that is open serves one more channel; another one is open as long as the link.
-    if server.is_open:
-        yield RunningServer(server)
-    else:
-        async with server.open() as running:
-            yield running

@@ -18,12 +18,11 @@ from mcptrio.abc.links import LinkOpener
 from mcptrio.client.client import Client
 from mcptrio.client.connection_watcher import ConnectionWatcher
 from mcptrio.client.handlers import Handlers
-from mcptrio.client.options import ClientOptions
+from mcptrio.client.options import OWN_INFO, ClientOptions
 from mcptrio.client.subscriptions import Change
 from mcptrio.errors import ConnectionClosed, MCPTrioError
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.ground.version import __version__
 from mcptrio.host.options import HostOptions
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -303,7 +302,7 @@ class ManagedServer(ConnectionWatcher):
         """
         options = ClientOptions(
             name=self.name,
-            info=self.options.info or Implementation(name="mcptrio", version=__version__),
+            info=self.options.info or OWN_INFO,
             handlers=self._handlers,
             timeouts=self.options.timeouts,
             restart=self._restarts,
