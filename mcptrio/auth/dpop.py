@@ -25,7 +25,7 @@ from attrs import evolve, frozen
 from mcptrio.auth.jose import ALGORITHMS, PRIVATE_MEMBERS, BadKey, BadToken, Key, peek, sign, verify
 from mcptrio.auth.urls import origin
 
-__all__ = ["DPOP", "BadDPoPProof", "DPoPProof", "DPoPSigner", "DPoPVerifier", "hash_token", "normal_url"]
+__all__ = ["DPOP", "BadDPoPProof", "DPoPProof", "DPoPSigner", "DPoPVerifier", "base64url_sha256", "normal_url"]
 
 DPOP: Final = "dpop"
 """The header that contains the proof, in lower case."""
@@ -103,7 +103,7 @@ class DPoPSigner:
             "iat": int(self._clock()),
         }
         if token is not None:
-            claims["ath"] = hash_token(token)
+            claims["ath"] = base64url_sha256(token)
         if (nonce := self._nonces.get(_origin(url))) is not None:
             claims["nonce"] = nonce
         key = self.key
@@ -197,13 +197,13 @@ class DPoPVerifier:
         self._check_nonce(proof)
         if token is not None:
             hashed = claims.get("ath")
-            if not isinstance(hashed, str) or not compare_digest(hashed.encode(), hash_token(token).encode()):
+            if not isinstance(hashed, str) or not compare_digest(hashed.encode(), base64url_sha256(token).encode()):
                 raise BadDPoPProof("ath: expected the hash of the access token")
         if bound_to is not None and not compare_digest(bound_to.encode(), proof.thumbprint.encode()):
             raise BadDPoPProof("the token is bound to another key", error="invalid_token")
         # Last, so that invalid proofs take no memory. The name contains the key, so no client can use up another
         # client's ids.
-        if not self.is_new(f"{proof.thumbprint}:{_digest(proof.id)}", proof.issued_at + self.window):
+        if not self.is_new(f"{proof.thumbprint}:{base64url_sha256(proof.id)}", proof.issued_at + self.window):
             raise BadDPoPProof("jti: the proof was used before")
         return proof
 
@@ -256,9 +256,9 @@ def _public_key(members: tuple[tuple[str, str], ...]) -> tuple[Key, str]:
     return key, key.thumbprint
 
 
-def hash_token(token: str) -> str:
-    """Return the hash of an access token for the ``ath`` claim."""
-    return _digest(token)
+def base64url_sha256(text: str) -> str:
+    """Return a SHA-256 in base64url, as the ``ath`` claim of an access token and PKCE challenges have it."""
+    return urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
 def normal_url(url: str) -> str:
@@ -294,7 +294,3 @@ def _normal_or_none(url: object) -> str | None:
 
 def _origin(url: str) -> str:
     return origin(normal_url(url))
-
-
-def _digest(text: str) -> str:
-    return urlsafe_b64encode(sha256(text.encode()).digest()).rstrip(b"=").decode()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from mcptrio.auth.dpop import BadDPoPProof, DPoPSigner, DPoPVerifier, hash_token, normal_url
+from mcptrio.auth.dpop import BadDPoPProof, DPoPSigner, DPoPVerifier, base64url_sha256, normal_url
 from mcptrio.auth.jose import Key, peek, sign
 from mcptrio.errors import Overloaded
 
@@ -43,7 +43,7 @@ def judge(**options: Any) -> DPoPVerifier:
 
 def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: Any) -> str:
     """Return a valid proof for a POST to :data:`URL` with :data:`TOKEN`, changed by the arguments."""
-    good = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": hash_token(TOKEN)}
+    good = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": base64url_sha256(TOKEN)}
     told = {name: value for name, value in {**good, **claims}.items() if value is not ...}
     return sign(
         told, Key.from_jwk({**key.private(), "kid": None}), typ=typ, header={"jwk": key.bare if jwk is None else jwk}
@@ -77,7 +77,7 @@ def test_the_hash_of_a_token_is_that_of_the_rfc() -> None:
     """RFC 9449, section 7.1."""
     token = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
 
-    assert hash_token(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
+    assert base64url_sha256(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
 
 
 def test_the_proof_of_the_rfc() -> None:
@@ -125,7 +125,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "no id": ([proof(jti=...)], "jti"),
     "empty id": ([proof(jti="")], "jti"),
     "long id": ([proof(jti="x" * 257)], "jti"),
-    "other token": ([proof(ath=hash_token("another"))], "ath"),
+    "other token": ([proof(ath=base64url_sha256("another"))], "ath"),
     "no hash": ([proof(ath=...)], "ath"),
     "hash of another kind": ([proof(ath=1)], "ath"),
     "nonce of another kind": ([proof(nonce=1)], "nonce"),

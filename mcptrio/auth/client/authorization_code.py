@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from hashlib import sha256
 from hmac import compare_digest
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from attrs import field, frozen
 
-from mcptrio.auth.dpop import DPoPSigner
+from mcptrio.auth.dpop import DPoPSigner, base64url_sha256
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ServerMetadata
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, one_line, request_tokens
@@ -82,7 +80,7 @@ class Attempt:
             "client_id": self.client.client_id,
             "redirect_uri": self.redirect_uri,
             "state": self.state,
-            "code_challenge": _challenge(self.verifier),
+            "code_challenge": base64url_sha256(self.verifier.reveal()),
             "code_challenge_method": _S256,
             "resource": self.resource,
         }
@@ -165,7 +163,3 @@ def _check_issuer(server: ServerMetadata, issuer: str | None) -> None:
             f"iss: expected {one_line(server.issuer)!r} in the redirect, got {one_line(issuer)!r}: "
             "another authorization server has answered"
         )
-
-
-def _challenge(verifier: Secret) -> str:
-    return urlsafe_b64encode(sha256(verifier.reveal().encode()).digest()).rstrip(b"=").decode()

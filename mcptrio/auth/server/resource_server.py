@@ -237,7 +237,7 @@ class ResourceServer:
         key = hash_of(token)
         # A token that was valid recently is not delayed by failures of other clients behind the same address.
         is_known = self._known.get(key) is not None
-        end = _nothing if is_known else await self._failures.begin(request.address)
+        end = await self._failures.begin(None if is_known else request.address)
         try:
             principal = await self._verified(token)
             if principal is None:
@@ -337,10 +337,6 @@ class ResourceServer:
         # Without token verifiers there is no scheme to offer.
         challenge = self._notices.challenge(request, refused) if self._verifiers else None
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
-
-
-def _nothing() -> None:
-    """Do nothing: the end of an attempt that is exempt from the failure limit."""
 
 
 def _checked(resources: Sequence[str]) -> tuple[str, ...]:
