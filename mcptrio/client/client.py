@@ -76,7 +76,13 @@ class Client:
         self._watcher = watcher or ConnectionWatcher()
         self._log_level = options.log_level
         self._cache = Cache(options.cache_entries)
-        self._supervisor = ClientSupervisor(openers, self._make_session, self._settled, options, self._watcher)
+        self._supervisor = ClientSupervisor(
+            openers,
+            lambda: ClientSession(options, self._log_level, self._notified),
+            self._settled,
+            options,
+            self._watcher,
+        )
         self._requests = ClientRequests(self._supervisor, options)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=self.name)
         self._subscriber = Subscriber(self._supervisor, self._changed, options)
@@ -372,9 +378,6 @@ class Client:
         # The last session while disconnected: revision, capabilities and instructions stay readable.
         assert self._supervisor.last_session is not None
         return self._supervisor.last_session
-
-    def _make_session(self) -> ClientSession:
-        return ClientSession(self._options, self._log_level, self._notified)
 
     def _settled(self) -> None:
         self._cache.clear()

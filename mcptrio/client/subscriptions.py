@@ -108,8 +108,17 @@ class Changes:
 
     def take(self, change: Change) -> None:
         """Queue a reported change, if it is wanted."""
-        if self._wants(change):
-            self._put(change)
+        if change.kind == "resource":
+            is_wanted = any(change.concerns(uri) for uri in self.wanted.resource_subscriptions)
+        else:
+            is_wanted = _has(self.wanted, change.kind)
+        if not is_wanted:
+            return
+        if change not in self._waiting and len(self._waiting) >= MAX_UNREAD_CHANGES:
+            self.take_all()
+        else:
+            self._waiting[change] = None
+            self._lot.unpark_all()
 
     def take_all(self) -> None:
         """Queue every wanted change, because reports may have been lost."""
@@ -131,20 +140,6 @@ class Changes:
     def tells_nothing(self) -> bool:
         """True if changes are wanted and the server reports none of them."""
         return self.wanted != SubscriptionFilter() and self.honoured in (None, SubscriptionFilter())
-
-    # Private
-
-    def _wants(self, change: Change) -> bool:
-        if change.kind == "resource":
-            return any(change.concerns(uri) for uri in self.wanted.resource_subscriptions)
-        return _has(self.wanted, change.kind)
-
-    def _put(self, change: Change) -> None:
-        if change not in self._waiting and len(self._waiting) >= MAX_UNREAD_CHANGES:
-            self._waiting = dict.fromkeys(self.everything())
-        else:
-            self._waiting[change] = None
-        self._lot.unpark_all()
 
 
 def _has(filter: SubscriptionFilter, kind: ChangeKind) -> bool:

@@ -152,9 +152,6 @@ class CallsInFlight:
         self._urls: OrderedDict[str, Conversation] = OrderedDict()
         """The session that was asked to open a URL, by elicitation id."""
 
-    def __len__(self) -> int:
-        return len(self._calls)
-
     @contextmanager
     def entered(self, call: Call) -> Iterator[None]:
         """While inside, the call is in flight. If it is pending at the end, it is abandoned."""

@@ -7,8 +7,7 @@ never the task of a call, so a cancelled call does not affect others.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
 from typing import TypeVar
@@ -107,7 +106,10 @@ class Upstream:
         """
         # One deadline for all three waits below, so that a call waits no longer than the option says.
         give_up = trio.current_time() + self._options.ready_timeout
-        with self.used():
+        self._users += 1
+        self._was_used = True
+        self._moved.unpark_all()
+        try:
             with trio.move_on_at(give_up):
                 await self._until(lambda: self.member is not None and not self.is_stopped)
             member = self.member
@@ -120,16 +122,8 @@ class Upstream:
                 return await work(client)
 
             return await member.ask(reached, timeout=max(give_up - trio.current_time(), 0.0))
-
-    @contextmanager
-    def used(self) -> Iterator[None]:
-        """While inside, the idle timeout does not run."""
-        self._users += 1
-        self._was_used = True
-        self._moved.unpark_all()
-        try:
-            yield
         finally:
+            # The idle timeout does not run meanwhile.
             self._users -= 1
             self._used = trio.current_time()
             self._moved.unpark_all()
