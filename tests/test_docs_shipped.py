@@ -25,7 +25,12 @@ __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "plugins.md").read_text("utf-8")
-SHIPPED = sorted(path.parent.name.removeprefix("mcptrio-") for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml"))
+SHIPPED = sorted(
+    path.parent.name.removeprefix("mcptrio-")
+    for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml")
+    # Distributions of stores are no plugins.
+    if "mcptrio" in tomllib.loads(path.read_text("utf-8"))["project"]["entry-points"]
+)
 EVERYTHING_ON: dict[str, dict[str, Any]] = {
     "git": {"repositories": ["."], "allow_network": True, "clone_folder": "."},
     "sqlite": {"databases": {"shop": "shop.db"}, "writable": ["*"]},

@@ -1,32 +1,24 @@
-"""The stores behind the ports, each opened the same way: one contract, one set of tests."""
+"""The stores in memory and in SQLite, each opened the same way: one contract, one set of tests."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 import trio
-from attrs import frozen
+import trio.testing
+from attrs import asdict, frozen
 
-from mcptrio.abc import EventStore, SessionStore
+from mcptrio.stores import StoreBounds
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 from mcptrio.stores.sqlite import SQLiteBounds, open_sqlite_stores
 from mcptrio.stores.wall_clock import WallClock
 
-__all__ = ["Kept", "Opener", "memory", "opener", "sqlite"]
+from .contract import Kept, Opener, Passing
 
-
-class Kept(Protocol):
-    @property
-    def sessions(self) -> SessionStore: ...
-    @property
-    def events(self) -> EventStore: ...
-
-
-Opener = Callable[[SQLiteBounds], AbstractAsyncContextManager[Kept]]
+__all__ = ["memory", "opener", "passing", "sqlite", "sqlite_bounds"]
 
 
 @frozen
@@ -35,8 +27,29 @@ class _Memory:
     events: MemoryEventStore
 
 
+class _Turned(trio.abc.Clock):
+    """Trio's clock, which stops until the test turns it. pytest-trio installs it."""
+
+    bound = 10.0
+
+    def __init__(self) -> None:
+        self._clock = trio.testing.MockClock()
+
+    async def advance(self, seconds: float) -> None:
+        self._clock.jump(seconds)
+
+    def start_clock(self) -> None:
+        self._clock.start_clock()
+
+    def current_time(self) -> float:
+        return self._clock.current_time()
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return self._clock.deadline_to_sleep_time(deadline)
+
+
 @asynccontextmanager
-async def memory(bounds: SQLiteBounds) -> AsyncIterator[Kept]:
+async def memory(bounds: StoreBounds) -> AsyncIterator[Kept]:
     yield _Memory(
         MemorySessionStore(idle_timeout=bounds.idle_timeout, most=bounds.max_sessions),
         MemoryEventStore(
@@ -48,12 +61,22 @@ async def memory(bounds: SQLiteBounds) -> AsyncIterator[Kept]:
     )
 
 
+def sqlite_bounds(bounds: StoreBounds) -> SQLiteBounds:
+    return SQLiteBounds(**asdict(bounds))
+
+
 @asynccontextmanager
-async def sqlite(path: Path, bounds: SQLiteBounds) -> AsyncIterator[Kept]:
-    """On trio's clock, so that tests can turn it forward."""
+async def sqlite(path: Path, bounds: StoreBounds) -> AsyncIterator[Kept]:
+    """On Trio's clock, so that tests can turn it forward."""
     clock = trio.lowlevel.current_clock()
-    async with open_sqlite_stores(path, bounds, clock=WallClock(steady=clock.current_time)) as stores:
+    steady = WallClock(steady=clock.current_time)
+    async with open_sqlite_stores(path, sqlite_bounds(bounds), clock=steady) as stores:
         yield stores
+
+
+@pytest.fixture
+def passing() -> Passing:
+    return _Turned()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -1,229 +1,20 @@
-"""What every store of sessions and events does, in memory or in a file: bounds, expiry, cursors that stay good."""
+"""The stores in memory and in SQLite against the contract, and their limit of all bytes."""
 
 from __future__ import annotations
 
 import pytest
-import trio.testing
-from attrs import evolve
 
-from mcptrio.abc import Principal, SessionRecord
-from mcptrio.errors import ConnectionClosed, Overloaded
-from mcptrio.stores.sqlite import SQLiteBounds
+from mcptrio.errors import ConnectionClosed
+from mcptrio.stores import StoreBounds
 
-from .conftest import Opener
+from .contract import *  # noqa: F403 - these are the tests
+from .contract import Opener, Passing
 
 __all__: list[str] = []
 
 
-def record(id: str) -> SessionRecord:
-    return SessionRecord(id=id, revision="a revision")
-
-
-async def test_session_comes_back_as_it_was(opener: Opener) -> None:
-    whole = SessionRecord(
-        id="a",
-        revision="a revision",
-        principal=Principal(subject="ann", issuer="i", client_id="c", scopes=frozenset({"read", "write"})),
-        client_info={"name": "raw", "version": "1"},
-        client_capabilities={"elicitation": {"form": {}}},
-        initialized=True,
-        log_level="error",
-        subscriptions=frozenset({"file:///a", "file:///b"}),
-    )
-    async with opener(SQLiteBounds()) as kept:
-        assert await kept.sessions.save(record("a")) == evolve(record("a"), generation=1)
-        stored = evolve(whole, generation=2)
-        assert await kept.sessions.save(evolve(whole, generation=1)) == stored
-        assert await kept.sessions.save(record("b")) == evolve(record("b"), generation=1)
-
-        assert await kept.sessions.load("a") == stored
-        assert await kept.sessions.load("b") == evolve(record("b"), generation=1)
-        assert await kept.sessions.load("c") is None
-
-
-async def test_of_two_changes_to_one_generation_the_second_is_refused(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        first = await kept.sessions.save(record("a"))
-        assert first is not None
-        second = await kept.sessions.save(evolve(first, log_level="error"))
-
-        assert await kept.sessions.save(evolve(first, initialized=True)) is None
-        assert await kept.sessions.save(record("a")) is None
-        assert await kept.sessions.load("a") == second
-        assert await kept.sessions.delete("a")
-        assert second is not None
-        assert await kept.sessions.save(second) is None
-        assert await kept.sessions.load("a") is None
-
-
-async def test_an_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        store = kept.events
-        assert await store.inbox("s", 0) == ([], 0)
-        for message in (b"1", b"2"):
-            await store.put("s", message)
-        await store.put("t", b"other")
-
-        assert await store.inbox("s", 0) == ([b"1", b"2"], 2)
-        assert await store.inbox("s", 1) == ([b"2"], 2)
-        assert await store.inbox("s", 2) == ([], 2)
-        assert await store.after("s", "inbox/0") is None
-        await store.drop("s")
-        assert await store.inbox("s", 0) == ([], 0)
-        assert await store.inbox("t", 0) == ([b"other"], 1)
-
-
-async def test_an_inbox_has_the_bounds_of_a_stream(opener: Opener) -> None:
-    async with opener(SQLiteBounds(stream_events=3)) as kept:
-        for n in range(5):
-            await kept.events.put("s", b"%d" % n)
-
-        assert await kept.events.inbox("s", 0) == ([b"2", b"3", b"4"], 5)
-        assert await kept.events.inbox("s", 4) == ([b"4"], 5)
-
-
-async def test_session_expires_by_idle_time(opener: Opener, mock_clock: trio.testing.MockClock) -> None:
-    """Loading counts as use."""
-    async with opener(SQLiteBounds(idle_timeout=10)) as kept:
-        store = kept.sessions
-        await store.save(record("used"))
-        await store.save(record("idle"))
-        mock_clock.jump(6)
-        assert await store.load("used") == evolve(record("used"), generation=1)
-        mock_clock.jump(6)
-
-        assert await store.load("idle") is None
-        assert await store.expire() == ["idle"]
-        assert await store.load("used") == evolve(record("used"), generation=1)
-        assert await store.delete("used")
-        assert not await store.delete("used")
-
-
-async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(
-    opener: Opener, mock_clock: trio.testing.MockClock
-) -> None:
-    async with opener(SQLiteBounds(idle_timeout=10, max_sessions=2)) as kept:
-        store = kept.sessions
-        await store.save(record("a"))
-        await store.save(record("b"))
-
-        with pytest.raises(Overloaded):
-            await store.save(record("c"))
-        assert await store.save(evolve(record("a"), generation=1, log_level="error")) is not None
-        mock_clock.jump(11)
-        await store.save(record("c"))
-        assert await store.load("c") is not None
-
-
-async def test_events_are_replayed_after_a_cursor(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        store = kept.events
-        one = await store.append("s", "x", b"1")
-        await store.append("s", "y", b"other")
-        two = await store.append("s", "x", b"2", last=True)
-
-        assert await store.after("s", one.id) == ("x", [two], True)
-        assert await store.after("s", two.id) == ("x", [], True)
-        assert await store.read("s", "x", 0) == ([one, two], True)
-        assert await store.read("s", "x", 1) == ([two], True)
-
-
-async def test_several_events_are_stored_in_their_order(opener: Opener) -> None:
-    async with opener(SQLiteBounds(stream_events=4)) as kept:
-        store = kept.events
-        first = await store.append("s", "x", b"1", b"2", b"3", will=b"gone")
-
-        assert first.id == "x/2"
-        assert [(event.id, event.data) for event in (await store.read("s", "x", 0))[0]] == [
-            ("x/0", b"1"),
-            ("x/1", b"2"),
-            ("x/2", b"3"),
-        ]
-        last = await store.append("s", "x", b"4", b"5", b"6", last=True)
-        found = await store.after("s", first.id)
-        assert found is not None
-        assert ([event.data for event in found[1]], found[1][-1], found[2]) == ([b"4", b"5", b"6"], last, True)
-        # The bounds are those of events that came one by one.
-        assert await store.after("s", "x/0") is None
-        with pytest.raises(ConnectionClosed, match="complete"):
-            await store.append("s", "x", b"7", b"8")
-
-
-async def test_unknown_cursors_are_refused(opener: Opener) -> None:
-    hostile = ["", "x", "x/", "x/-1", "x/2", "x/00", "x/0 ", "x/²", "z/0", "/0", "x/" + "9" * 5000, "x/" + "9" * 18]
-    async with opener(SQLiteBounds()) as kept:
-        await kept.events.append("s", "x", b"1")
-        await kept.events.append("s", "x", b"2")
-
-        assert [await kept.events.after("s", id) for id in hostile] == [None] * len(hostile)
-        assert await kept.events.after("t", "x/0") is None
-
-
-async def test_complete_stream_takes_nothing_more(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        event = await kept.events.append("s", "x", b"1", last=True)
-        with pytest.raises(ConnectionClosed, match="complete"):
-            await kept.events.append("s", "x", b"2")
-        await kept.events.settle("s", "x")
-
-        assert await kept.events.read("s", "x", 0) == ([event], True)
-
-
-async def test_stream_that_is_given_up_ends_with_its_will(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        store = kept.events
-        await store.append("s", "x", b"1", will=b"first")
-        await store.append("s", "x", b"2", will=b"changed")
-        await store.append("s", "x", b"3")
-        await store.append("s", "silent", b"1")
-        for stream in ("x", "x", "silent", "unknown"):
-            await store.settle("s", stream)
-
-        events, complete = await store.read("s", "x", 0)
-        assert ([event.data for event in events], complete) == ([b"1", b"2", b"3", b"changed"], True)
-        events, complete = await store.read("s", "silent", 0)
-        assert ([event.data for event in events], complete) == ([b"1", b""], True)
-        assert await store.read("s", "unknown", 0) == ([], False)
-
-
-async def test_streams_that_came_later_are_told_in_their_order(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        store = kept.events
-        for stream in ("d", "c", "open", "b", "a"):
-            await store.append("s", stream, b"1")
-        await store.append("t", "z", b"1", last=True)
-        for stream in ("a", "b", "c", "d"):
-            await store.append("s", stream, b"2", last=True)
-
-        assert await store.completed_after("s", "d") == ["c", "b", "a"]
-        assert await store.completed_after("s", "b") == ["a"]
-        assert await store.completed_after("s", "unknown") == []
-
-
-async def test_stream_keeps_its_newest_events_and_knows_what_it_dropped(opener: Opener) -> None:
-    async with opener(SQLiteBounds(stream_events=3)) as kept:
-        store = kept.events
-        events = [await store.append("s", "x", b"%d" % n) for n in range(10)]
-
-        assert await store.after("s", events[5].id) is None
-        # The cursor's own event is gone, but nothing after it.
-        assert await store.after("s", events[6].id) == ("x", events[7:], False)
-
-
-async def test_complete_streams_pay_first_for_the_bound_of_a_session(opener: Opener) -> None:
-    async with opener(SQLiteBounds(session_bytes=3000)) as kept:
-        store = kept.events
-        quiet = await store.append("s", "open", b"1" * 800)
-        await store.append("s", "done", b"2" * 800, last=True)
-        await store.append("s", "open too", b"3" * 800)
-        await store.append("s", "open too", b"4" * 800)
-
-        assert await store.read("s", "done", 0) == ([], False)
-        assert await store.read("s", "open", 0) == ([quiet], False)
-
-
 async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener: Opener) -> None:
-    async with opener(SQLiteBounds(total_bytes=3000)) as kept:
+    async with opener(StoreBounds(total_bytes=3000)) as kept:
         store = kept.events
         quiet = await store.append("quiet", "x", b"1" * 1000)
         second = await store.append("quiet", "x", b"2" * 1000)
@@ -238,80 +29,14 @@ async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener:
         assert await store.after("quiet", second.id) == ("x", [after], False)
 
 
-async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(
-    opener: Opener, mock_clock: trio.testing.MockClock
-) -> None:
-    async with opener(SQLiteBounds(event_timeout=10)) as kept:
-        store = kept.events
-        first = await store.append("s", "x", b"1")
-        await store.append("s", "done", b"1", last=True)
-        mock_clock.jump(11)
-        for stream in ("y", "z"):
-            await store.append("s", stream, b"1")
-
-        assert await store.read("s", "done", 0) == ([], False)
-        assert await store.read("s", "x", 0) == ([], False)
-        assert await store.after("s", first.id) == ("x", [], False)
-
-
-async def test_event_larger_than_every_bound_is_still_delivered(opener: Opener) -> None:
-    async with opener(SQLiteBounds(session_bytes=100, total_bytes=100)) as kept:
-        event = await kept.events.append("s", "x", b"1" * 1000)
-
-        assert await kept.events.read("s", "x", 0) == ([event], False)
-
-
-async def test_dropped_session_is_forgotten(opener: Opener) -> None:
-    async with opener(SQLiteBounds()) as kept:
-        event = await kept.events.append("s", "x", b"1")
-        other = await kept.events.append("t", "x", b"1")
-        await kept.events.drop("s")
-        await kept.events.drop("s")
-
-        assert await kept.events.after("s", event.id) is None
-        assert await kept.events.read("t", "x", 0) == ([other], False)
-
-
-async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(
-    opener: Opener, mock_clock: trio.testing.MockClock
-) -> None:
-    """The store either drops its events or names the sessions to drop."""
-    async with opener(SQLiteBounds(idle_timeout=10, max_sessions=1)) as kept:
-        await kept.sessions.save(record("a"))
-        await kept.events.append("a", "s", b"1")
-        mock_clock.jump(11)
-        await kept.sessions.save(record("b"))
-        named = await kept.sessions.expire()
-
-        assert named == ["a"] or await kept.events.read("a", "s", 0) == ([], False)
-
-
-async def test_refused_event_is_no_use_of_a_session(opener: Opener, mock_clock: trio.testing.MockClock) -> None:
-    async with opener(SQLiteBounds(total_bytes=1000)) as kept:
+async def test_refused_event_is_no_use_of_a_session(opener: Opener, passing: Passing) -> None:
+    async with opener(StoreBounds(total_bytes=1000)) as kept:
         for session in ("old", "new"):
             await kept.events.append(session, "s", b"x" * 200, last=True)
-            mock_clock.jump(1)
+            await passing.advance(passing.bound / 100)
         with pytest.raises(ConnectionClosed):
             await kept.events.append("old", "s", b"more")
         await kept.events.append("newest", "s", b"x" * 300)
 
         assert await kept.events.read("old", "s", 0) == ([], False)
         assert len((await kept.events.read("new", "s", 0))[0]) == 1
-
-
-async def test_large_event_takes_the_place_of_many_small_ones(
-    opener: Opener, mock_clock: trio.testing.MockClock
-) -> None:
-    async with opener(SQLiteBounds(session_bytes=10_000)) as kept:
-        for stream in ("done", "goes on"):
-            for n in range(20):
-                await kept.events.append("a", stream, b"%d" % n, last=stream == "done" and n == 19)
-            mock_clock.jump(1)
-        newest = await kept.events.append("a", "large", b"x" * 8500)
-
-        # A complete stream pays first, and of the other one the oldest events.
-        assert await kept.events.read("a", "done", 0) == ([], False)
-        left, _ = await kept.events.read("a", "goes on", 0)
-        assert [event.data for event in left] == [b"%d" % n for n in range(20 - len(left), 20)]
-        assert 0 < len(left) < 20
-        assert (await kept.events.read("a", "large", 0))[0] == [newest]

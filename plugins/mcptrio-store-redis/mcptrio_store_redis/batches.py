@@ -1,0 +1,187 @@
+"""Sends a batch of works in the batch writer's thread: one round trip for each node, with one answer for each work.
+
+Nothing is sent twice, except what the engine has certainly not done: a script that it did not know, and a command
+that it sent elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import outcome
+from attrs import define
+from redis.exceptions import (
+    AskError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import StoreSettings
+from mcptrio_store_redis.commands import RedisCommand, RedisFull, RedisRefused, RedisWork
+from mcptrio_store_redis.links import ERRORS, RedisLink, RedisNode
+
+__all__ = ["RedisBatches", "failure"]
+
+# Answers that mean "this connection leads to the wrong server, or to one that is not ready".
+_NOT_CONNECTED: Final = (
+    AskError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MovedError,
+    NoScriptError,
+    ReadOnlyError,
+    TryAgainError,
+)
+# How a script fails whose user may not run one of its commands.
+_SCRIPT_FORBIDDEN: Final = "user executing the script"
+# The part of the timeout in which replicas of the engine have to confirm a write.
+_CONFIRM_SHARE: Final = 0.5
+
+
+@define(eq=False)
+class _Item:
+    """A command of a batch, and the answer to it."""
+
+    command: RedisCommand
+    work: RedisWork
+    answer: Any = None
+
+
+class RedisBatches:
+    """
+    Args:
+        link: The connections; used by the thread of the batch writer only.
+        settings: Timeouts, and how many replicas of the engine have to confirm a write.
+        on_lost_news: Called in the thread when a message could not be published.
+    """
+
+    def __init__(
+        self, link: RedisLink, settings: StoreSettings, on_lost_news: Callable[[], None] = lambda: None
+    ) -> None:
+        self.link = link
+        self.failing_since: float | None = None
+        """The monotonic time at which the engine became unreachable; None while it answers."""
+        self._timeout = settings.timeout
+        self._confirm = settings.confirm
+        self._on_lost_news = on_lost_news
+
+    def __call__(self, works: Sequence[RedisWork]) -> list[outcome.Value[Any] | outcome.Error]:
+        """Send works. The result of each is the list of its answers, or StoreFailed."""
+        rows = [[_Item(command, work) for command in work.commands] for work in works]
+        if self.link.is_one:
+            self._send([item for row in rows for item in row])
+        else:
+            for stage in range(max(map(len, rows), default=0)):
+                # A later command relies on the earlier ones of its work, which may be on another node.
+                self._send([row[stage] for row in rows if len(row) > stage and not _failed(row[:stage])])
+        return [self._result(work, row) for work, row in zip(works, rows, strict=True)]
+
+    def _send(self, items: list[_Item]) -> None:
+        again = self._send_once(items)
+        if again:
+            again = self._send_once(again)
+        if again or any(_is_not_connected(item.answer) for item in items):
+            # Sentinels and clusters may name another server now.
+            self.link.fail()
+
+    def _send_once(self, items: list[_Item]) -> list[_Item]:
+        """Send commands to their nodes, and return those that certainly were not done and may be sent again."""
+        groups: dict[RedisNode, list[_Item]] = defaultdict(list)
+        for item in items:
+            try:
+                groups[self.link.node(item.command.key)].append(item)
+            except ERRORS as error:
+                item.answer = failure(self.link.place, error, self._timeout)
+                self._note(is_reached=False)
+        again: list[_Item] = []
+        for node, group in groups.items():
+            again += self._send_to(node, group)
+        return again
+
+    def _send_to(self, node: RedisNode, items: list[_Item]) -> list[_Item]:
+        words = [item.command.words for item in items]
+        is_confirmed = self._confirm > 0 and any(item.work.is_write for item in items)
+        if is_confirmed:
+            words.append(("WAIT", self._confirm, int(self._timeout * 1000 * _CONFIRM_SHARE)))
+        try:
+            answers = node.send(words)
+            if any(isinstance(answer, NoScriptError) for answer in answers):
+                node.load_scripts()
+        except ERRORS as error:
+            for item in items:
+                item.answer = failure(node.place, error, self._timeout)
+            self._note(is_reached=False)
+            return []
+        self._note(is_reached=not any(isinstance(answer, _NOT_CONNECTED) for answer in answers[: len(items)]))
+        for item, answer in zip(items, answers[: len(items)], strict=True):
+            item.answer = failure(node.place, answer, self._timeout) if isinstance(answer, Exception) else answer
+        if is_confirmed:
+            self._check_confirmed(node, items, answers[-1])
+        if any(isinstance(answer, MovedError) for answer in answers):
+            self.link.reset()
+        again = (NoScriptError, MovedError)
+        return [item for item, answer in zip(items, answers[: len(items)], strict=True) if isinstance(answer, again)]
+
+    def _check_confirmed(self, node: RedisNode, items: list[_Item], confirmed: Any) -> None:
+        if isinstance(confirmed, int) and confirmed >= self._confirm:
+            return
+        for item in items:
+            if item.work.is_write and not isinstance(item.answer, Exception):
+                item.answer = StoreFailed(
+                    f"{node.place}: expected {self._confirm} replicas of the engine to confirm a write within"
+                    f" {self._timeout * _CONFIRM_SHARE:g} s, got {confirmed}"
+                )
+
+    def _note(self, *, is_reached: bool) -> None:
+        if is_reached:
+            self.failing_since = None
+        elif self.failing_since is None:
+            self.failing_since = time.monotonic()
+
+    def _result(self, work: RedisWork, row: list[_Item]) -> outcome.Value[Any] | outcome.Error:
+        failed = _failed(row)
+        if failed is None:
+            return outcome.Value([item.answer for item in row])
+        if work.is_news:
+            self._on_lost_news()
+        return outcome.Error(failed)
+
+
+def failure(place: str, error: Exception, timeout: float) -> StoreFailed:
+    """Return the error of redis-py in the words of an operator."""
+    if isinstance(error, OutOfMemoryError):
+        failed: StoreFailed = RedisFull(f"{place}: the engine has reached its maxmemory")
+    elif isinstance(error, NoPermissionError) or _SCRIPT_FORBIDDEN in str(error):
+        failed = RedisRefused(f"{place}: the user of the engine lacks a right: {error}")
+    elif isinstance(error, RedisTimeoutError | TimeoutError):
+        failed = StoreFailed(f"{place}: expected an answer within {timeout:g} s, got none")
+    elif isinstance(error, _NOT_CONNECTED):
+        failed = StoreFailed(f"{place}: the engine is not ready: {type(error).__name__.removesuffix('Error')}: {error}")
+    elif isinstance(error, ResponseError):
+        failed = RedisRefused(f"{place}: the engine refuses a command: {error}")
+    else:
+        failed = StoreFailed(f"{place}: not reachable: {error}")
+    failed.__cause__ = error
+    return failed
+
+
+def _failed(row: Sequence[_Item]) -> Exception | None:
+    return next((item.answer for item in row if isinstance(item.answer, Exception)), None)
+
+
+def _is_not_connected(answer: Any) -> bool:
+    return isinstance(answer, StoreFailed) and not isinstance(answer, RedisRefused)

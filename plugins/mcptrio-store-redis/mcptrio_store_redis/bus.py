@@ -1,0 +1,121 @@
+"""The bus over the engine's channels.
+
+Followers in this process get a message at once; their copy from the engine is skipped. Every message
+begins with the id of the replica that has sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from mcptrio.abc import INBOX_MESSAGE, wake_message
+from mcptrio.stores import Followers
+from mcptrio_store_redis.commands import command
+from mcptrio_store_redis.engine import RedisEngine
+from mcptrio_store_redis.listener import ChannelListener
+
+__all__ = ["LOST", "RedisBus"]
+
+LOST: Final = b"lost"
+"""Published to all replicas by one that could not publish messages."""
+_TOPIC_BYTES: Final = 1024
+# Messages that are delivered in one turn of the event loop.
+_TURN: Final = 500
+_WAKE: Final = wake_message("")
+
+
+class RedisBus:
+    """Made in a Trio task.
+
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine: RedisEngine) -> None:
+        self._engine = engine
+        self._sender = engine.replica.encode()
+        self._followers = Followers(self._on_first, self._on_last)
+        self._topics: dict[str, str] = {}
+        self._token = trio.lowlevel.current_trio_token()
+        self._wake_channel = engine.keys.wake(engine.replica)
+        self.listener = ChannelListener(self._wake_channel, engine.keys.everyone, self._arrived, is_signal)
+        self.is_ready = trio.Event()
+
+    def publish(self, topic: str, message: bytes) -> None:
+        self._followers.deliver(topic, message)
+        self.tell_lost()
+        channel = self._engine.keys.channel(topic)
+        self._engine.post(command(channel, "PUBLISH", channel, self._sender + message), is_news=True)
+
+    def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        if len(topic.encode()) > _TOPIC_BYTES:
+            raise ValueError(f"expected a topic of at most {_TOPIC_BYTES} bytes, got {len(topic.encode())}")
+        return self._followers.add(topic, receive)
+
+    def deliver_here(self, topic: str, message: bytes) -> None:
+        """Pass a message to the followers of this process. The caller has published it."""
+        self._followers.deliver(topic, message)
+
+    def deliver_channel(self, channel: str, message: bytes) -> None:
+        """As :meth:`deliver_here`, for a channel."""
+        topic = self._topics.get(channel)
+        if topic is not None:
+            self._followers.deliver(topic, message)
+
+    def tell_lost(self) -> None:
+        """Make all replicas look for themselves if messages of this one were not published."""
+        if not self._engine.has_lost_news:
+            return
+        self._engine.has_lost_news = False
+        everyone = self._engine.keys.everyone
+        self._engine.post(command(everyone, "PUBLISH", everyone, self._sender + LOST), is_news=True)
+
+    def _on_first(self, topic: str) -> None:
+        channel = self._engine.keys.channel(topic)
+        self._topics[channel] = topic
+        self._change(channel, is_wanted=True)
+
+    def _on_last(self, topic: str) -> None:
+        channel = self._engine.keys.channel(topic)
+        self._topics.pop(channel, None)
+        self._change(channel, is_wanted=False)
+
+    def _change(self, channel: str, *, is_wanted: bool) -> None:
+        if self.listener.change(channel, is_wanted=is_wanted):
+            # The listener's thread waits for its socket, so it is woken through the engine.
+            self._engine.post(command(self._wake_channel, "PUBLISH", self._wake_channel, b""))
+
+    def _arrived(self) -> None:
+        """Called in the listener's thread."""
+        self._token.run_sync_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        messages, has_lost, has_more = self.listener.take(_TURN)
+        if has_more:
+            self._token.run_sync_soon(self._deliver)
+        if has_lost:
+            self.is_ready.set()
+            self._followers.lost()
+        for channel, payload in messages:
+            if payload is None:
+                topic = self._topics.get(channel)
+                if topic is not None:
+                    # Subscribed just now; a message may have been published since the follower asked.
+                    self._followers.deliver(topic, None)
+            elif not payload.startswith(self._sender):
+                self._deliver_one(channel, payload[len(self._sender) :])
+
+    def _deliver_one(self, channel: str, message: bytes) -> None:
+        if channel == self._engine.keys.everyone:
+            self._followers.lost()
+        else:
+            self.deliver_channel(channel, message)
+
+
+def is_signal(payload: bytes) -> bool:
+    """Return whether a message only makes readers look, so that one of two equal ones can be left out."""
+    message = payload[16:]
+    return message.startswith(_WAKE) or message == INBOX_MESSAGE

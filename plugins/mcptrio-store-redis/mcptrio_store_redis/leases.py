@@ -1,0 +1,140 @@
+"""Leases of replicas: each renews its own, and completes the streams of one that has been missing for a whole lease.
+
+The engine's clock decides whether a lease has expired. From then on a replica waits for another whole lease before it
+takes the streams, measured with its own clock while it is connected: after a restart of the engine all leases look
+expired, although all replicas run.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import trio
+
+from mcptrio.abc import wake_message
+from mcptrio.errors import StoreFailed
+from mcptrio_store_redis.bus import RedisBus
+from mcptrio_store_redis.commands import OpenStream, RedisRefused, command, run
+from mcptrio_store_redis.effects import RedisEffectStore
+from mcptrio_store_redis.engine import RedisEngine
+from mcptrio_store_redis.events import RedisEventStore, settle_command
+from mcptrio_store_redis.scripts import BEAT, FORGET
+
+__all__ = ["RedisLeases"]
+
+# Streams that are completed together.
+_SETTLED: Final = 200
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+class RedisLeases:
+    """
+    Args:
+        engine: The engine.
+        events: Has streams that could not be completed.
+        effects: Has claims that could not be given back.
+        bus: Tells readers; None if they find events by another bus.
+    """
+
+    def __init__(
+        self,
+        engine: RedisEngine,
+        events: RedisEventStore,
+        effects: RedisEffectStore,
+        bus: RedisBus | None,
+    ) -> None:
+        self._engine = engine
+        self._events = events
+        self._effects = effects
+        self._bus = bus
+        self._lease = engine.settings.lease
+        self._renewed = float("-inf")
+        # When each replica with an expired lease was first seen so, on this replica's clock.
+        self._missing: dict[str, float] = {}
+        self.replicas = 1
+        """Replicas with a lease that has not expired."""
+
+    async def run(self) -> None:
+        """Renew the lease until cancelled."""
+        is_failing = False
+        while True:
+            failed = await self._work()
+            if failed is not None and not is_failing:
+                _log.error("%s", failed)
+            elif failed is None and is_failing:
+                _log.warning("%s: the engine answers again", self._engine.place)
+            is_failing = failed is not None
+            await trio.sleep(min(self._lease / 3, 1.0) if is_failing else self._lease / 3)
+
+    async def _work(self) -> StoreFailed | None:
+        """Do everything that is due, and return the first error."""
+        failed: StoreFailed | None = None
+        events, effects = self._events, self._effects
+        for task in (
+            *(self.renew, events.keep_positions, effects.keep_claims),
+            *(effects.release_owed, events.settle_owed),
+        ):
+            try:
+                await task()
+            except RedisRefused as error:
+                # A full engine completes no stream, but it keeps claims.
+                failed = failed or error
+            except StoreFailed as error:
+                return failed or error
+        if self._bus is not None:
+            self._bus.tell_lost()
+        return failed
+
+    async def renew(self) -> None:
+        """Renew the lease of this replica, and take over those that have ended.
+
+        Raises:
+            StoreFailed: The engine does not answer.
+        """
+        engine = self._engine
+        clock, *found = await engine.change(run(BEAT, engine.keys.replicas, engine.replica, round(self._lease * 1000)))
+        now = trio.current_time()
+        if now - self._renewed > self._lease * 2 / 3:
+            # This replica or the engine stood still, so the others could not renew their leases either.
+            self._missing.clear()
+        self._renewed = now
+        live, ended = 0, []
+        for name, ends in zip(found[::2], found[1::2], strict=True):
+            replica = name.decode()
+            if float(ends) >= float(clock):
+                live += 1
+                self._missing.pop(replica, None)
+            elif now - self._missing.setdefault(replica, now) >= self._lease:
+                ended.append(replica)
+        self.replicas = max(1, live)
+        for replica in ended:
+            await self._take_over(replica)
+            self._missing.pop(replica, None)
+
+    async def _take_over(self, replica: str) -> None:
+        """Complete the streams of a replica that has ended, and remove it. Several replicas may do so at once."""
+        engine, key = self._engine, self._engine.keys.open_streams(replica)
+        count = 0
+        while names := await engine.ask(command(key, "SRANDMEMBER", key, _SETTLED)):
+            for name in names:
+                count += await self._settle(OpenStream.read(name), replica)
+            await engine.change(command(key, "SREM", key, *names))
+        keys = engine.keys
+        if await engine.change(run(FORGET, keys.replicas, replica, 0, keys=(key,))):
+            _log.warning("%s: replica %s has ended; %d of its streams were open", engine.place, replica, count)
+
+    async def _settle(self, left: OpenStream, replica: str) -> int:
+        engine, message = self._engine, wake_message(left.stream)
+        channel = engine.keys.channel_of(left.tag)
+        announcement = (channel, engine.replica.encode() + message) if self._bus is not None else ("", b"")
+        limits = self._events.limits
+        is_settled: int = await engine.change(
+            settle_command(engine.keys.base(left.tag), left.stream, replica, announcement, limits)
+        )
+        if is_settled and self._bus is not None:
+            self._bus.deliver_channel(channel, message)
+        elif is_settled and left.session:
+            self._events.wake_readers([(left.session, left.stream)])
+        return is_settled

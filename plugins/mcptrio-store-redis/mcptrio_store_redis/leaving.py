@@ -1,0 +1,70 @@
+"""The end of a replica: it completes its open streams, and takes itself off the list of replicas."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mcptrio.abc import wake_message
+from mcptrio.errors import StoreFailed
+from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisWork, command, run
+from mcptrio_store_redis.engine import RedisEngine
+from mcptrio_store_redis.events import settle_command
+from mcptrio_store_redis.keys import tag_of
+from mcptrio_store_redis.scripts import FORGET
+
+__all__ = ["leave"]
+
+# Streams that are completed in one round trip.
+_SETTLED: Final = 200
+# Seconds for all of it. Then the other replicas do the rest, once the lease has expired.
+_GIVE_UP_SECONDS: Final = 5.0
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> None:
+    """Complete the open streams of this replica. Blocks; runs in a thread after the last command was sent.
+
+    Args:
+        streams: Sessions and streams in the order in which they began.
+    """
+    keys = engine.keys
+    deadline = time.monotonic() + _GIVE_UP_SECONDS
+    key = keys.open_streams(engine.replica)
+    try:
+        for at in range(0, len(streams), _SETTLED):
+            _send(engine, [_settle(engine, tag_of(session), name) for session, name in streams[at : at + _SETTLED]])
+            if time.monotonic() > deadline:
+                break
+        while time.monotonic() < deadline:
+            (names,) = _send(engine, [command(key, "SRANDMEMBER", key, _SETTLED)])
+            if not names:
+                _send(engine, [run(FORGET, keys.replicas, engine.replica, 1, keys=(key,))])
+                break
+            # Streams whose first event got no answer, too.
+            left = [OpenStream.read(name) for name in names]
+            _send(engine, [_settle(engine, each.tag, each.stream) for each in left])
+            _send(engine, [command(key, "SREM", key, *names)])
+        # Wakes the listener, which then sees that it has to end.
+        wake = keys.wake(engine.replica)
+        _send(engine, [command(wake, "PUBLISH", wake, b"")])
+    except StoreFailed as error:
+        _log.error("%s; the open streams of this replica are left to the others", error)
+
+
+def _settle(engine: RedisEngine, tag: str, stream: str) -> RedisCommand:
+    bounds = engine.settings
+    announcement = engine.keys.channel_of(tag), engine.replica.encode() + wake_message(stream)
+    limits = bounds.stream_events, bounds.session_bytes, round(bounds.event_timeout * 1000)
+    return settle_command(engine.keys.base(tag), stream, engine.replica, announcement, limits)
+
+
+def _send(engine: RedisEngine, commands: Sequence[RedisCommand]) -> list[Any]:
+    """
+    Raises:
+        StoreFailed: One of the commands has failed.
+    """
+    return [each.unwrap()[0] for each in engine.batches([RedisWork((one,), is_write=True) for one in commands])]

@@ -1,0 +1,260 @@
+"""Connections to the engine through redis-py: to one server, to the master that sentinels name, or to a cluster.
+
+A link belongs to one thread. It connects when it is used, and again after :meth:`RedisLink.reset`. redis-py repeats no
+command: its retries are off, and each call returns within the timeouts of its sockets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from redis import Redis, RedisCluster, RedisError
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisClusterException
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from mcptrio.stores import StoreSettings
+from mcptrio_store_redis.address import RedisAddress, Topology, is_local
+from mcptrio_store_redis.commands import Argument
+from mcptrio_store_redis.scripts import ALL
+
+__all__ = ["ERRORS", "RedisLink", "RedisNode", "open_link"]
+
+ERRORS: Final = (RedisError, RedisClusterException, OSError)
+"""What redis-py raises if a connection or a command fails."""
+
+# Nodes of a cluster that are remembered.
+_MAX_SEEN: Final = 30
+# Seconds between two looks for the nodes of a cluster while one of them is down.
+_TOPOLOGY_INTERVAL: Final = 0.5
+# These have no types.
+_SENTINEL: Any = Sentinel
+_CLUSTER_NODE: Any = ClusterNode
+
+
+class RedisNode:
+    """One server, with one connection."""
+
+    def __init__(self, place: str, client: Redis) -> None:
+        self.place = place
+        # Many methods of redis-py have no types.
+        self.client: Any = client
+
+    def send(self, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+        """Send commands in one round trip. An error answer is in the place of the answer.
+
+        Raises:
+            RedisError: There is no connection, or it has failed; commands may have been done.
+        """
+        with self.client.pipeline(transaction=False) as pipe:
+            for words in commands:
+                pipe.execute_command(*words)
+            found: list[Any] = pipe.execute(raise_on_error=False)
+            return found
+
+    def load_scripts(self) -> None:
+        """Load all scripts.
+
+        Raises:
+            RedisError: The connection has failed.
+        """
+        for answer in self.send([("SCRIPT LOAD", script.text) for script in ALL]):
+            if isinstance(answer, Exception):
+                raise answer
+
+    def close(self) -> None:
+        self.client.close()
+        self.client.connection_pool.disconnect()
+
+
+class RedisLink(Protocol):
+    """
+    Attributes:
+        place: The engine, for errors.
+        is_one: Whether all keys are on one node.
+    """
+
+    place: str
+    is_one: bool
+
+    def node(self, key: str) -> RedisNode:
+        """Return the node that has a key.
+
+        Raises:
+            RedisError: It cannot be found.
+        """
+        ...
+
+    def nodes(self) -> list[RedisNode]:
+        """Return all nodes that take writes.
+
+        Raises:
+            RedisError: They cannot be found.
+        """
+        ...
+
+    def reset(self) -> None:
+        """Close all connections. The next use finds the nodes again."""
+        ...
+
+    def fail(self) -> None:
+        """As :meth:`reset`, after a failure. Does nothing if that has just been done in vain."""
+        ...
+
+
+def open_link(address: RedisAddress, settings: StoreSettings) -> RedisLink:
+    """Return a link that is not connected yet."""
+    if address.kind is Topology.CLUSTER:
+        return _Cluster(address, settings)
+    if address.kind is Topology.SENTINEL:
+        return _Watched(address, settings)
+    return _Single(address, settings)
+
+
+class _Single:
+    is_one = True
+
+    def __init__(self, address: RedisAddress, settings: StoreSettings) -> None:
+        self.place = address.place
+        self._options = _options(address, settings)
+        self._address = address
+        self._node: RedisNode | None = None
+
+    def node(self, key: str) -> RedisNode:
+        if self._node is None:
+            self._node = RedisNode(self.place, self._connect())
+        return self._node
+
+    def nodes(self) -> list[RedisNode]:
+        return [self.node("")]
+
+    def reset(self) -> None:
+        node, self._node = self._node, None
+        if node is not None:
+            node.close()
+
+    def fail(self) -> None:
+        self.reset()
+
+    def _connect(self) -> Redis:
+        if self._address.path:
+            return Redis(unix_socket_path=self._address.path, db=self._address.database, **self._options)
+        host, port = self._address.hosts[0]
+        return Redis(host=host, port=port, db=self._address.database, **self._options)
+
+
+class _Watched(_Single):
+    """The master of a service that sentinels watch."""
+
+    def __init__(self, address: RedisAddress, settings: StoreSettings) -> None:
+        super().__init__(address, settings)
+        self._first_place = address.place
+        self._is_open = settings.insecure or address.is_tls
+        options = dict(self._options)
+        if not address.has_sentinel_auth:
+            options["username"] = options["password"] = None
+        self._sentinel: Any = _SENTINEL(list(address.hosts), sentinel_kwargs=options)
+
+    def reset(self) -> None:
+        super().reset()
+        for each in self._sentinel.sentinels:
+            each.connection_pool.disconnect()
+
+    def _connect(self) -> Redis:
+        host, port = self._sentinel.discover_master(self._address.service)
+        host = host.decode() if isinstance(host, bytes) else host
+        self.place = f"redis {host}:{port} ({self._address.service})"
+        _check_host(host, self._is_open)
+        return Redis(host=host, port=port, db=self._address.database, **self._options)
+
+
+class _Cluster:
+    is_one = False
+
+    def __init__(self, address: RedisAddress, settings: StoreSettings) -> None:
+        self.place = address.place
+        self._hosts = address.hosts
+        self._options = _options(address, settings)
+        self._is_open = settings.insecure or address.is_tls
+        self._cluster: Any = None
+        self._nodes: dict[str, RedisNode] = {}
+        # Other nodes that were seen: those of the URL may be the ones that are down.
+        self._seen: dict[tuple[str, int], None] = {}
+        self._failed = float("-inf")
+
+    def node(self, key: str) -> RedisNode:
+        found = self._connected().get_node_from_key(key)
+        if found is None:
+            raise RedisClusterException(f"no node has the slot of {key}")
+        return self._node(found)
+
+    def nodes(self) -> list[RedisNode]:
+        return [self._node(each) for each in self._connected().get_primaries()]
+
+    def reset(self) -> None:
+        nodes, self._nodes = self._nodes, {}
+        for node in nodes.values():
+            node.close()
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            self._seen = dict.fromkeys([(each.host, each.port) for each in cluster.get_nodes()][:_MAX_SEEN])
+            cluster.close()
+
+    def fail(self) -> None:
+        # One node that is down must not make each batch connect to all others again. redis-py has closed the
+        # connection that failed.
+        now = time.monotonic()
+        if now - self._failed >= _TOPOLOGY_INTERVAL:
+            self._failed = now
+            self.reset()
+
+    def _connected(self) -> Any:
+        if self._cluster is None:
+            self._cluster = RedisCluster(
+                startup_nodes=[_CLUSTER_NODE(host, port) for host, port in (*self._hosts, *self._seen)],
+                **self._options,
+            )
+        return self._cluster
+
+    def _node(self, found: ClusterNode) -> RedisNode:
+        node = self._nodes.get(found.name)
+        if node is None:
+            _check_host(found.host, self._is_open)
+            # A client of its own: the cluster's follows redirections, and would repeat commands.
+            client = Redis(host=found.host, port=found.port, **self._options)
+            node = self._nodes[found.name] = RedisNode(f"redis {found.name}", client)
+        return node
+
+
+def _options(address: RedisAddress, settings: StoreSettings) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "username": address.user or None,
+        "password": address.password or None,
+        "socket_timeout": settings.timeout,
+        "socket_connect_timeout": settings.timeout,
+        # Commands are repeated by the stores, where that is safe.
+        "retry": Retry(NoBackoff(), 0),
+        "protocol": 2,
+    }
+    if address.is_tls:
+        options["ssl"] = True
+        options["ssl_cert_reqs"] = "required"
+        options["ssl_check_hostname"] = True
+        if settings.ca_file is not None:
+            options["ssl_ca_certs"] = str(Path(settings.ca_file).expanduser())
+    return options
+
+
+def _check_host(host: str, is_open: bool) -> None:
+    """
+    Raises:
+        RedisError: A sentinel or a cluster has named a server that could be reached without TLS only.
+    """
+    if not is_open and not is_local(host):
+        raise RedisConnectionError(f"expected TLS for the connection to {host}; add ?tls=1 to the URL")

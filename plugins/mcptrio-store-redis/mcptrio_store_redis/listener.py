@@ -1,0 +1,196 @@
+"""The thread that receives messages from the engine's channels.
+
+The thread owns its connection and does all that is done with it. Tasks change the wanted channels under a lock, and
+wake the thread through a channel of its own, because it waits for its socket.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from redis import RedisError
+
+from mcptrio_store_redis.links import ERRORS, RedisLink
+
+__all__ = ["ChannelListener"]
+
+# Seconds that the thread waits for its socket at most, and so until it notices that it has to end.
+_POLL: Final = 0.5
+# Seconds of silence after which the thread asks whether the connection still works; after twice as many it is lost.
+_SILENCE: Final = 2.0
+_BACKOFF: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+# Channels in one SUBSCRIBE.
+_CHUNK: Final = 500
+# Messages that wait for the event loop. If there are more, all are dropped, and followers receive None.
+MAX_MESSAGES: Final = 10_000
+MAX_BYTES: Final = 16 * 1024 * 1024
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+class _Silent(RedisError):
+    """The connection did not answer a ping."""
+
+
+class ChannelListener:
+    """
+    Args:
+        wake_channel: The channel that wakes this thread.
+        everyone: The channel of all replicas.
+        arrived: Called in the thread when there are messages to take; a call may be missing while one is pending.
+        is_signal: Whether one of two equal messages that wait can be left out.
+    """
+
+    def __init__(
+        self, wake_channel: str, everyone: str, arrived: Callable[[], None], is_signal: Callable[[bytes], bool]
+    ) -> None:
+        self._own = (wake_channel, everyone)
+        self._arrived = arrived
+        self._is_signal = is_signal
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._wanted: set[str] = set()
+        self._changes: dict[str, bool] = {}
+        self._messages: deque[tuple[str, bytes | None]] = deque()
+        self._signals: set[tuple[str, bytes]] = set()
+        self._bytes = 0
+        self._has_lost = False
+        self._is_pending = False
+
+    def change(self, channel: str, *, is_wanted: bool) -> bool:
+        """Subscribe to a channel, or unsubscribe. Does not block.
+
+        Returns:
+            Whether the thread has to be woken.
+        """
+        with self._lock:
+            is_idle = not self._changes
+            self._changes[channel] = is_wanted
+            if is_wanted:
+                self._wanted.add(channel)
+            else:
+                self._wanted.discard(channel)
+            return is_idle
+
+    def take(self, most: int) -> tuple[list[tuple[str, bytes | None]], bool, bool]:
+        """Return messages with their channels, whether others were lost, and whether there are more.
+
+        A message that is None says that the subscription to its channel has begun.
+        """
+        with self._lock:
+            taken = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+            for channel, payload in taken:
+                if payload is not None:
+                    self._bytes -= len(payload)
+                    self._signals.discard((channel, payload))
+            has_lost, self._has_lost = self._has_lost, False
+            self._is_pending = bool(self._messages)
+            return taken, has_lost, self._is_pending
+
+    def stop(self) -> None:
+        """Make :meth:`run` return, within half a second if the engine answers."""
+        self._stop.set()
+
+    def run(self, link: RedisLink) -> None:
+        """Receive until stopped, and connect again after a failure. Blocks; runs in a thread that has the link."""
+        failures = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                self._listen(link)
+            except ERRORS as error:
+                if time.monotonic() - began > _SILENCE:
+                    failures = 0
+                if not failures and not self._stop.is_set():
+                    _log.warning("%s: messages of other replicas are missing: %s", link.place, error)
+            finally:
+                link.reset()
+            self._stop.wait(_BACKOFF[min(failures, len(_BACKOFF) - 1)])
+            failures += 1
+
+    def _listen(self, link: RedisLink) -> None:
+        pubsub: Any = link.node(self._own[0]).client.pubsub()
+        try:
+            with self._lock:
+                self._changes.clear()
+                wanted = list(self._wanted)
+            _subscribe(pubsub, [*wanted, *self._own])
+            expected = len(set(wanted)) + len(self._own)
+            heard, asked = time.monotonic(), 0.0
+            while not self._stop.is_set():
+                self._apply_changes(pubsub)
+                message = pubsub.get_message(timeout=_POLL)
+                now = time.monotonic()
+                if message is not None:
+                    heard = now
+                    if expected and message["type"] == "subscribe":
+                        expected -= 1
+                        if not expected:
+                            # From here on nothing is missed; before, everything may have been.
+                            self._lose()
+                    else:
+                        self._receive(message)
+                elif now - heard > 2 * _SILENCE:
+                    raise _Silent(f"no answer to a ping for {now - heard:.0f} s")
+                elif now - heard > _SILENCE and now - asked > _SILENCE:
+                    asked = now
+                    pubsub.ping()
+        finally:
+            pubsub.close()
+
+    def _apply_changes(self, pubsub: Any) -> None:
+        with self._lock:
+            changes, self._changes = self._changes, {}
+        begun = [channel for channel, is_wanted in changes.items() if is_wanted]
+        ended = [channel for channel, is_wanted in changes.items() if not is_wanted]
+        for at in range(0, len(ended), _CHUNK):
+            pubsub.unsubscribe(*ended[at : at + _CHUNK])
+        _subscribe(pubsub, begun)
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        kind, channel = message["type"], message["channel"]
+        if kind not in ("message", "subscribe"):
+            return
+        name = channel.decode() if isinstance(channel, bytes) else channel
+        if name == self._own[0]:
+            return
+        payload: bytes | None = message["data"] if kind == "message" else None
+        with self._lock:
+            if not self._keep(name, payload) or self._is_pending:
+                return
+            self._is_pending = True
+        self._arrived()
+
+    def _keep(self, channel: str, payload: bytes | None) -> bool:
+        """Keep a message for the event loop. Returns whether there is something new to take."""
+        size = len(payload or b"")
+        if len(self._messages) >= MAX_MESSAGES or self._bytes + size > MAX_BYTES:
+            self._messages.clear()
+            self._signals.clear()
+            self._bytes = 0
+            self._has_lost = True
+            return True
+        if payload is not None and self._is_signal(payload):
+            if (channel, payload) in self._signals:
+                return False
+            self._signals.add((channel, payload))
+        self._messages.append((channel, payload))
+        self._bytes += size
+        return True
+
+    def _lose(self) -> None:
+        with self._lock:
+            self._has_lost = True
+            is_pending, self._is_pending = self._is_pending, True
+        if not is_pending:
+            self._arrived()
+
+
+def _subscribe(pubsub: Any, channels: list[str]) -> None:
+    for at in range(0, len(channels), _CHUNK):
+        pubsub.subscribe(*channels[at : at + _CHUNK])

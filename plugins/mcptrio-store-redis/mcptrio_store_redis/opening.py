@@ -1,0 +1,199 @@
+"""Opens the stores of a server in Redis or Valkey. The entry points of the group ``mcptrio.stores`` name it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import trio
+from redis.exceptions import AuthenticationError, NoPermissionError
+
+from mcptrio.abc import Bus, Stores, StoreStatus
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import StoreSettings
+from mcptrio_store_redis.address import RedisAddress, read_address
+from mcptrio_store_redis.batches import failure
+from mcptrio_store_redis.bus import RedisBus
+from mcptrio_store_redis.effects import RedisEffectStore
+from mcptrio_store_redis.engine import RedisEngine
+from mcptrio_store_redis.events import RedisEventStore
+from mcptrio_store_redis.leases import RedisLeases
+from mcptrio_store_redis.leaving import leave
+from mcptrio_store_redis.limits import RedisQuotaStore, RedisReplayStore
+from mcptrio_store_redis.links import ERRORS, RedisLink, open_link
+from mcptrio_store_redis.sessions import RedisSessionStore
+
+__all__ = ["SCHEMA", "open_redis_stores"]
+
+SCHEMA: Final = b"1"
+"""The version of the keys and of what they hold."""
+# Seconds between two attempts to connect at the start.
+_RETRY: Final = 0.25
+
+
+@asynccontextmanager
+async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | None = None) -> AsyncIterator[Stores]:
+    """Open the stores, and close them at the end of the block.
+
+    At the end, the streams that this replica has not completed are completed with their wills.
+
+    Args:
+        url: ``redis://HOST:PORT/DATABASE``, ``rediss://…``, ``redis+sentinel://HOST,HOST/SERVICE`` or
+            ``redis+cluster://HOST,HOST``.
+        settings: Limits and settings.
+        bus: Reaches the other replicas instead of the engine.
+
+    Raises:
+        ConfigError: The URL or a setting is invalid.
+        StoreFailed: The engine cannot be used.
+    """
+    address = read_address(url, settings)
+    link = open_link(address, settings)
+    engine = RedisEngine(link, settings)
+    # Its own thread slots, so these threads never wait for those of other parts of the program.
+    limiter = trio.CapacityLimiter(2)
+    try:
+        await _connect(engine, address, limiter)
+        messages = RedisBus(engine) if bus is None else None
+        stores, events, leases = _make_stores(engine, bus, messages)
+        async with _open_quiet_nursery() as listening:
+            try:
+                if messages is not None:
+                    listener_link = open_link(address, settings)
+                    listening.start_soon(partial(_listen, messages, listener_link, limiter))
+                async with _open_quiet_nursery() as serving:
+                    serving.start_soon(engine.run)
+                    await leases.renew()
+                    serving.start_soon(leases.run)
+                    if messages is not None:
+                        with trio.move_on_after(settings.timeout):
+                            await messages.is_ready.wait()
+                    yield stores
+            finally:
+                # No command is sent any more, so no stream begins after this replica has left.
+                if messages is not None:
+                    messages.listener.stop()
+                with trio.CancelScope(shield=True):
+                    left = events.open_streams()
+                    await trio.to_thread.run_sync(leave, engine, left, limiter=limiter)
+                    events.wake_readers(left)
+    finally:
+        link.reset()
+
+
+def _make_stores(
+    engine: RedisEngine, bus: Bus | None, messages: RedisBus | None
+) -> tuple[Stores, RedisEventStore, RedisLeases]:
+    publish: Callable[[str, bytes], None] = _ignore
+    if messages is not None:
+        publish = messages.deliver_here
+    elif bus is not None:
+        publish = bus.publish
+    events = RedisEventStore(engine, publish, is_announced=messages is not None)
+    effects = RedisEffectStore(engine)
+    leases = RedisLeases(engine, events, effects, messages)
+
+    def status() -> StoreStatus:
+        since = engine.failing_since
+        return StoreStatus(
+            kind="redis",
+            is_reachable=since is None,
+            failing_since=since,
+            waiting=engine.writer.waiting,
+            replicas=leases.replicas,
+        )
+
+    stores = Stores(
+        sessions=RedisSessionStore(engine),
+        events=events,
+        bus=bus or messages,
+        effects=effects,
+        replays=RedisReplayStore(engine),
+        quotas=RedisQuotaStore(engine),
+        is_shared=True,
+        status=status,
+    )
+    return stores, events, leases
+
+
+async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.CapacityLimiter) -> None:
+    """Wait for the engine.
+
+    Raises:
+        StoreFailed: It was not reachable in time, refuses the user, or has the data of another version.
+    """
+    settings = engine.settings
+    deadline = trio.current_time() + settings.start_timeout
+    while True:
+        error = await trio.to_thread.run_sync(_try, engine, limiter=limiter)
+        if error is None:
+            return
+        # Waiting does not change these.
+        is_final = isinstance(error, AuthenticationError | NoPermissionError | StoreFailed)
+        is_final |= "CERTIFICATE_VERIFY_FAILED" in str(error)
+        if is_final or trio.current_time() >= deadline:
+            place = engine.place
+            failed = error if isinstance(error, StoreFailed) else failure(place, error, settings.timeout)
+            if isinstance(error, AuthenticationError):
+                failed = StoreFailed(f"{place}: the engine refuses the user or the password: {error}")
+            raise failed from error
+        await trio.sleep(_RETRY)
+
+
+def _try(engine: RedisEngine) -> Exception | None:
+    """Connect, load the scripts and compare versions. Runs in a thread."""
+    link = engine.batches.link
+    try:
+        for node in link.nodes():
+            node.load_scripts()
+        return _check_schema(link, engine.keys.schema)
+    except ERRORS as error:
+        link.reset()
+        return error
+
+
+def _check_schema(link: RedisLink, key: str) -> StoreFailed | None:
+    node = link.node(key)
+    answers: list[Any] = node.send([("SET", key, SCHEMA, "NX"), ("GET", key)])
+    for answer in answers:
+        if isinstance(answer, Exception):
+            raise answer
+    if answers[1] != SCHEMA:
+        found = bytes(answers[1] or b"").decode("utf-8", "replace")
+        return StoreFailed(
+            f"{node.place}: expected data of version {SCHEMA.decode()} at {key}, got {found};"
+            " use another prefix, or the version of mcptrio-store-redis that has written it"
+        )
+    return None
+
+
+async def _listen(messages: RedisBus, link: RedisLink, limiter: trio.CapacityLimiter) -> None:
+    # Not abandoned on cancellation: the thread ends once it is stopped.
+    await trio.to_thread.run_sync(messages.listener.run, link, limiter=limiter)
+
+
+def _ignore(topic: str, message: bytes) -> None:
+    pass
+
+
+@asynccontextmanager
+async def _open_quiet_nursery() -> AsyncIterator[trio.Nursery]:
+    """Open a nursery whose tasks serve the body. An exception of the body is raised unchanged, without a group."""
+    raised: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield nursery
+            finally:
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raised = group
+        while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
+            raised = raised.exceptions[0]
+        if raised is group:
+            raise
+    if raised is not None:
+        # Outside the handler, so the group does not become its context.
+        raise raised

@@ -1,0 +1,139 @@
+"""Handshake sessions, one key for each.
+
+The engine expires the records. A sorted set of all sessions serves only to count them; its times are brought up to date
+when it is full, and from time to time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import islice
+from typing import Any, Final
+
+import trio
+from attrs import evolve
+
+from mcptrio.abc import SessionRecord
+from mcptrio.errors import Overloaded
+from mcptrio.stores import read_record, write_record
+from mcptrio_store_redis.commands import RedisFull, command, run
+from mcptrio_store_redis.engine import RedisEngine
+from mcptrio_store_redis.keys import tag_of
+from mcptrio_store_redis.scripts import ADMIT, AGING, REVIEW, SAVE
+
+__all__ = ["RedisSessionStore"]
+
+# Sessions that one expire() looks at.
+_SWEPT: Final = 500
+# Sessions that one attempt to make room looks at, and the number of attempts.
+_ROOM: Final = 100
+_ATTEMPTS: Final = 3
+# Sessions of which this replica notices that they have expired. The records and events of others expire all the same.
+_MAX_USED: Final = 200_000
+
+
+class RedisSessionStore:
+    """
+    Args:
+        engine: The engine.
+    """
+
+    def __init__(self, engine: RedisEngine) -> None:
+        self._engine = engine
+        self._keys = engine.keys
+        self._idle = engine.settings.idle_timeout
+        self._most = engine.settings.max_sessions
+        # The sessions that this replica has used, and when they expire if no other replica uses them. Each replica
+        # reports those to its own server, which has to drop what it holds of them.
+        self._used: OrderedDict[str, float] = OrderedDict()
+
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        stored = evolve(record, generation=record.generation + 1)
+        # The id is not stored: the key is its hash.
+        data = b"%d %s" % (stored.generation, write_record(evolve(stored, id="")))
+        try:
+            if record.generation == 0:
+                await self._admit(tag_of(record.id))
+            is_stored = await self._engine.change(
+                run(SAVE, self._keys.record(record.id), record.generation, data, _ms(self._idle))
+            )
+        except RedisFull as error:
+            if record.generation == 0:
+                raise Overloaded(str(error)) from error
+            raise
+        if not is_stored:
+            return None
+        self._use(record.id)
+        return stored
+
+    async def load(self, id: str) -> SessionRecord | None:
+        key = self._keys.record(id)
+        data: bytes | None = await self._engine.ask(command(key, "GETEX", key, "PX", _ms(self._idle)))
+        if data is None:
+            return None
+        self._use(id)
+        record = read_record(data.partition(b" ")[2], f"{self._engine.place}: session {tag_of(id)[:6]}…")
+        return evolve(record, id=id)
+
+    async def delete(self, id: str) -> bool:
+        key = self._keys.record(id)
+        deleted, _ = await self._engine.change(
+            command(key, "DEL", key), command(self._keys.sessions, "ZREM", self._keys.sessions, tag_of(id))
+        )
+        self._used.pop(id, None)
+        return bool(deleted)
+
+    async def expire(self) -> list[str]:
+        await self._review(await self._engine.ask(run(AGING, self._keys.sessions, _SWEPT)))
+        now = trio.current_time()
+        due = [id for id, deadline in islice(self._used.items(), _SWEPT) if deadline <= now]
+        left = await self._time_left([self._keys.record(id) for id in due])
+        expired = []
+        for id, milliseconds in zip(due, left, strict=True):
+            # Used during the question.
+            if self._used.get(id, now + 1) > now:
+                continue
+            if milliseconds < 0:
+                del self._used[id]
+                expired.append(id)
+            else:
+                self._use(id, milliseconds / 1000)
+        return expired
+
+    def _use(self, id: str, seconds: float | None = None) -> None:
+        self._used[id] = trio.current_time() + (self._idle if seconds is None else seconds)
+        self._used.move_to_end(id)
+        if len(self._used) > _MAX_USED:
+            self._used.popitem(last=False)
+
+    async def _admit(self, tag: str) -> None:
+        """
+        Raises:
+            Overloaded: There is no room for a new session.
+        """
+        for _ in range(_ATTEMPTS):
+            is_admitted, *aging = await self._engine.change(
+                run(ADMIT, self._keys.sessions, tag, _ms(self._idle), self._most, _ROOM)
+            )
+            if is_admitted:
+                return
+            if not aging:
+                break
+            await self._review(aging)
+        raise Overloaded(f"too many sessions: {self._most} are kept")
+
+    async def _review(self, tags: list[bytes]) -> None:
+        """Bring the times of sessions up to date, and remove those that have expired."""
+        if not tags:
+            return
+        names = [tag.decode() for tag in tags]
+        left = await self._time_left([f"{self._keys.base(name)}:r" for name in names])
+        pairs: list[Any] = [each for pair in zip(names, left, strict=True) for each in pair]
+        await self._engine.change(run(REVIEW, self._keys.sessions, *pairs))
+
+    async def _time_left(self, keys: list[str]) -> list[int]:
+        return await self._engine.ask_each([command(key, "PTTL", key) for key in keys])
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,68 @@
+"""A Redis server for all tests of a run, and one for tests that damage it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from attrs import asdict
+
+from mcptrio.abc import Stores
+from mcptrio.stores import StoreBounds, StoreSettings, open_stores
+from tests.stores.contract import Opener, Passing
+
+from .redis_server import RedisServer
+
+__all__: list[str] = []
+
+
+class RealTime:
+    """The engine's clock cannot be turned, so bounds are short and tests wait."""
+
+    bound = 1.5
+
+    async def advance(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that the test may stop, stall and fill. It keeps its data."""
+    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+        yield server
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Keys of this test."""
+    return f"t{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def passing() -> Passing:
+    return RealTime()
+
+
+@pytest.fixture
+def opener(redis: RedisServer, prefix: str) -> Opener:
+    """Opens the stores with some bounds."""
+    return lambda bounds: opened(redis, prefix, **asdict(bounds))
+
+
+@asynccontextmanager
+async def opened(server: RedisServer, prefix: str, **settings: Any) -> AsyncIterator[Stores]:
+    """Open the stores of a replica with settings that suit a test."""
+    plain = {"lease": 2.0, "start_timeout": 10.0, **asdict(StoreBounds()), **settings}
+    async with open_stores(server.url, StoreSettings(prefix=prefix, **plain)) as stores:
+        yield stores

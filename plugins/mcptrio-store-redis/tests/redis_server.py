@@ -1,0 +1,109 @@
+"""A Redis server for tests: a process on a free port, that can be stopped, stalled and started again."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+__all__ = ["PATIENCE", "RedisServer", "free_port", "until"]
+
+PATIENCE = 20.0
+"""Seconds; only a test that fails waits so long."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def until(is_so: Any, what: str, seconds: float = PATIENCE) -> None:
+    """Wait in this thread until a function returns true."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.02)
+
+
+class RedisServer:
+    """
+    Args:
+        folder: Keeps the files of the server.
+        options: Further lines of its configuration, as arguments.
+        mode: Further arguments, such as ``--sentinel``.
+    """
+
+    def __init__(self, folder: Path, *options: str, port: int | None = None, config: Path | None = None) -> None:
+        found = shutil.which("redis-server") or shutil.which("valkey-server")
+        assert found is not None, "redis-server is missing: apt-get install redis-server (or valkey-server)"
+        self._program = found
+        self._folder = folder
+        self._options = options
+        self._config = config
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.password = ""
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+    def start(self, *, is_ready: bool = True) -> None:
+        self._folder.mkdir(exist_ok=True, parents=True)
+        arguments = [self._program, *([str(self._config)] if self._config else [])]
+        arguments += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""]
+        log = (self._folder / "server.log").open("ab")
+        with log:
+            self._process = subprocess.Popen([*arguments, *self._options], stdout=log, stderr=log)
+        if is_ready:
+            until(self.answers, f"redis-server answers on port {self.port}")
+
+    def answers(self) -> bool:
+        try:
+            return bool(self.command("PING"))
+        except RedisError as error:
+            # With ACLs, this user may be unknown; the server runs.
+            return "NOAUTH" in str(error) or "WRONGPASS" in str(error) or "Authentication required" in str(error)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def stall(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def command(self, *words: Any) -> Any:
+        """Send a command over a connection of its own."""
+        retry = Retry(NoBackoff(), 0)
+        client: Any = Redis(port=self.port, socket_timeout=PATIENCE, password=self.password or None, retry=retry)
+        try:
+            return client.execute_command(*words)
+        finally:
+            client.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.resume()
+            self.kill()

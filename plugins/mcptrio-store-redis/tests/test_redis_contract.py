@@ -1,0 +1,33 @@
+"""The stores in Redis against the contract of every store, and against the model."""
+
+from __future__ import annotations
+
+import secrets
+
+import trio
+from hypothesis import given, settings
+
+from mcptrio.stores import StoreBounds
+from tests.stores.contract import *  # noqa: F403 - these are the tests
+from tests.stores.model import STEPS, Model, Step, play
+
+from .conftest import opened
+from .redis_server import RedisServer
+
+__all__: list[str] = []
+
+# The engine limits all bytes itself.
+BOUNDS = StoreBounds(stream_events=4, session_bytes=1500, event_timeout=1e6)
+ENDLESS = StoreBounds(stream_events=4, session_bytes=1500, total_bytes=10**12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=STEPS)
+def test_store_does_what_the_model_does(redis: RedisServer, steps: list[Step]) -> None:
+    prefix = f"m{secrets.token_hex(4)}"
+
+    async def run() -> None:
+        bounds = {"stream_events": BOUNDS.stream_events, "session_bytes": BOUNDS.session_bytes}
+        await play(steps, Model(bounds=ENDLESS), lambda: opened(redis, prefix, **bounds), can_reopen=True)
+
+    trio.run(run)

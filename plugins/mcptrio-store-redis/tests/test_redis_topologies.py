@@ -1,0 +1,217 @@
+"""Redis with replicas, behind sentinels, and as a cluster."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from attrs import asdict, frozen
+
+from mcptrio.abc import SessionRecord, session_topic, wake_message
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import StoreBounds
+from tests.stores.contract import Opener, Passing
+from tests.stores.shared_contract import Heard, eventually
+
+from .conftest import RealTime, opened
+from .redis_server import RedisServer, free_port, until
+
+__all__: list[str] = []
+
+RECORD = SessionRecord(id="s", revision="a revision")
+
+
+@frozen
+class Place:
+    """What :func:`opened` takes instead of a server."""
+
+    url: str
+
+
+def is_linked(replica: RedisServer) -> bool:
+    return bool(replica.command("INFO", "replication")["master_link_status"] == "up")
+
+
+@contextmanager
+def replicated(folder: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
+    with RedisServer(folder / "master", "--repl-diskless-sync-delay", "0") as master:
+        with RedisServer(folder / "replica", "--replicaof", "127.0.0.1", str(master.port)) as replica:
+            until(lambda: is_linked(replica), "the replica follows its master")
+            yield master, replica
+
+
+async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path, prefix: str) -> None:
+    with replicated(tmp_path) as (master, replica):
+        async with opened(master, prefix, confirm=1, timeout=1) as stores:
+            await stores.sessions.save(RECORD)
+            await stores.events.append("s", "x", b"1")
+            assert replica.command("KEYS", f"{prefix}*:e:x")
+            replica.stall()
+            assert await stores.sessions.load("s") is not None
+            with pytest.raises(StoreFailed, match=r"expected 1 replicas of the engine to confirm a write .*got 0"):
+                await stores.sessions.save(SessionRecord(id="t", revision="a revision"))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stores.events.append, "s", "x", b"2")
+                await trio.sleep(0.7)
+                replica.resume()
+            # The event was stored while no replica had it; the next attempts have not stored it again.
+            assert [event.data for event in (await stores.events.read("s", "x", 0))[0]] == [b"1", b"2"]
+
+
+async def test_a_replica_of_the_engine_is_not_written(tmp_path: Path, prefix: str) -> None:
+    with replicated(tmp_path) as (_, replica):
+        with pytest.raises(StoreFailed, match="ReadOnly"):
+            async with opened(replica, prefix, start_timeout=0.3):
+                raise AssertionError("it takes no writes")
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, Place]]:
+    """A master with a replica, and three sentinels."""
+    with replicated(folder) as (master, replica), ExitStack() as stack:
+        sentinels = []
+        for at in range(3):
+            config = folder / f"sentinel{at}.conf"
+            config.write_text(
+                f"sentinel monitor main 127.0.0.1 {master.port} 2\n"
+                "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
+            )
+            sentinel = RedisServer(folder / f"sentinel{at}", "--sentinel", config=config)
+            sentinels.append(stack.enter_context(sentinel))
+        for sentinel in sentinels:
+            until(lambda each=sentinel: knows_all(each), "the sentinels know each other and the replica")  # type: ignore[misc]
+        hosts = ",".join(f"127.0.0.1:{each.port}" for each in sentinels)
+        yield master, replica, Place(f"redis+sentinel://{hosts}/main")
+
+
+def knows_all(sentinel: RedisServer) -> bool:
+    flat = sentinel.command("SENTINEL", "MASTER", "main")
+    state = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
+    found = {str(name.decode() if isinstance(name, bytes) else name): value for name, value in state.items()}
+    return int(found["num-other-sentinels"]) == 2 and int(found["num-slaves"]) == 1
+
+
+async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, prefix: str) -> None:
+    with watched(tmp_path) as (master, replica, place):
+        async with opened(place, prefix, confirm=1) as stores:  # type: ignore[arg-type]
+            heard = Heard(stores, "topic")
+            await heard.begin()
+            await stores.sessions.save(RECORD)
+            await stores.events.append("s", "x", b"1", will=b"gone")
+        async with opened(place, prefix) as stores:  # type: ignore[arg-type]
+            heard = Heard(stores, session_topic("s"))
+            await heard.begin()
+            await stores.events.append("s", "y", b"1")
+            until(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
+            await trio.to_thread.run_sync(master.kill)
+            event = await stores.events.append("s", "y", b"2")
+            assert event.id == "y/1"
+            assert replica.command("ROLE")[0] in (b"master", "master")
+            assert await stores.sessions.load("s") is not None
+            assert (await stores.events.read("s", "x", 0))[1]
+            await eventually(lambda: None in heard.messages, "the followers look again")
+            async with opened(place, prefix) as other:  # type: ignore[arg-type]
+                heard.messages.clear()
+                await other.events.put("s", b"1")
+                await eventually(lambda: bool(heard.messages), "messages arrive")
+
+
+@contextmanager
+def clustered(folder: Path) -> Iterator[tuple[list[RedisServer], Place]]:
+    """Three masters."""
+    with ExitStack() as stack:
+        nodes = []
+        for at in range(3):
+            bus = str(free_port())
+            options = "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000"
+            nodes.append(stack.enter_context(RedisServer(folder / f"node{at}", *options)))
+        hosts = [f"127.0.0.1:{each.port}" for each in nodes]
+        subprocess.run(
+            ["redis-cli", "--cluster", "create", *hosts, "--cluster-yes"], check=True, capture_output=True, timeout=60
+        )
+        for node in nodes:
+            until(lambda each=node: b"cluster_state:ok" in raw(each), "the cluster is ready")  # type: ignore[misc]
+        yield nodes, Place(f"redis+cluster://{hosts[0]},{hosts[1]}")
+
+
+def raw(node: RedisServer) -> bytes:
+    found = node.command("CLUSTER", "INFO")
+    if isinstance(found, dict):
+        return b"".join(f"{name}:{value}\n".encode() for name, value in found.items())
+    return found if isinstance(found, bytes) else str(found).encode()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[RedisServer], Place]]:
+    with clustered(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+class TestCluster:
+    """The contract of every store, in a cluster with three masters."""
+
+    @pytest.fixture
+    def passing(self) -> Passing:
+        return RealTime()
+
+    @pytest.fixture
+    def opener(self, cluster: tuple[list[RedisServer], Place], prefix: str) -> Opener:
+        return lambda bounds: opened(cluster[1], prefix, **asdict(bounds))  # type: ignore[arg-type]
+
+    async def test_sessions_events_and_inboxes_are_spread_over_the_nodes(
+        self, opener: Opener, cluster: tuple[list[RedisServer], Place], prefix: str
+    ) -> None:
+        nodes, place = cluster
+        async with opener(StoreBounds()) as one, opened(place, prefix) as two:  # type: ignore[arg-type]
+            heard = [Heard(two, session_topic(f"s{at}")) for at in range(20)]
+            for each in heard:
+                await each.begin()
+            async with trio.open_nursery() as nursery:
+                for at in range(20):
+                    record = SessionRecord(id=f"s{at}", revision="a revision")
+                    nursery.start_soon(one.sessions.save, record)
+                    nursery.start_soon(one.events.append, f"s{at}", "x", b"1")
+            for at in range(20):
+                assert await two.sessions.load(f"s{at}") is not None
+                assert len((await two.events.read(f"s{at}", "x", 0))[0]) == 1
+                await eventually(lambda at=at: wake_message("x") in heard[at].messages, "woken")  # type: ignore[misc]
+                await one.events.append(f"s{at}", "x", b"2", last=True)
+            assert two.quotas is not None
+            assert two.effects is not None
+            assert await two.quotas.take("q", count=1, seconds=1, burst=1) == 0
+            for at in range(10):
+                await two.effects.claim(f"call{at}", "a")
+            used = [node for node in nodes if node.command("KEYS", f"{prefix}*:e:x")]
+            assert len(used) == 3
+            assert await one.sessions.delete("s0")
+
+    async def test_a_slot_that_moves_takes_its_sessions_along(
+        self, opener: Opener, cluster: tuple[list[RedisServer], Place]
+    ) -> None:
+        nodes, _ = cluster
+        async with opener(StoreBounds()) as kept:
+            sessions = [f"m{at}" for at in range(30)]
+            for session in sessions:
+                await kept.events.append(session, "x", b"1")
+            source, target = (each.command("CLUSTER", "MYID") for each in nodes[:2])
+            names = [each.decode() if isinstance(each, bytes) else each for each in (source, target)]
+            await trio.to_thread.run_sync(reshard, nodes[0], *names)
+            for session in sessions:
+                await kept.events.append(session, "x", b"2")
+                assert len((await kept.events.read(session, "x", 0))[0]) == 2
+
+
+def reshard(node: RedisServer, source: str, target: str) -> None:
+    subprocess.run(
+        [
+            *("redis-cli", "--cluster", "reshard", f"127.0.0.1:{node.port}", "--cluster-from", source),
+            *("--cluster-to", target, "--cluster-slots", "1500", "--cluster-yes"),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
