@@ -24,7 +24,7 @@ from mcptrio.cli.client.credentials import http_url, store_of
 from mcptrio.cli.client.exit_codes import EXIT_CODES, ExitCode
 from mcptrio.cli.client.running import Work, run_at_console
 from mcptrio.cli.client.signing_in import sign_in
-from mcptrio.cli.client.targets import ClientOptions, find_target, read_value
+from mcptrio.cli.client.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.help_pages import CLICommand, CLIGroup
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.json_output import json_option
@@ -135,7 +135,7 @@ def _run(start: Callable[[], Work]) -> None:
 
 
 def _endpoint(target: str) -> Endpoint:
-    found = find_target(ClientOptions(target=target, settings=client_settings())).target
+    found = find_target(TargetOptions(target=target, settings=client_settings())).target
     if not isinstance(found, Endpoint):
         raise ConfigError("TARGET: expected a server with a URL; other servers have no login")
     return found

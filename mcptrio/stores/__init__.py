@@ -51,7 +51,6 @@ _HOMES = {
     "memory_stores": "mcptrio.stores.memory",
     # For other engines
     "BatchWriter": "mcptrio.stores.batch_writer",
-    "Check": "mcptrio.stores.checks",
     "Followers": "mcptrio.stores.followers",
     "INBOX": "mcptrio.stores.event_ids",
     "event_id": "mcptrio.stores.event_ids",

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from mcptrio import Client, ConfigError, ConnectionClosed, MCPError, Server, Socket, connect
-from mcptrio.cli.client.targets import ClientOptions, find_target
+from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.connecting.mcp_json import load_mcp_json
 from mcptrio.errors import RequestFailed
 from mcptrio.serve.stream import serve_stream
@@ -60,8 +60,8 @@ async def test_every_way_of_saying_where(address: str, tmp_path: Path) -> None:
             entries = load_mcp_json(file)
             slashes = address.replace("unix:", "unix://")
             targets: list[Any] = [tcp, unix, slashes, Socket(address=tcp), {"url": unix}]
-            targets += [entries.read("one"), find_target(ClientOptions(target=f"{file}#two")).target]
-            targets += [find_target(ClientOptions(target=tcp)).target]
+            targets += [entries.read("one"), find_target(TargetOptions(target=f"{file}#two")).target]
+            targets += [find_target(TargetOptions(target=tcp)).target]
             for target in targets:
                 async with connect(target) as client:
                     assert await shouted(client) == "HEY"
@@ -98,9 +98,9 @@ def test_option_that_does_not_go_with_a_socket(options: dict[str, Any], problem:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"one": {"url": "unix:/x"}}}')
     with pytest.raises(ConfigError, match=problem):
-        find_target(ClientOptions(target="unix:/x", **options))
+        find_target(TargetOptions(target="unix:/x", **options))
     with pytest.raises(ConfigError, match=problem):
-        find_target(ClientOptions(target=f"{file}#one", **options))
+        find_target(TargetOptions(target=f"{file}#one", **options))
 
 
 async def test_why_there_is_no_connection(address: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from mcptrio import Command, Endpoint
 from mcptrio.cli.client.client_settings import VARIABLES, ClientVariables, client_settings
-from mcptrio.cli.client.targets import ClientOptions, find_target
+from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import run
 from tests.distributions import one_tool
@@ -84,10 +84,10 @@ def test_wrong_variable_is_refused(folder: Path, name: str, text: str, said: str
 def test_settings_apply_where_they_fit_and_nowhere_else(folder: Path) -> None:
     settings = ClientVariables(inherit_env=True, transport="sse", tls_ca="missing.pem")
 
-    command = find_target(ClientOptions(target="server", settings=settings)).target
-    url = find_target(ClientOptions(target="http://localhost/mcp", settings=settings)).target
+    command = find_target(TargetOptions(target="server", settings=settings)).target
+    url = find_target(TargetOptions(target="http://localhost/mcp", settings=settings)).target
     with pytest.raises(ConfigError, match=r"missing\.pem: expected certificates in PEM"):
-        find_target(ClientOptions(target="https://localhost/mcp", settings=settings))
+        find_target(TargetOptions(target="https://localhost/mcp", settings=settings))
 
     assert isinstance(command, Command)
     assert command.inherit_env
@@ -99,8 +99,8 @@ def test_entry_of_a_file_says_where_a_command_starts_and_how_a_url_is_spoken_to(
     entries = {"a": {"command": "x", "cwd": "sub", "env": {"A": "1"}}, "b": {"url": "https://a.b/mcp", "type": "sse"}}
     (folder / "servers.json").write_text(json.dumps({"mcpServers": entries}))
 
-    command = find_target(ClientOptions(target="servers.json#a")).target
-    url = find_target(ClientOptions(target="servers.json#b")).target
+    command = find_target(TargetOptions(target="servers.json#a")).target
+    url = find_target(TargetOptions(target="servers.json#b")).target
 
     assert isinstance(command, Command)
     assert command.cwd == folder / "sub"

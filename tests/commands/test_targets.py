@@ -12,7 +12,7 @@ import pytest
 
 from mcptrio import Command, Endpoint
 from mcptrio.cli.client.client_settings import ClientVariables
-from mcptrio.cli.client.targets import ClientOptions, FoundTarget, find_target
+from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.errors import ConfigError
 from tests.commands.processes import PLUGIN, run, with_plugin
 from tests.processes import serving
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def find(target: str | None = None, **options: Any) -> FoundTarget:
-    return find_target(ClientOptions(target=target, **options))
+    return find_target(TargetOptions(target=target, **options))
 
 
 # Each way, run

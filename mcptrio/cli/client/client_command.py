@@ -17,7 +17,7 @@ import click
 from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, run_action
-from mcptrio.cli.client.targets import FILES, ClientOptions
+from mcptrio.cli.client.targets import FILES, TargetOptions
 from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
@@ -76,7 +76,7 @@ class ClientCommand(CLICommand):
     def invoke(self, ctx: click.Context) -> Any:
         own = {param.name: ctx.params[param.name] for param in self.own_params if param.name in ctx.params}
         given = {name: value for name, value in ctx.params.items() if name not in own}
-        options = ClientOptions(command=ctx.meta.get(_COMMAND, ()), settings=client_settings(), **given)
+        options = TargetOptions(command=ctx.meta.get(_COMMAND, ()), settings=client_settings(), **given)
         ctx.exit(run_action(self.action(own), options))
 
     def action(self, own: dict[str, Any]) -> Action:

@@ -21,7 +21,7 @@ import trio
 
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
-from mcptrio.cli.client.targets import ClientOptions, FoundTarget, find_target
+from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
 from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
 from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
@@ -53,7 +53,7 @@ _MAX_CALL_SECONDS = 3600.0
 """Seconds for a call, however much progress it reports."""
 
 
-def run_action(action: Action, options: ClientOptions) -> int:
+def run_action(action: Action, options: TargetOptions) -> int:
 
     def start() -> Work:
         return partial(_connected, action, options, find_target(options, ask=_asker(options)))
@@ -119,7 +119,7 @@ async def _answers(url: str) -> bool:
     return False
 
 
-def _asker(options: ClientOptions) -> AskInput | None:
+def _asker(options: TargetOptions) -> AskInput | None:
     """Return a function that asks for the inputs of a server file, before anything is started."""
 
     def ask(input: Input) -> str | None:
@@ -149,7 +149,7 @@ async def _with_terminal(work: Work, console: Console) -> int:
 
 
 async def _connected(
-    action: Action, options: ClientOptions, found: FoundTarget, console: Console, terminal: Terminal | None
+    action: Action, options: TargetOptions, found: FoundTarget, console: Console, terminal: Terminal | None
 ) -> int:
     if found.note is not None:
         console.note(found.note, "dim")

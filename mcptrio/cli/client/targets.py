@@ -29,7 +29,7 @@ from mcptrio.ground.bounded_file import read_text
 from mcptrio.ground.quoting import quote
 from mcptrio.http.client.tls import client_context
 
-__all__ = ["FILES", "ClientOptions", "FoundTarget", "find_target", "read_value"]
+__all__ = ["FILES", "FoundTarget", "TargetOptions", "find_target", "read_value"]
 
 FILES = ("mcp.json", ".mcp.json", ".vscode/mcp.json")
 """Files in which names of servers are looked up, in this order."""
@@ -40,7 +40,7 @@ _MAX_SECRET_BYTES = 64 * 1024
 
 
 @frozen(kw_only=True)
-class ClientOptions:
+class TargetOptions:
     """The options of all client commands. See the options of the same names."""
 
     target: str | None = None
@@ -68,7 +68,7 @@ class FoundTarget:
     """A note for the user about the found server."""
 
 
-def find_target(options: ClientOptions, *, ask: AskInput | None = None) -> FoundTarget:
+def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> FoundTarget:
     """Return the server for these options.
 
     Args:
@@ -108,7 +108,7 @@ def find_target(options: ClientOptions, *, ask: AskInput | None = None) -> Found
         raise ConfigError(f"TARGET: expected a command, got {quote(text)}: {error}") from error
 
 
-def _started(options: ClientOptions, args: tuple[str, ...]) -> FoundTarget:
+def _started(options: TargetOptions, args: tuple[str, ...]) -> FoundTarget:
     return _adapted(options, Command(args=args), shlex.join(args))
 
 
@@ -118,7 +118,7 @@ def _is_reference(text: str) -> bool:
     return is_reference(text) and (not any(map(str.isspace, text)) or file.is_file())
 
 
-def _beside(options: ClientOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
+def _beside(options: TargetOptions, name: str, ask: AskInput | None) -> FoundTarget | None:
     for path in map(Path, FILES):
         if path.is_file() and name in (file := load_mcp_json(path, ask=ask)).names:
             # Either could be meant, and starting the wrong one runs a stranger's program.
@@ -131,7 +131,7 @@ def _beside(options: ClientOptions, name: str, ask: AskInput | None) -> FoundTar
 
 
 def _adapted(
-    options: ClientOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
+    options: TargetOptions, entry: Command | Endpoint | Socket, name: str, *, note: str | None = None
 ) -> FoundTarget:
     """Return a server with the additions of the options and the environment."""
     settings = options.settings
@@ -156,7 +156,7 @@ def _adapted(
     return FoundTarget(target=target, name=name, note=note)
 
 
-def _refuse(options: ClientOptions, why: str, *names: Literal["headers", "env"]) -> None:
+def _refuse(options: TargetOptions, why: str, *names: Literal["headers", "env"]) -> None:
     for name in names:
         if getattr(options, name):
             raise ConfigError(f"--{name.removesuffix('s')}: {why}")
