@@ -56,6 +56,9 @@ nitpick_ignore_regex = [
 ]
 
 html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 html_extra_path = ["redirect"]  # the first page of the site is below docs/
 html_title = f"mcptrio {version}"
 
@@ -89,8 +92,10 @@ def select(app: Sphinx, what: str, name: str, value: object, skip: bool, options
 
 
 def hide_wiring(app: Sphinx, what: str, name: str, value: object, options: Any, signature: str, result: str) -> Any:
-    """Hide the parameters of a class that users get and never make."""
-    return ("", None) if what == "class" and "Made by" in (inspect.getdoc(value) or "") else None
+    """Hide the parameters of a class that users get and never make, and how attrs marks a default that it computes."""
+    if what == "class" and "Made by" in (inspect.getdoc(value) or ""):
+        return "", None
+    return (signature.replace("= NOTHING", "= ..."), result) if signature else None
 
 
 def find_public(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: nodes.TextElement) -> nodes.Node | None:
