@@ -62,7 +62,7 @@ class _CallCommand(ClientCommand):
 @click.option("--args", "base", metavar="JSON|@FILE|-", help="The arguments as a JSON object; KEY=VALUE adds to them.")
 @click.option("--no-check", is_flag=True, help="Send the arguments without checking them against the tool's schema.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, audio and blobs here."
 )
 async def command(
     cmd: CommandContext, tool: str, words: tuple[str, ...], base: str | None, no_check: bool, output: Path | None

@@ -21,7 +21,7 @@ _VARIABLE = "_MCPTRIO_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print a script that completes commands, options and plugin names in a shell.
+    """Print a script with which a shell completes commands, options and plugin names.
 
     \b
     bash: mcptrio completion bash > ~/.local/share/bash-completion/completions/mcptrio

@@ -37,7 +37,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
         "store": "Check the engine that replicas share, or bring its tables up to date.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
-        "new": "Create a plugin package that works, with tests.",
+        "new": "Create a plugin package with an example and tests.",
         "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",
         "package": "Describe plugins for the MCP registry, or build an MCPB bundle.",
         "list": "List a server's tools, resources, templates and prompts.",
@@ -47,10 +47,10 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "complete": "Show completions for an argument of a prompt or a resource template.",
         "watch": "Show changes of lists, and of the contents of the named resources.",
         "ping": "Check whether a server answers.",
-        "inspect": "Describe a server: its name, its entries, their cost, and findings.",
+        "inspect": "Describe a server: its name, its tools, resources and prompts, their cost, and findings.",
         "auth": "Log in to servers, show your logins, and log out.",
         "shell": "Use a server interactively, with completion.",
-        "completion": "Print a script that completes commands, options and plugin names in a shell.",
+        "completion": "Print a script with which a shell completes commands, options and plugin names.",
     }
 )
 """The first line of the help of each command. The module of its name has it as ``command``."""
@@ -58,8 +58,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Serve plugins": ("run", "serve", "dev", "store"),
-        "Talk to a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
-        "Look after plugins": ("plugins", "lock", "new", "package"),
+        "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
+        "Manage plugins": ("plugins", "lock", "new", "package"),
         "Control access": ("auth", "token"),
         "Set up this machine": ("host", "completion"),
     }
@@ -114,7 +114,7 @@ class _Group(CLIGroup):
 def cli() -> None:
     """A Trio-native runtime for the Model Context Protocol.
 
-    mcptrio.toml and the environment set everything that has no option: MCPTRIO_HTTP_PORT is port of [http].
+    Settings without an option are in mcptrio.toml or the environment: MCPTRIO_HTTP_PORT sets port in [http].
     """
 
 

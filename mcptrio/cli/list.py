@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -107,7 +108,8 @@ def _prompt_words(prompt: Prompt) -> Iterator[str]:
 
 
 def _summary(item: Any) -> str:
-    """Return the first line of the description, the title, or the name of a resource."""
+    """Return the first paragraph of the description, the title, or the name of a resource; on one line."""
     text = item.description or item.title or (item.name if isinstance(item, Resource | ResourceTemplate) else "")
-    lines = text.strip().splitlines()
-    return printable(" ".join(lines[0].split())) if lines else ""
+    # The lines of a docstring end in the middle of a sentence.
+    first = re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
+    return printable(" ".join(first.split()))

@@ -2,7 +2,7 @@
 
 Nothing is locked while a plugin is broken, so that the lock contains all entries.
 
-Exit codes: 0 done, or no changes; 1 failed, or changes; 2 wrong use or configuration.
+Exit codes: 0 done, or no changes; 1 failed, or changes; 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: boo
         for each in changes:
             click.echo(TerminalStyle.of_stdout().wrap(printable(str(each))))
         if not changes:
-            click.echo(TerminalStyle.of_stdout().wrap(f"everything is as in {path}"))
+            click.echo(TerminalStyle.of_stdout().wrap(f"no differences from {path}"))
     ctx.exit(1 if changes else 0)
 
 

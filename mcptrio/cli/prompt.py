@@ -23,7 +23,7 @@ __all__ = ["command", "read_texts"]
 @click.argument("name")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, sounds and blobs here."
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, audio and blobs here."
 )
 async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output: Path | None) -> None:
     """Get a prompt, and show its messages.
@@ -80,7 +80,7 @@ def _check(prompt: Prompt, arguments: dict[str, str]) -> None:
     known = [argument.name for argument in prompt.arguments]
     for name in arguments:
         if name not in known:
-            raise ConfigError(f"argument {quote_name(name)}: there is none of this name{suggest(name, known)}")
+            raise ConfigError(f"argument {quote_name(name)}: no such argument{suggest(name, known)}")
     missing = []
     for argument in prompt.arguments:
         if argument.required and argument.name not in arguments:

@@ -1,7 +1,7 @@
 """``mcptrio run``, and ``mcptrio.run`` in a program: plugins as a server, with few options.
 
 It serves as ``mcptrio serve`` does; everything else is set in mcptrio.toml and the environment.
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(*plugins: object) -> NoReturn:
         plugins: Modules, classes and objects; by default the file that is run.
 
     Raises:
-        SystemExit: The server has ended: 0 after a signal or the end of the input, 2 for wrong use.
+        SystemExit: The server has ended: 0 after a signal or the end of the input, 2 for invalid usage.
     """
     # A program that calls run() without arguments is the plugin.
     end(command, Path(sys.argv[0]).name, obj=plugins or (sys.modules["__main__"],))

@@ -2,7 +2,7 @@
 
 Standard output belongs to the protocol; all other output goes to standard error.
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ServeCommand(CLICommand):
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
     """Serve installed or named plugins over stdio, HTTP, sockets, or a transport of a plugin.
 
-    Everything else is set in mcptrio.toml and the environment: MCPTRIO_HTTP_PATH is path of [http].
+    Other settings are in mcptrio.toml or the environment: MCPTRIO_HTTP_PATH sets path in [http].
     """
     serve(transport, chosen, addresses=listen, options=options)
 

@@ -337,6 +337,8 @@ def _server_opener(server: Any) -> LinkOpener:
     @asynccontextmanager
     async def open_channel() -> AsyncIterator[MessageChannel]:
         ours, theirs = memory_channel_pair()
+        # Errors of the client name the channel.
+        ours.name = server.info.name
         # A server that is open serves one more channel; another one is open as long as the link.
         opened = nullcontext(RunningServer(server)) if server.is_open else server.open()
         async with opened as running, open_hidden_nursery() as nursery:

@@ -99,7 +99,7 @@ class ToolLock:
         different = locked.differences(fingerprint(tool))
         if not different:
             return None
-        return f"its {in_words(different)} {'is' if len(different) == 1 else 'are'} not as locked"
+        return f"its {in_words(different)} {'differs' if len(different) == 1 else 'differ'} from the lock file"
 
 
 def _hints(annotations: Any) -> Iterator[str]:

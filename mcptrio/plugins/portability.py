@@ -44,7 +44,7 @@ def portability_warnings(tool: Tool) -> Iterator[str]:
     if isinstance(properties, dict):
         bare = [each for each, schema in properties.items() if not _is_described(schema, tool.input_schema)]
         if bare:
-            yield f"tool {name}: without a description: {', '.join(bare)}"
+            yield f"tool {name}: no description of {', '.join(bare)}"
     for which, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
         for problem in dict.fromkeys(_unportable(schema, 0)):
             yield f"tool {name}: its {which} schema has {problem}"

@@ -93,7 +93,7 @@ def _checked(schema: dict[str, Any], restore: Callable[[dict[str, Any]], Any]) -
         # With formats: the page shows `format`, so an answer that ignores it is refused.
         validator = Validator(schema, formats=True)
     except ValueError as error:
-        raise TypeError(f"this cannot be asked in a form: {error}") from error
+        raise TypeError(f"a form cannot ask for this: {error}") from error
     return ElicitationForm(schema=schema, restore=restore, validator=validator)
 
 
@@ -251,7 +251,7 @@ def _kept(name: str, schema: Mapping[str, Any], kind: str, *, also: frozenset[st
         elif keyword == "exclusiveMaximum" and kind == "integer":
             field["maximum"] = value - 1
         elif keyword not in _QUIET and keyword not in also and keyword != "type":
-            raise TypeError(f"field `{name}`: a form cannot say `{keyword}` of {_describe(schema)}")
+            raise TypeError(f"field `{name}`: a form cannot express `{keyword}` of {_describe(schema)}")
     return field
 
 

@@ -121,7 +121,7 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> 
     [
         (["text"], 'argument "text": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
         (["=x"], 'argument "=x": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
-        (["txt=x"], "argument `txt`: there is none of this name; did you mean `text`?"),
+        (["txt=x"], "argument `txt`: no such argument; did you mean `text`?"),
         (["whole=many"], 'argument `whole`: expected an integer (0 to 10), got "many"'),
         (["whole=1.5"], 'argument `whole`: expected an integer (0 to 10), got "1.5"'),
         (["whole="], 'argument `whole`: expected an integer (0 to 10), got ""'),
@@ -131,7 +131,7 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> 
         (["numbers=x"], 'argument `numbers`: expected an integer, got "x"'),
         (["matrix=5"], 'argument `matrix`: expected an array of arrays, got "5"'),
         (["place=Bonn"], 'argument `place`: expected an object, got "Bonn"'),
-        (["place.town=x"], "argument `place.town`: there is none of this name; known: `city`, `floor`, `inner`"),
+        (["place.town=x"], "argument `place.town`: no such argument; known: `city`, `floor`, `inner`"),
         (["place.floor=x"], 'argument `place.floor`: expected an integer, got "x"'),
         (["text.a=x"], 'argument `text.a`: expected a string (at least 1 characters), which has no members, got "a"'),
         (["labels.a=x"], 'argument `labels.a`: expected an integer, got "x"'),
@@ -140,7 +140,7 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> 
         (["text=@missing.txt"], "argument `text`: missing.txt: cannot be read: No such file or directory"),
         (["text:=x"], 'argument `text`: expected JSON, got "x"'),
         (["text:=NaN"], 'argument `text`: expected JSON, got "NaN"'),
-        (["te\x1bxt=x"], "argument `te\\x1bxt`: there is none of this name"),
+        (["te\x1bxt=x"], "argument `te\\x1bxt`: no such argument"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -109,7 +109,7 @@ def test_whatever_an_import_does_the_others_are_looked_at(tmp_path: Path, site: 
     assert found["raises"]["problems"] == ["import failed: SystemExit: 5"]
     assert found["well"]["problems"] == []
     assert found["well"]["offers"] == {"tools": ["well_fine"]}
-    assert found["well"]["warnings"] == ["it needs no-such-program, and there is no such program in PATH"]
+    assert found["well"]["warnings"] == ["it needs the program no-such-program, which is not in PATH"]
 
 
 def test_what_hangs_is_ended_with_all_that_it_has_started(tmp_path: Path, site: str) -> None:
@@ -132,7 +132,7 @@ def test_settings_schemas_names_that_two_have_and_the_plugins_own_doctor(tmp_pat
     assert found["odd"]["problems"] == ["the well is dry", "the size is 4"]
     assert found["odd"]["warnings"] == [
         "tool odd has no description: a model has to guess what it does",
-        "tool odd: without a description: a, c",
+        "tool odd: no description of a, c",
         "tool odd: its input schema has a list of types, which some models' APIs refuse",
         "tool odd: its input schema has exclusiveMinimum, which some models' APIs refuse",
         "tool odd: its input schema has exclusiveMaximum, which some models' APIs refuse",

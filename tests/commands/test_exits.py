@@ -57,10 +57,10 @@ while True:
         ),
         (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32002)\n"),
         (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (where)\n"),
-        (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: there is none of this name; known: "),
+        (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: no such argument; known: "),
         (with_plugin("prompt", "moods", "city:=5"), 2, "mcptrio: argument `city`: expected city=TEXT"),
         (with_plugin("prompt", "mood"), 2, "mcptrio: the server has no prompt `mood`; did you mean `moods`?\n"),
-        (with_plugin("call", "greet"), 3, "mcptrio: the server refused: "),
+        (with_plugin("call", "greet"), 3, "; the server asks the user, so run the command in a terminal\n"),
         (
             with_plugin("call", "weather", "--args", "[1]"),
             2,
@@ -90,7 +90,7 @@ while True:
         (
             with_plugin("call", "sleep", "steps=1", "--timeout", "5"),
             5,
-            "mcptrio: tools/call: no answer from memory within",
+            "no answer from mcptrio within 5 s; --timeout SECONDS waits longer",
         ),
     ],
     ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, tuple) else None,
@@ -190,7 +190,13 @@ def test_exit_codes_are_in_the_help(name: str) -> None:
     command = cli.commands[name]
     text = " ".join(command.get_help(click.Context(command)).split())
 
-    for words in ("0 done", "1 the tool reported an error", "2 wrong use", "3 the server refused", "4 no connection"):
+    for words in (
+        "0 done",
+        "1 the tool reported an error",
+        "2 invalid usage",
+        "3 the server refused",
+        "4 no connection",
+    ):
         assert words in text
     assert "5 no answer in time; 130 interrupted" in text
 

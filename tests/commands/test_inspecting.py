@@ -97,7 +97,7 @@ def test_strict_fails_where_something_is_odd(tmp_path: Path) -> None:
         (
             {"annotations": {"readOnlyHint": True, "destructiveHint": True}},
             "warning",
-            "only reads, and that it destroys",
+            "is marked both as read-only",
         ),
         ({"description": "a\u200bb"}, "warning", "has invisible characters: U+200B ZERO WIDTH SPACE"),
         ({"title": "\x1b[31mred"}, "warning", "has invisible characters: U+001B without a name"),

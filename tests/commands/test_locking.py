@@ -91,7 +91,7 @@ def test_check_says_what_has_changed(folder: Path) -> None:
     env = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     locked = (folder / "mcptrio.lock").read_bytes()
     same = run("lock", "--check", "--config=mcptrio.toml", cwd=folder, **env)
-    assert (same.returncode, same.stdout) == (0, "everything is as in mcptrio.lock\n")
+    assert (same.returncode, same.stdout) == (0, "no differences from mcptrio.lock\n")
 
     upgrade(folder)
     changed = run("lock", "--check", cwd=folder, **env)
@@ -118,21 +118,21 @@ def test_a_locked_server_offers_what_is_as_locked_and_another_warns(folder: Path
 
     assert keeper["offers"]["tools"] == ["keeper_same"]
     assert keeper["withheld"] == {
-        "keeper_look": "its description and hints are not as locked",
+        "keeper_look": "its description and hints differ from the lock file",
         "keeper_come": "it is not in the lock file",
-        "keeper_shaped": "its input schema and output schema are not as locked",
+        "keeper_shaped": "its input schema and output schema differ from the lock file",
     }
     with serving("--stdio", cwd=folder, env={**env, "MCPTRIO_TOOLS_LOCKED": "true"}) as served:
         served.greet()
         served.start("tools/list")
         assert [each["name"] for each in served.receive()["result"]["tools"]] == ["keeper_same"]
         assert "keeper (lock-keeper 1.1): tool keeper_come is withheld: it is not in the lock file" in served.stderr
-        assert "not as in mcptrio.lock: keeper: tool keeper_gone: removed" in served.stderr
+        assert "differs from mcptrio.lock: keeper: tool keeper_gone: removed" in served.stderr
     with serving("--stdio", cwd=folder, env=env) as served:
         served.greet()
         served.start("tools/list")
         assert len(served.receive()["result"]["tools"]) == 4
-        assert "WARNING mcptrio.cli: not as in mcptrio.lock: keeper: tool keeper_come: added" in served.stderr
+        assert "WARNING mcptrio.cli: differs from mcptrio.lock: keeper: tool keeper_come: added" in served.stderr
 
 
 def test_a_tool_that_is_added_later_is_withheld(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_plugin_in_a_process_of_its_own_is_locked_as_any_other(tmp_path: Path)
     (tmp_path / "own.py").write_text(BEFORE.replace("Stays.", "Does not stay."))
     with serving("--stdio", cwd=tmp_path, env={"MCPTRIO_TOOLS_LOCKED": "true"}) as served:
         served.greet()
-        served.until("tool same is withheld: its description is not as locked")
+        served.until("tool same is withheld: its description differs from the lock file")
         served.start("tools/list")
         while "result" not in (message := served.receive()):
             assert message

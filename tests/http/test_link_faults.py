@@ -160,8 +160,17 @@ async def test_refusal_with_a_page() -> None:
 
     assert error.status == 502
     assert error.reply is None
-    assert str(error).startswith("HTTP 502: <html> <h1>\ufffd[31mBad\ufffd Gateway</h1> xxx")
-    assert len(str(error)) < 250
+    assert str(error).startswith(
+        "HTTP 502: expected an answer of an MCP server, got a web page: \ufffd[31mBad\ufffd Gateway xxx"
+    )
+    assert len(str(error)) < 310
+
+
+async def test_refusal_with_a_page_that_has_a_title() -> None:
+    page = b"<!DOCTYPE html><HTML><head><title>502\nBad Gateway</title></head><body>nginx</body></HTML>"
+    error = await failure(replies(page, 502, content_type="text/html"))
+
+    assert str(error) == "HTTP 502: expected an answer of an MCP server, got a web page: 502 Bad Gateway"
 
 
 async def test_refusal_without_a_body() -> None:

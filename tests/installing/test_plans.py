@@ -111,7 +111,7 @@ def test_install_and_uninstall_leave_nothing(host: str, is_there: bool, machine:
         assert installed.startswith("\ufeff".encode()) == (kind.format == "json")
     again = plan_install(kind, path, "mcptrio", STARTED)
     assert not again.changes
-    assert again.does == "as it was"
+    assert again.does == "unchanged"
     plan_install(kind, path, "mcptrio", Command(args=(*STARTED.args, "--strict"), env={"A": "b"})).carry_out()
     assert path.read_bytes() != installed
     plan = plan_uninstall(kind, path, "mcptrio")

@@ -30,7 +30,7 @@ def test_the_estimate_is_of_the_bytes_as_they_are_listed() -> None:
         (made(name="a.b"), "tool a.b: some hosts accept only names of 1 to 64 characters A-Za-z0-9_-"),
         (made(name="a" * 41), f"tool {'a' * 41} has 41 characters: some hosts truncate names over 40"),
         (made(description=" "), "tool look has no description: a model has to guess what it does"),
-        (made(properties={"a": {}, "b": {"description": "b"}}), "tool look: without a description: a"),
+        (made(properties={"a": {}, "b": {"description": "b"}}), "tool look: no description of a"),
         (
             made(defs={"a": {"$ref": "b.json#/x"}}),
             "tool look: its input schema has a reference to another document, b.json#/x, which no host fetches",

@@ -248,10 +248,10 @@ async def test_a_bundle_starts_as_a_host_starts_it(folder: Path, is_filled: bool
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--plugin=garden", "--name=Ada Garden"), "--name: expected small letters"),
+        (("--plugin=garden", "--name=Ada Garden"), "--name: expected lower-case letters"),
         (("--plugin=garden", "--version= "), "--version: expected a text, got none"),
         (("--plugin=gone",), "no plugin 'gone' is installed"),
-        (("--plugin=server.py",), "a bundle has a server.py of its own"),
+        (("--plugin=server.py",), "expected a file with another name than server.py"),
     ],
 )
 def test_a_bundle_that_would_not_work_is_not_made(folder: Path, args: tuple[str, ...], said: str) -> None:

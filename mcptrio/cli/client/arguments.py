@@ -178,7 +178,7 @@ def _find(key: str, schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tu
     # a typo; `:=` passes it anyway.
     if is_raw or is_open or (not known and False not in more):
         return _step(parts, {}, root, is_raw=is_raw)
-    raise ValueError(f"there is none of this name{suggest(parts[0], list(known))}")
+    raise ValueError(f"no such argument{suggest(parts[0], list(known))}")
 
 
 def _step(parts: list[str], schema: Any, root: Mapping[str, Any], *, is_raw: bool) -> tuple[list[str], Any]:

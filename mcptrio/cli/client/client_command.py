@@ -126,7 +126,7 @@ def _common() -> list[click.Parameter]:
             ["--revision"],
             type=click.Choice(list(REVISIONS)),
             metavar="REVISION",
-            help=f"Speak this revision, or fail: {', '.join(REVISIONS)}.",
+            help=f"Use this protocol revision, or fail: {', '.join(REVISIONS)}.",
         ),
         click.Option(
             ["--timeout"],
@@ -136,6 +136,8 @@ def _common() -> list[click.Parameter]:
         ),
         _json(),
         click.Option(
-            ["--verbose"], is_flag=True, help="Show our log, the server's standard error, and all frames of exceptions."
+            ["--verbose"],
+            is_flag=True,
+            help="Show mcptrio's log, the server's standard error, and all frames of tracebacks.",
         ),
     ]

@@ -57,7 +57,7 @@ class ClientVariables:
 
 _HELP = {
     "credentials": "Where `mcptrio auth` keeps credentials: keyring, or the path of a file.",
-    "inherit_env": "true: pass all of our environment to a command, including secrets.",
+    "inherit_env": "true: pass the whole environment to a command, including secrets.",
     "input": "false: refuse the server's questions, even at a terminal.",
     "log_level": "Show log messages of the server of this level and above, or off.  [default: info]",
     "roots": f"Folders that the server may work in, separated by {os.pathsep!r} as in PATH.",

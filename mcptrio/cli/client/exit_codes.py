@@ -45,7 +45,7 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the tool reported an error; 2 wrong use or configuration; 3 the server"
+    "Exit codes: 0 done; 1 the tool reported an error; 2 invalid usage or configuration; 3 the server"
     " refused, or broke the protocol; 4 no connection, or it was lost; 5 no answer in time; 130 interrupted."
 )
 """For the help of each command."""

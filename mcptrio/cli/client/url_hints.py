@@ -1,4 +1,4 @@
-"""The probable cause of a failed connection to a URL, in one clause for the end of the error.
+"""The probable cause of a failed command, and what to do about it, in one clause for the end of the error.
 
 Used by the commands that talk to a server.
 """
@@ -10,7 +10,7 @@ import re
 from errno import ECONNREFUSED
 from urllib.parse import SplitResult, urlsplit
 
-from mcptrio.errors import MCPTrioError, RequestFailed
+from mcptrio.errors import MCPTrioError, MissingClientCapability, RequestFailed, RequestTimeout
 
 __all__ = ["hint_of", "usual_endpoint"]
 
@@ -23,6 +23,11 @@ _UNTRUSTED = re.compile(r"self.signed certificate|local issuer certificate")
 
 def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     """Return what to check or type; empty if the error suggests nothing."""
+    # The command declares elicitation only if a user can answer.
+    if isinstance(error, MissingClientCapability) and "elicitation" in error.required:
+        return "the server asks the user, so run the command in a terminal"
+    if isinstance(error, RequestTimeout):
+        return "--timeout SECONDS waits longer"
     if (parts := _split(error, url)) is None:
         return ""
     text = str(error)

@@ -4,7 +4,7 @@ The process that the client is connected to serves nothing itself. It starts ``m
 and starts it again when a file changes. It imports no plugin, so a plugin cannot end it. Over HTTP, the client's server
 mounts ``mcptrio dev --stdio``, so sessions, streams and connections survive every reload.
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -294,7 +294,7 @@ class DevRelay:
         elif request.method == "ping":
             await self._say(Response(request.id, {}))
         else:
-            text = f"the server could not be started, and will be tried again when a file changes: {self._fault}"
+            text = f"the server could not be started; it is started again when a file changes: {self._fault}"
             await self._say(ErrorResponse(request.id, int(Code.INTERNAL_ERROR), text))
         return True
 
@@ -332,7 +332,7 @@ class DevRelay:
         """Return the message for the client, if any."""
         if isinstance(message, Malformed):
             if message.answers is None:
-                _log.debug("ignored what is no message: %s", message.reply.message)
+                _log.debug("ignored an invalid message: %s", message.reply.message)
                 return None
             reason = f"the answer cannot be read: {message.reply.message}"
             message = ErrorResponse(message.answers, int(Code.INTERNAL_ERROR), reason)

@@ -2,7 +2,7 @@
 
 Host applications are independent: if one is refused, the error is printed, and the others continue.
 
-Exit codes: 0 done, 1 status has found a problem, 2 wrong use or configuration.
+Exit codes: 0 done, 1 status has found a problem, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _SCOPE = click.option(
     type=click.Choice(["user", "project"]),
     default="user",
     show_default=True,
-    help="For everything this user does, or for the project in this folder.",
+    help="For this user, or for the project in this folder.",
 )
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would change, as a diff.")
 
@@ -218,6 +218,6 @@ def _describe_plan(planned: InstallPlan, name: str) -> Iterator[str]:
         names = ", ".join(printable(each) for each in planned.others)
         yield f"  it has mcptrio as {names}: mcptrio host uninstall {planned.host.id} --name {planned.others[0]}"
     if kept is not None:
-        yield f"  as it was before: {printable(str(kept))}"
+        yield f"  backup of the previous file: {printable(str(kept))}"
     if planned.does in ("added", "changed") and planned.host.then:
         yield f"  {planned.host.then}"

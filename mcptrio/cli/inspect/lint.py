@@ -75,9 +75,9 @@ def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]
         hints = tool.annotations
         # destructiveHint and idempotentHint have a meaning only without readOnlyHint (schema, ToolAnnotations).
         if hints is not None and hints.read_only_hint and hints.destructive_hint:
-            yield LintFinding("warning", where, "says that it only reads, and that it destroys")
+            yield LintFinding("warning", where, "is marked both as read-only and as destructive")
         if hints is not None and hints.read_only_hint and hints.idempotent_hint is False:
-            yield LintFinding("note", where, "says that it only reads, and that doing so twice differs")
+            yield LintFinding("note", where, "is marked as read-only and as not idempotent")
         # Every text that reaches a model, also inside schemas.
         titles = [tool.name, tool.title, hints.title if hints is not None else None, tool.description]
         yield from lint_text(where, *titles, *_texts(tool.input_schema), *_texts(tool.output_schema or {}))

@@ -35,7 +35,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for what, pattern in (
         ("has an HTML comment, which is not shown everywhere", r"<!--"),
         # A chat that shows the image requests its URL, which can carry data of the conversation.
-        ("has an image of the web, which is fetched where it is shown", r"!\[[^\]\n]{0,200}\]\(\s*https?:"),
+        ("has an image from the web, which is requested when it is displayed", r"!\[[^\]\n]{0,200}\]\(\s*https?:"),
         ("has a long piece in Base64", r"[A-Za-z0-9+/]{200}"),
         # Gaps between words are bounded ({0,40}): an unbounded gap takes quadratic time on a long text.
         (
@@ -49,12 +49,12 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"|telling|informing|notifying|mentioning)\w*\b[^.\n]{0,30}\b(?:user|human|anyone|anybody|person)\b",
         ),
         (
-            "has a tag that imitates the system's",
+            "has a tag that imitates a system message",
             r"<\s*/?\s*(?:important|system|secret|hidden|admin|instructions?)\s*>",
         ),
-        ("imitates the system", r"\b(?:system prompt|new instructions?|you are now|developer mode)\b"),
+        ("imitates a system message", r"\b(?:system prompt|new instructions?|you are now|developer mode)\b"),
         (
-            "tells the model what to do around other tools",
+            "instructs the model how to use other tools",
             r"\b(?:before|after|instead of|when(?:ever)?)\s+(?:you\s+)?(?:use|using|call|calling|invok\w+)\s+"
             r"(?:any|other|another|every|all)\b",
         ),

@@ -122,7 +122,7 @@ def plan_install(
         host=host,
         original=file.original,
         after=file.original.data if after == file.text else encoded(file.mark, after),
-        does="as it was" if there == entry else "added" if there is None else "changed",
+        does="unchanged" if there == entry else "added" if there is None else "changed",
     )
 
 

@@ -5,7 +5,7 @@ is left after an error, and existing files are not touched.
 
 The templates are in ``cli/new/templates/plugin``. ``MODULE`` in a name, and ``@WORD@`` in a text, stand for a value.
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
 @click.option("--author", metavar="NAME|NAME <EMAIL>", help="The author; adds an MIT license.")
 @click.option("--description", help="The purpose, on one line.")
 def command(name: str, folder: Path, author: str | None, description: str | None) -> None:
-    """Create a plugin package that works, with tests."""
+    """Create a plugin package with an example and tests."""
     new = NewPlugin(name=name, author=author, description=description)
     _check_free(name)
     written = write_plugin(new, folder)

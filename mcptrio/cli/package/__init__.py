@@ -2,7 +2,7 @@
 
 Nothing is uploaded. The file is written, and standard error says how to publish it.
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

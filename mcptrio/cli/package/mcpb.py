@@ -94,7 +94,7 @@ def files(plugins: Sequence[Described], about: Bundle) -> dict[str, bytes]:
 
 def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
     if not _NAME.fullmatch(about.name):
-        raise ConfigError(f"--name: expected small letters, digits, '.', '_' and '-', got {about.name!r}")
+        raise ConfigError(f"--name: expected lower-case letters, digits, '.', '_' and '-', got {about.name!r}")
     for option, text in (
         ("--version", about.version),
         ("--description", about.description),
@@ -104,7 +104,9 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
             raise ConfigError(f"{option}: expected a text, got none")
     # The start script of the bundle has this name.
     if any(each.name == "server" for each in plugins if each.file is not None):
-        raise ConfigError("--plugin: a bundle has a server.py of its own; expected a file of another name")
+        raise ConfigError(
+            "--plugin: expected a file with another name than server.py, which the bundle contains itself"
+        )
     settings = [setting for each in plugins for setting in each.settings]
     tools = {name: text or None for each in plugins for name, text in each.tools.items()}
     return drop_none(

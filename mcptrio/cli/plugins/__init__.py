@@ -2,7 +2,7 @@
 
 Without a subcommand it lists, with the options of ``list``.
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 No plugin is imported in this process. Each is checked in its own process with a time limit, so hanging, exiting and
 crashing are findings too.
 
-Exit codes: 0 nothing is broken, 1 something is, 2 wrong use or configuration.
+Exit codes: 0 nothing is broken, 1 something is, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Maximum bytes of one answer. A longer one is cut, and then contains no report."""
 _CLOSE_TIMEOUT = 0.5
 """Seconds for the children of a process that has exited."""
-_STYLES: dict[str, Style] = {"fine": "green", "odd": "yellow", "broken": "red"}
+_STYLES: dict[str, Style] = {"fine": "green", "warnings": "yellow", "broken": "red"}
 _UNIQUE = ("tools", "resources", "prompts", "completions", "methods", "transports")
 """Kinds in which a name belongs to one plugin only."""
 
@@ -216,16 +216,16 @@ def _lines(plugins: Sequence[dict[str, Any]], found: dict[str, list[str]], look:
         seconds = plugin["import_seconds"]
         about = f"{counted(len(plugin['tokens']), 'tools')}, about {counted(sum(plugin['tokens'].values()), 'tokens')}"
         about += f", imported in {seconds * 1000:.0f} ms" if seconds is not None else ""
-        verdict = "broken" if plugin["problems"] else "odd" if plugin["warnings"] else "fine"
+        verdict = "broken" if plugin["problems"] else "warnings" if plugin["warnings"] else "fine"
         label = f"{printable(plugin['name'])}: {verdict} "
         yield look.wrap(f"({about})", _STYLES[verdict], label=label)
         yield from _findings(plugin, look)
     if found["problems"] or found["warnings"]:
-        yield "together:"
+        yield "all plugins:"
         yield from _findings(found, look)
 
 
 def _findings(of: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
     for label, kind in (("broken", "problems"), ("warning", "warnings")):
-        style = _STYLES["broken" if label == "broken" else "odd"]
+        style = _STYLES["broken" if label == "broken" else "warnings"]
         yield from (look.wrap(printable(each), style, indent="  ", label=f"{label}: ") for each in of[kind])

@@ -172,7 +172,7 @@ def _missing_programs(plugin: Plugin) -> Iterator[str]:
         for needed in distribution(plugin.distribution).metadata.get_all("Requires-External") or ():
             program = str(needed).partition(" ")[0].partition(";")[0].strip()
             if program and shutil.which(program) is None:
-                yield f"it needs {program}, and there is no such program in PATH"
+                yield f"it needs the program {program}, which is not in PATH"
 
 
 def _main() -> None:

@@ -84,7 +84,7 @@ def plugin_options(command: Any) -> Any:
                 multiple=True,
                 metavar="NAME|FILE.py",
                 shell_complete=plugin_names,
-                help="Serve this installed plugin or file; repeat for more. By default, all installed plugins.",
+                help="Use this installed plugin or file; repeat for more. By default, all installed plugins.",
             ),
             click.option(
                 "--no-plugin",
@@ -262,7 +262,7 @@ def make_server(
         ):
             # A new version is expected after an upgrade; only changed tools are worth a warning.
             if not change.is_of_version:
-                _log.warning("not as in %s: %s", LOCK, change)
+                _log.warning("differs from %s: %s", LOCK, change)
     return server
 
 

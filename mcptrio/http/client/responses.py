@@ -9,6 +9,7 @@ basic/transports/streamable-http, "Receiving Responses".
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from time import time
@@ -208,6 +209,11 @@ def refusal(
     if reply is not None and text != reply.message:
         reply = MCPError(text, code=reply.code, data=reply.data)
     shown = _one_line(text)
+    # The markup of a page would hide its text, and a title has the same in a few words.
+    if reply is None and "<html" in text[:_MAX_QUOTED_CHARS].lower():
+        title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        page = _one_line(title[1] if title else re.sub(r"<[^<>]*>", " ", text))
+        shown = f"expected an answer of an MCP server, got a web page: {page}"
     message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
     return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))
 
