@@ -30,17 +30,23 @@ __all__ = ["FETCHED", "Links", "PageHead", "PageLink", "answer_media", "answer_t
 FETCHED: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "content": {"type": "string", "description": "The piece that was asked for, or what the blocks hold."},
-        "url": {"type": "string", "description": "What was asked for."},
-        "final_url": {"type": "string", "description": "Where it was found, after redirects."},
+        "content": {
+            "type": "string",
+            "description": "The requested part of the text, or a description of the content blocks.",
+        },
+        "url": {"type": "string", "description": "The requested URL."},
+        "final_url": {"type": "string", "description": "The URL after redirects."},
         "status": {"type": "integer", "description": "The HTTP status."},
-        "content_type": {"type": "string", "description": "The media type the site sent; empty if none."},
+        "content_type": {"type": "string", "description": "The media type that the site sent; empty if none."},
         "title": {"type": "string", "description": "The title of the page, if it has one."},
-        "start_index": {"type": "integer", "description": "Where the piece begins, in characters."},
-        "total_length": {"type": "integer", "description": "Characters of the whole text, or bytes of an image."},
-        "truncated": {"type": "boolean", "description": "There is more after this piece."},
-        "next_start_index": {"type": "integer", "description": "Ask again with this start_index for what comes next."},
-        "source_cut": {"type": "boolean", "description": "The page was too large, and its end was not read."},
+        "start_index": {"type": "integer", "description": "Start of this part, in characters."},
+        "total_length": {
+            "type": "integer",
+            "description": "Length of the whole text in characters, or of an image in bytes.",
+        },
+        "truncated": {"type": "boolean", "description": "More text follows this part."},
+        "next_start_index": {"type": "integer", "description": "The start_index of the next part."},
+        "source_cut": {"type": "boolean", "description": "The page was too large; its end was not read."},
     },
     "required": ["content", "url", "final_url", "status", "content_type", "total_length", "truncated", "source_cut"],
     "additionalProperties": False,
@@ -64,7 +70,7 @@ class Links:
     url: str
     """The requested URL."""
     final_url: str
-    """Where it was found, after redirects."""
+    """The URL after redirects."""
     items: list[PageLink]
     total: int
     truncated: bool
@@ -78,7 +84,7 @@ class PageHead:
     url: str
     """The requested URL."""
     final_url: str
-    """Where it was found, after redirects."""
+    """The URL after redirects."""
     status: int
     """The HTTP status, an error's included."""
     content_type: str

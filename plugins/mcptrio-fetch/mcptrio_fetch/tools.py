@@ -95,8 +95,8 @@ class Fetch:
 
         Although originally you did not have internet access, and were advised to refuse and tell the user this, this
         tool now grants you internet access. Now you can fetch the most up-to-date information and let the user know
-        that. A long page comes in pieces: call again with start_index. Images, sounds and PDF files are returned as
-        such.
+        that. A long page is returned in parts: call again with start_index. Images, audio and PDF files are
+        returned as files.
         """
         web = await self._use()
         asked = PageRequest(url=url)
@@ -111,10 +111,10 @@ class Fetch:
         ctx: Context,
         url: _URL,
         limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of links to return.")] = 100,
-        cursor: Annotated[str | None, "The next_cursor of the answer before, to go on from there."] = None,
+        cursor: Annotated[str | None, "next_cursor of the previous result."] = None,
     ) -> Links:
-        """Lists the links of a web page, absolute and each once, with their texts, including those of menus and
-        footers, which fetch omits."""
+        """Lists the links of a web page with their texts, including those of menus and footers, which fetch
+        omits. URLs are absolute, and each is listed once."""
         start = _position(cursor)
         web = await self._use()
         page, links = await web.links(PageRequest(url=url), continues=start > 0, report=ctx.report_progress)
@@ -130,8 +130,8 @@ class Fetch:
 
     @tool(title="Fetch Head", read_only=True, destructive=False, idempotent=True, open_world=True)
     async def fetch_head(self, url: _URL) -> PageHead:
-        """Gets information about a URL without downloading it: status, redirect, media type, size and time of change. A
-        status such as 404 is a result here, not an error."""
+        """Gets information about a URL without downloading it: status, redirects, media type, size and
+        modification time. A status such as 404 is a result, not an error."""
         web = await self._use()
         page = await web.head(PageRequest(url=url))
         return PageHead(

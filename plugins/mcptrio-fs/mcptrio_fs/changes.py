@@ -26,7 +26,7 @@ from .writing import move, replace, write
 
 __all__ = ["EditOperation", "FileChanges"]
 
-_Path = Annotated[str, "A path in an allowed directory; a relative one is taken from the first allowed directory."]
+_Path = Annotated[str, "A path in an allowed directory; relative paths start at the first allowed directory."]
 
 
 class EditOperation(TypedDict):
@@ -47,10 +47,10 @@ class FileChanges:
         self,
         ctx: Context,
         path: _Path,
-        content: Annotated[str, "The whole new content; written as UTF-8."],
+        content: Annotated[str, "The new content; written as UTF-8."],
         createOnly: Annotated[bool, "Fail if something exists at this path."] = False,
     ) -> CallToolResult:
-        """Create a file, or overwrite all of an existing one without warning, atomically. Only works within allowed
+        """Create a file, or replace an existing one without warning, atomically. Only works within allowed
         directories."""
         sandbox = await self.access.sandbox(ctx)
         data = self._encode(content)
@@ -69,9 +69,10 @@ class FileChanges:
         edits: Annotated[list[EditOperation], Meta(max_length=MAX_EDITS, description="Applied in this order.")],
         dryRun: Annotated[bool, "Show the diff and change nothing."] = False,
     ) -> CallToolResult:
-        """Replace pieces of a text file and return a git-style diff. Each old text is looked for exactly, then line by
-        line without the white space around each line; its first place is replaced, and the indentation and line ends
-        of the file are kept. All edits are made or none. Only works within allowed directories.
+        """Replace parts of a text file and return a git-style diff. Each old text is searched exactly, then
+        line by line ignoring white space around each line; its first match is replaced, and the file's
+        indentation and line ends are kept. Either all edits are made or none. Only works within allowed
+        directories.
         """
         sandbox = await self.access.sandbox(ctx)
         changes = [Edit(edit["oldText"], edit["newText"]) for edit in edits]
@@ -90,8 +91,8 @@ class FileChanges:
         output_schema=TEXT,
     )
     async def create_directory(self, ctx: Context, path: _Path) -> CallToolResult:
-        """Create a directory, and those above it that do not exist; nothing happens if it exists. Only works within
-        allowed directories.
+        """Create a directory and its missing parents; does nothing if it exists. Only works within allowed
+        directories.
         """
         sandbox = await self.access.sandbox(ctx)
         await self.access.run(sandbox, path, lambda: sandbox.make_directories(path))

@@ -46,15 +46,15 @@ _MAX_LINE_CHARS = 100
 _MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps."""
 
-_Path = Annotated[str, "A path in an allowed directory; a relative one is taken from the first allowed directory."]
+_Path = Annotated[str, "A path in an allowed directory; relative paths start at the first allowed directory."]
 _Head = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the first N lines."]
 _Tail = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the last N lines."]
-_ByteOffset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Begin at this byte of the file.")]
+_ByteOffset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Start at this byte of the file.")]
 # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
 _ByteLimit = Annotated[Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many bytes."]
-_Offset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Leave out this many entries at the beginning.")]
+_Offset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Skip this many entries.")]
 _Limit = Annotated[Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many entries."]
-_Exclude = Annotated[list[str], Meta(max_length=100, description="Glob patterns of what to leave out.")]
+_Exclude = Annotated[list[str], Meta(max_length=100, description="Glob patterns of entries to leave out.")]
 
 
 class Files:
@@ -90,15 +90,15 @@ class Files:
         # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
         _ByteLimit = None,
     ) -> CallToolResult:
-        """Read a file as UTF-8 text, whatever its name: all of it, its first lines (head), its last lines (tail), or a
-        part (offset and limit, in bytes). A long file is cut, and the answer says how to continue. Only works within
-        allowed directories."""
+        """Read a file as UTF-8 text: the whole file, its first lines (head), its last lines (tail), or a part
+        (offset and limit, in bytes). The result of a long file is truncated and says how to continue. Only
+        works within allowed directories."""
         return await self._read(ctx, path, head, tail, offset, limit)
 
     @tool(title="Read Media File", read_only=True, open_world=False, output_schema=MEDIA)
     async def read_media_file(self, ctx: Context, path: _Path) -> CallToolResult:
-        """Read a file as base64 with its media type: images and audio as such, any other file as an embedded resource.
-        Only works within allowed directories.
+        """Read a file as base64 with its media type: images and audio as image and audio content, other files
+        as an embedded resource. Only works within allowed directories.
         """
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
@@ -126,8 +126,8 @@ class Files:
             Meta(min_length=1, max_length=MAX_PATHS, description="Paths of files within allowed directories."),
         ],
     ) -> CallToolResult:
-        """Read several files as text in one call. Each is returned after its path; one that cannot be read does not
-        stop the others. Together they are bounded as one file is. Only works within allowed directories.
+        """Read several files as text in one call. Each text follows its path; an unreadable file does not
+        affect the others. All texts together are limited like one file. Only works within allowed directories.
         """
         sandbox = await self.access.sandbox(ctx)
         left, room = self.access.config.max_read_bytes, share(self.access.config.max_answer_bytes)
@@ -161,8 +161,8 @@ class Files:
     async def list_directory(
         self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = None
     ) -> CallToolResult:
-        """List a directory in order of name, each entry after [FILE] or [DIR]. A long listing is cut, and the answer
-        says how to continue. Only works within allowed directories."""
+        """List a directory, sorted by name, with [FILE] or [DIR] before each entry. A long list is truncated
+        and says how to continue. Only works within allowed directories."""
         listing = await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
         lines = [f"{_kind(entry)} {printable(entry.name)}" for entry in listing.entries]
         return self._answer_listing(lines, listing)
@@ -176,8 +176,8 @@ class Files:
         offset: _Offset = 0,
         limit: _Limit = None,
     ) -> CallToolResult:
-        """List a directory with the size of each file, and the totals of the whole directory. A long listing is cut,
-        and the answer says how to continue. Only works within allowed directories."""
+        """List a directory with the size of each file, and the totals of the directory. A long list is
+        truncated and says how to continue. Only works within allowed directories."""
         listing = await self._list(ctx, path, offset, limit, sizes=True, largest_first=sortBy == "size")
         lines = []
         for entry in listing.entries:
@@ -196,12 +196,14 @@ class Files:
         ctx: Context,
         path: _Path,
         excludePatterns: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        maxDepth: Annotated[Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Levels to go down."] = None,
+        maxDepth: Annotated[
+            Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Maximum number of levels."
+        ] = None,
         limit: _Limit = None,
     ) -> CallToolResult:
-        """Show a directory with everything in it as JSON: each entry has name, type (file or directory) and, for a
-        directory, children. It grows level by level; where it is cut, a directory has "truncated": true, and the answer
-        says which. Only works within allowed directories.
+        """Show a directory and its contents as JSON: each entry has name, type (file or directory) and, for a
+        directory, children. Upper levels are listed first; a truncated directory has "truncated": true, and the
+        result names it. Only works within allowed directories.
         """
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
@@ -239,14 +241,16 @@ class Files:
         self,
         ctx: Context,
         path: _Path,
-        pattern: Annotated[str, "A glob over paths below the directory: '*.py' in it, '**/*.py' at any depth."],
+        pattern: Annotated[
+            str, "A glob for paths below the directory: '*.py' matches in the directory itself, '**/*.py' at any depth."
+        ],
         excludePatterns: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
         limit: _Limit = None,
-        cursor: Annotated[str | None, "Go on from here: the nextCursor of the answer before."] = None,
+        cursor: Annotated[str | None, "nextCursor of the previous result."] = None,
     ) -> CallToolResult:
-        """Search a directory recursively for files and directories whose relative path matches a glob pattern, and
-        return their full paths. A long answer is cut, and says how to continue. Only searches within allowed
-        directories."""
+        """Search a directory recursively for files and directories whose relative path matches a glob pattern,
+        and return their full paths. A long result is truncated and says how to continue. Only searches within
+        allowed directories."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         search = Search(
@@ -294,7 +298,7 @@ class Files:
 
     @tool(title="List Allowed Directories", read_only=True, open_world=False, output_schema=TEXT)
     async def list_allowed_directories(self, ctx: Context) -> CallToolResult:
-        """List the directories that may be touched; everything below them may be, too."""
+        """List the allowed directories. Everything below them is allowed too."""
         sandbox = await self.access.sandbox(ctx)
         lines = []
         for folder in sandbox.folders:

@@ -21,8 +21,8 @@ TEXT: dict[str, Any] = {
     "properties": {
         "content": {"type": "string"},
         "truncated": {"type": "boolean", "description": "Something that was asked for is missing; false if absent."},
-        "nextOffset": {"type": "integer", "description": "Ask again with this offset for what comes next."},
-        "nextCursor": {"type": "string", "description": "Ask again with this cursor for what comes next."},
+        "nextOffset": {"type": "integer", "description": "The offset for the rest."},
+        "nextCursor": {"type": "string", "description": "The cursor for the rest."},
         "total": {"type": "integer", "description": "Bytes of the file, or entries of the directory."},
     },
     "required": ["content"],

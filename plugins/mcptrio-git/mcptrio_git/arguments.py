@@ -45,27 +45,23 @@ RepoPath = Annotated[
     str,
     Meta(
         max_length=4096,
-        description="The repository: its name or an absolute path to it or into it, as "
-        "{tool:git_list_repositories} shows. May be left out where there is only one.",
+        description="The repository: its name from {tool:git_list_repositories}, or an absolute path of a file or "
+        "folder in it. Optional if there is only one.",
     ),
 ]
 StartIndex = Annotated[
     int,
-    Meta(
-        ge=0, le=MAX_SAFE_INTEGER, description="Begin at this byte of the output: the next_index of the answer before."
-    ),
+    Meta(ge=0, le=MAX_SAFE_INTEGER, description="Start at this byte of the output: next_index of the previous result."),
 ]
 MaxBytes = Annotated[
     Annotated[int, Meta(ge=100, le=MAX_SAFE_INTEGER)] | None,
-    "At most this many bytes of output; 65536 unless told, and never more than the server allows.",
+    "Maximum number of bytes of output; by default 65536, and at most the server's limit.",
 ]
 Limit = Annotated[
     Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)] | None,
-    "At most this many entries; 100 unless told, and never more than the server allows.",
+    "Maximum number of entries; by default 100, and at most the server's limit.",
 ]
-Cursor = Annotated[
-    Annotated[str, Meta(max_length=200)] | None, "The next_cursor of the answer before, for what comes next."
-]
+Cursor = Annotated[Annotated[str, Meta(max_length=200)] | None, "next_cursor of the previous result."]
 Paths = Annotated[
     Annotated[list[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(max_length=200)] | None,
     "Only these files and folders, relative to the top of the repository; globs such as *.py are allowed.",

@@ -30,7 +30,7 @@ _Message = Annotated[str, Meta(max_length=100_000)]
 _UNDOING = 30.0
 """Seconds for giving a merge up, whatever happens to the call."""
 _Index = Annotated[
-    int, Meta(ge=0, le=100_000, description="Which stash: 0 is the newest, as {tool:git_stash_list} shows.")
+    int, Meta(ge=0, le=100_000, description="The index of the stash: 0 is the newest, as {tool:git_stash_list} shows.")
 ]
 
 
@@ -65,12 +65,11 @@ class CheckedOut(Struct, frozen=True, kw_only=True):
 
 
 class StashDone(Struct, frozen=True, kw_only=True):
-    """What became of a stash.
+    """The result of a stash operation.
 
     Attributes:
-        commit: the id of the stash; null where there was nothing to put aside. A dropped one can be had back with it
-            for a while.
-        output: what git said.
+        commit: the id of the stash; null if nothing was stashed. It can restore a dropped stash for some time.
+        output: messages of git.
     """
 
     commit: str | None
@@ -89,9 +88,11 @@ class Branching:
         ctx: Context,
         branch_name: Annotated[_Name, "The name of the new branch."],
         repo_path: RepoPath = "",
-        base_branch: Annotated[_Revision | None, "Where it begins: a branch, tag or commit; HEAD unless told."] = None,
+        base_branch: Annotated[
+            _Revision | None, "The starting point: a branch, tag or commit; by default HEAD."
+        ] = None,
     ) -> CreatedReference:
-        """Create a branch. It is not checked out."""
+        """Create a branch without checking it out."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.check_name("refs/heads/", branch_name, "branch_name")
             commit = await work.resolve(base_branch or "HEAD", "base_branch")
@@ -102,10 +103,10 @@ class Branching:
     async def git_checkout(
         self,
         ctx: Context,
-        branch_name: Annotated[_Revision, "A branch; a tag or commit is checked out without a branch."],
+        branch_name: Annotated[_Revision, "A branch; a tag or commit gives a detached HEAD."],
         repo_path: RepoPath = "",
     ) -> CheckedOut:
-        """Switch to a branch. Changes that are not committed are kept; where they are in the way, it fails."""
+        """Switch to a branch. Uncommitted changes are kept; if they conflict with the branch, the call fails."""
         check_revision(branch_name, "branch_name")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             before = await work.head()
@@ -119,15 +120,15 @@ class Branching:
     async def git_merge(
         self,
         ctx: Context,
-        branch_name: Annotated[_Revision, "What is merged: a branch, tag or commit."],
+        branch_name: Annotated[_Revision, "The branch, tag or commit to merge."],
         repo_path: RepoPath = "",
         fast_forward: Annotated[
             Literal["allow", "only", "never"],
-            "Move the branch forward where that is possible; only then; or always make a merge commit.",
+            "Fast-forward if possible; only fast-forward; or always create a merge commit.",
         ] = "allow",
     ) -> CheckedOut:
-        """Merge a branch into the one that is checked out. With conflicts the merge is given up, everything is as it
-        was before, and the conflicting files are named.
+        """Merge a branch into the checked-out one. If there are conflicts, the merge is aborted, nothing is
+        changed, and the error names the conflicting files.
         """
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.resolve(branch_name, "branch_name")
@@ -157,9 +158,9 @@ class Branching:
         tag_name: Annotated[_Name, "The name of the new tag."],
         repo_path: RepoPath = "",
         revision: Annotated[_Revision, "What it names."] = "HEAD",
-        message: Annotated[_Message | None, "Makes it an annotated tag with this message."] = None,
+        message: Annotated[_Message | None, "Create an annotated tag with this message."] = None,
     ) -> CreatedReference:
-        """Create a tag. An existing one is never moved."""
+        """Create a tag. Existing tags are not changed."""
         if message is not None and (not message.strip() or "\0" in message):
             raise ToolError("expected a message @ message, got an empty one or one with NUL")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -175,9 +176,9 @@ class Branching:
         ctx: Context,
         repo_path: RepoPath = "",
         message: Annotated[Annotated[str, Meta(max_length=1000)] | None, "What it is about."] = None,
-        include_untracked: Annotated[bool, "Put untracked files aside too."] = False,
+        include_untracked: Annotated[bool, "Stash untracked files too."] = False,
     ) -> StashDone:
-        """Put the changes of the working tree and the index aside, so that both are as the last commit has them."""
+        """Stash the changes of the working tree and the index, so that both match the last commit."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             options = ["--include-untracked"] if include_untracked else []
             if message:
@@ -195,8 +196,8 @@ class Branching:
         stash: _Index = 0,
         keep: Annotated[bool, "Keep the stash, so that it can be applied again."] = False,
     ) -> StashDone:
-        """Bring changes back that were put aside. Where files are in the way it fails; with conflicts the files hold
-        markers and the stash is kept.
+        """Apply stashed changes and drop the stash. Fails if local changes would be overwritten; on conflicts
+        the files contain conflict markers and the stash is kept.
         """
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await _wanted_stash(work, stash)
@@ -205,7 +206,7 @@ class Branching:
 
     @tool(title="Git Stash Drop", read_only=False, destructive=True, idempotent=False, open_world=False)
     async def git_stash_drop(self, ctx: Context, repo_path: RepoPath = "", stash: _Index = 0) -> StashDone:
-        """Throw a stash away."""
+        """Delete a stash, without applying it."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await _wanted_stash(work, stash)
             output = await work.git("stash", "drop", f"stash@{{{stash}}}")

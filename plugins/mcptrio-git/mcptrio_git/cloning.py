@@ -61,13 +61,15 @@ class Cloning:
         ctx: Context,
         url: Annotated[str, Meta(min_length=1, max_length=2000, description="https://… or ssh://… or user@host:path.")],
         name: Annotated[
-            Annotated[str, Meta(max_length=100)] | None, "What its folder is called; the end of the URL unless told."
+            Annotated[str, Meta(max_length=100)] | None, "The name of its folder; by default the last part of the URL."
         ] = None,
-        branch: Annotated[Annotated[str, Meta(max_length=250)] | None, "The branch or tag that is checked out."] = None,
-        depth: Annotated[Annotated[int, Meta(ge=1, le=10**9)] | None, "Only so many of the newest commits."] = None,
+        branch: Annotated[Annotated[str, Meta(max_length=250)] | None, "The branch or tag to check out."] = None,
+        depth: Annotated[
+            Annotated[int, Meta(ge=1, le=10**9)] | None, "Clone only this many of the newest commits."
+        ] = None,
     ) -> Cloned:
-        """Clone a remote repository into the folder that is configured for clones. It can be used from then on.
-        Submodules are not cloned.
+        """Clone a remote repository into the configured folder for clones. Afterwards the other tools can use
+        it. Submodules are not cloned.
         """
         config = self.access.config
         check_url(url, config)

@@ -66,7 +66,7 @@ class Looking:
 
     @tool(title="Git Repositories", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_list_repositories(self, ctx: Context, limit: Limit = None, cursor: Cursor = None) -> RepositoryList:
-        """List the repositories that may be used, with the names that other tools take as repo_path."""
+        """List the available repositories, with the names that other tools accept as repo_path."""
         names = await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads)
         found = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
         items, truncated, following = self._page(found, limit, cursor)
@@ -80,7 +80,7 @@ class Looking:
         ctx: Context,
         repo_path: RepoPath = "",
         branch_type: Annotated[
-            Literal["local", "remote", "all"], "Branches of this repository, of its remotes as last fetched, or both."
+            Literal["local", "remote", "all"], "Branches of this repository, of its remotes (as last fetched), or both."
         ] = "local",
         contains: Annotated[_Revision | None, "Only branches that contain this commit."] = None,
         not_contains: Annotated[_Revision | None, "Only branches that do not contain this commit."] = None,
@@ -115,7 +115,7 @@ class Looking:
     async def git_stash_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
     ) -> Stashes:
-        """List stashes, newest first. {tool:git_show} with such a name shows what is in one."""
+        """List stashes, newest first. {tool:git_show} shows the contents of one, by its name."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("stash", "list", "-z", "--format=%gd%x00%H%x00%cI%x00%gs")
         items, truncated, following = self._page(parse_stashes(output.stdout), limit, cursor)
@@ -125,7 +125,7 @@ class Looking:
     async def git_worktree_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
     ) -> Worktrees:
-        """List the working trees of a repository: where they are and what is checked out there."""
+        """List the working trees of a repository with their paths and checked-out branches."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("worktree", "list", "--porcelain", "-z")
         items, truncated, following = self._page(parse_worktrees(output.stdout), limit, cursor)
@@ -135,7 +135,7 @@ class Looking:
     async def git_remote_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
     ) -> Remotes:
-        """List the remotes of a repository with their URLs, passwords left out."""
+        """List the remotes of a repository with their URLs, without passwords."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("config", "-z", "--get-regexp", r"^remote\..+\.(url|pushurl)$", codes=(0, 1))
         items, truncated, following = self._page(parse_remotes(output.stdout), limit, cursor)
@@ -147,14 +147,16 @@ class Looking:
         ctx: Context,
         path: Annotated[str, Meta(min_length=1, max_length=4096, description="A file, relative to the repository.")],
         repo_path: RepoPath = "",
-        revision: Annotated[_Revision | None, "The file as it is there; the working tree unless told."] = None,
+        revision: Annotated[
+            _Revision | None, "Read the file from this revision; by default from the working tree."
+        ] = None,
         start_line: Annotated[int, Meta(ge=1, le=2**31 - 1, description="The first line, from 1.")] = 1,
         limit: Annotated[
-            Annotated[int, Meta(ge=1, le=2**31 - 1)] | None, "At most this many lines; 100 unless told."
+            Annotated[int, Meta(ge=1, le=2**31 - 1)] | None, "Maximum number of lines; by default 100."
         ] = None,
         cursor: Cursor = None,
     ) -> Blame:
-        """Show which commit and author each line of a file comes from, in runs of lines of the same commit."""
+        """Show the commit and author of each line of a file; consecutive lines of one commit are one entry."""
         start = offset_of(cursor) if cursor else start_line
         count = limit_of(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
@@ -180,16 +182,14 @@ class Looking:
         ctx: Context,
         pattern: Annotated[str, Meta(min_length=1, max_length=1000, description="An extended regular expression.")],
         repo_path: RepoPath = "",
-        revision: Annotated[
-            _Revision | None, "Search the files as they are there; the working tree unless told."
-        ] = None,
+        revision: Annotated[_Revision | None, "Search the files of this revision; by default the working tree."] = None,
         paths: Paths = None,
-        ignore_case: Annotated[bool, "Upper and lower case are the same."] = False,
-        fixed_strings: Annotated[bool, "The pattern is a text, not an expression."] = False,
+        ignore_case: Annotated[bool, "Ignore upper and lower case."] = False,
+        fixed_strings: Annotated[bool, "The pattern is a literal text, not a regular expression."] = False,
         limit: Limit = None,
         cursor: Cursor = None,
     ) -> Matches:
-        """Search the tracked files of a repository for lines that match. Binary files are left out."""
+        """Search the tracked files of a repository for lines that match a pattern. Binary files are skipped."""
         if "\0" in pattern or "\n" in pattern:
             raise ToolError("expected an expression for one line @ pattern, got one with a line end or NUL")
         skip, count = offset_of(cursor), limit_of(limit, self.access.config.max_entries)
@@ -223,7 +223,7 @@ class Looking:
         second: Annotated[_Revision, "Another one."],
         repo_path: RepoPath = "",
     ) -> Ancestry:
-        """Find the best common ancestors of two commits, and how many commits each has that the other lacks."""
+        """Find the best common ancestors of two commits, and count the commits that only one of them has."""
         async with self.access.open(ctx, repo_path) as work:
             one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))

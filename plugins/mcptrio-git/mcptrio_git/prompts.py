@@ -27,7 +27,7 @@ __all__ = ["GitPrompts"]
 _MAX_TEXT_CHARS = 100_000
 _MAX_COMMITS = 200
 
-_Repo = Annotated[str, "The repository, by name or path; may be left out where there is only one."]
+_Repo = Annotated[str, "The repository, by name or path; optional if there is only one."]
 
 
 @frozen(eq=False, repr=False)
@@ -66,7 +66,7 @@ class GitPrompts:
         """Summarise what has changed for people who use the project.
 
         Args:
-            since: the tag, branch or commit from which on; the last 20 commits unless told.
+            since: the tag, branch or commit to start from; by default the last 20 commits.
         """
         async with self.access.open(ctx, repo_path) as work:
             head = await work.resolve("HEAD", "HEAD")

@@ -67,7 +67,7 @@ class GitReading:
         ctx: Context,
         repo_path: RepoPath = "",
         untracked: Annotated[
-            Literal["no", "normal", "all"], "Untracked files: none, folders as one entry, or every file."
+            Literal["no", "normal", "all"], "How to list untracked files: none, folders as one entry, or every file."
         ] = "normal",
         limit: Limit = None,
         cursor: Cursor = None,
@@ -87,8 +87,8 @@ class GitReading:
         start_index: StartIndex = 0,
         max_bytes: MaxBytes = None,
     ) -> Diff:
-        """Show the changes in the working tree that are not staged yet. Untracked files are not part of it. A long diff
-        comes in pieces.
+        """Show the changes in the working tree that are not staged yet. Untracked files are not included. A
+        long diff is returned in parts.
         """
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, (), context_lines, paths, start_index, max_bytes)
@@ -103,7 +103,7 @@ class GitReading:
         start_index: StartIndex = 0,
         max_bytes: MaxBytes = None,
     ) -> Diff:
-        """Show the changes that are staged, which is what a commit would contain. A long diff comes in pieces."""
+        """Show the staged changes, which the next commit would contain. A long diff is returned in parts."""
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, ("--cached",), context_lines, paths, start_index, max_bytes)
 
@@ -114,7 +114,7 @@ class GitReading:
         target: Annotated[
             _Text,
             "A branch, tag or commit to compare the working tree with; or two of them: 'a..b' compares a with b, "
-            "'a...b' the point where b left a with b.",
+            "'a...b' compares their merge base with b.",
         ],
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
@@ -122,8 +122,8 @@ class GitReading:
         start_index: StartIndex = 0,
         max_bytes: MaxBytes = None,
     ) -> Diff:
-        """Show the differences between branches, tags or commits, or between one of them and the working tree. A long
-        diff comes in pieces.
+        """Show the differences between branches, tags or commits, or between one of them and the working tree.
+        A long diff is returned in parts.
         """
         async with self.access.open(ctx, repo_path) as work:
             first, dots, second = await work.resolve_range(target, "target")
@@ -135,24 +135,26 @@ class GitReading:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        max_count: Annotated[int, Meta(ge=1, le=2**53 - 1, description="At most this many commits.")] = 10,
+        max_count: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Maximum number of commits.")] = 10,
         start_timestamp: Annotated[
-            _Text | None, "Only commits from then on: ISO 8601 (2026-01-15T14:30:00), a date, or '2 weeks ago'."
+            _Text | None, "Only commits since this time: ISO 8601 (2026-01-15T14:30:00), a date, or '2 weeks ago'."
         ] = None,
-        end_timestamp: Annotated[_Text | None, "Only commits until then, in the same forms."] = None,
+        end_timestamp: Annotated[_Text | None, "Only commits until this time, in the same formats."] = None,
         revision: Annotated[
             _Text | None,
-            "Where to begin: a branch, tag or commit; 'a..b' for what only b has. HEAD unless told.",
+            "The newest commit: a branch, tag or commit; 'a..b' for the commits that only b has. By default HEAD.",
         ] = None,
         paths: Paths = None,
-        author: Annotated[_Text | None, "Only commits whose author's name or address matches this expression."] = None,
-        message: Annotated[_Text | None, "Only commits whose message matches this expression."] = None,
+        author: Annotated[
+            _Text | None, "Only commits whose author's name or address matches this regular expression."
+        ] = None,
+        message: Annotated[_Text | None, "Only commits whose message matches this regular expression."] = None,
         cursor: Annotated[
             Annotated[str, Meta(max_length=200)] | None,
-            "The next_cursor of the answer before, for older commits; repeat the other arguments.",
+            "next_cursor of the previous result, for older commits; repeat the other arguments.",
         ] = None,
     ) -> Log:
-        """Show commits, newest first, with their whole messages."""
+        """Show commits, newest first, with their full messages."""
         count = limit_of(max_count, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = [
@@ -199,14 +201,14 @@ class GitReading:
         ctx: Context,
         revision: Annotated[
             Annotated[str, Meta(max_length=4096)],
-            "A commit, branch, tag or stash; or 'rev:path' for a file or folder of it, such as 'HEAD:src/a.py'.",
+            "A commit, branch, tag or stash; or 'rev:path' for a file or folder in it, such as 'HEAD:src/a.py'.",
         ],
         repo_path: RepoPath = "",
         start_index: StartIndex = 0,
         max_bytes: MaxBytes = None,
     ) -> Shown:
-        """Show a commit with its message and diff, or with 'rev:path' a file or folder as it was. A long text comes in
-        pieces.
+        """Show a commit with its message and diff, or with 'rev:path' a file or folder of that commit. A long
+        text is returned in parts.
         """
         limit = limit_of(max_bytes, self.access.config.max_output_bytes, DEFAULT_BYTES)
         async with self.access.open(ctx, repo_path) as work:

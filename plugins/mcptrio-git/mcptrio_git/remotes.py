@@ -24,7 +24,7 @@ from .text import clip, named, printable, redacted, text_of
 __all__ = ["Fetched", "Fetching", "Pulled", "Pulling", "Pushed", "Reference"]
 
 _Remote = Annotated[str, Meta(max_length=250, description="The name of a remote, as {tool:git_remote_list} shows.")]
-_Branch = Annotated[Annotated[str, Meta(max_length=250)] | None, "A branch; the one that is checked out unless told."]
+_Branch = Annotated[Annotated[str, Meta(max_length=250)] | None, "A branch; by default the checked-out one."]
 _MAX_REFERENCES = 500
 
 
@@ -95,7 +95,7 @@ class Fetching:
 
     @tool(title="Git Fetch", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
     async def git_fetch(self, ctx: Context, repo_path: RepoPath = "", remote: _Remote = "origin") -> Fetched:
-        """Download the branches and tags of a remote. Nothing that is checked out changes."""
+        """Download the branches and tags of a remote. The working tree is not changed."""
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
             before = await _references(work)
@@ -119,11 +119,11 @@ class Fetching:
         repo_path: RepoPath = "",
         remote: _Remote = "origin",
         branch: _Branch = None,
-        set_upstream: Annotated[bool, "Have the branch follow the remote's from now on."] = False,
-        dry_run: Annotated[bool, "Only find out what would happen."] = False,
+        set_upstream: Annotated[bool, "Set the remote branch as upstream."] = False,
+        dry_run: Annotated[bool, "Report what would happen, and change nothing."] = False,
     ) -> Pushed:
-        """Push a branch to the branch of the same name at a remote. Never overwrites: where the remote has commits that
-        are not here, it fails.
+        """Push a branch to the branch of the same name on a remote. Never forces: if the remote has commits
+        that this repository does not have, the call fails.
         """
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
@@ -167,8 +167,8 @@ class Pulling:
         remote: _Remote = "origin",
         branch: _Branch = None,
     ) -> Pulled:
-        """Fetch a branch of a remote and move what is checked out forward to it. Where the two have diverged it fails:
-        {tool:git_fetch} and {tool:git_merge} are for that.
+        """Fetch a branch of a remote and fast-forward the checked-out branch to it. If the two have diverged,
+        the call fails; use {tool:git_fetch} and {tool:git_merge} instead.
         """
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)

@@ -68,19 +68,20 @@ class Staging:
             Meta(
                 min_length=1,
                 max_length=1000,
-                description="Files and folders, relative to the repository, removed ones too; '.' for everything.",
+                description="Files and folders, relative to the repository, also deleted ones; '.' for everything.",
             ),
         ],
         repo_path: RepoPath = "",
     ) -> Staged:
-        """Stage the present contents of files for the next commit."""
+        """Stage the current contents of files for the next commit."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.git("add", "--", *check_paths(files, work.root, "files"))
             return await self._staged(work)
 
     @tool(title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
-        """Unstage everything. Files in the working tree are not changed; contents that only the index has are lost."""
+        """Unstage all changes. Files in the working tree are not changed; contents that are only in the index
+        are lost."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             # With a path, a merge that is going on stays one.
             await work.git("reset", "--quiet", "--", ".")
@@ -93,8 +94,8 @@ class Staging:
         message: Annotated[str, Meta(min_length=1, max_length=100_000, description="The commit message.")],
         repo_path: RepoPath = "",
     ) -> Committed:
-        """Commit what is staged. The repository's hooks run, unless the server is configured otherwise, and may refuse.
-        Concludes a merge if one is going on.
+        """Commit the staged changes. The repository's hooks run, unless the server is configured otherwise, and
+        can reject the commit. Completes a merge that is in progress.
         """
         if not message.strip() or "\0" in message:
             raise ToolError("expected a commit message @ message, got an empty one or one with NUL")

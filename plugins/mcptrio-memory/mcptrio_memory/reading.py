@@ -26,13 +26,13 @@ __all__ = ["Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_grap
 
 Limit = Annotated[
     Annotated[int, Meta(ge=1, le=10_000)] | None,
-    "Return at most this many entities; the operator sets the default and the most.",
+    "Maximum number of entities; the operator sets the default and the upper limit.",
 ]
-Cursor = Annotated[Annotated[str, Meta(max_length=200)] | None, "The next_cursor of the page before."]
+Cursor = Annotated[Annotated[str, Meta(max_length=200)] | None, "next_cursor of the previous page."]
 Fields = Annotated[
     list[Field] | None,
-    "What entities are to have beside the name, which is always there; by default everything. "
-    'Use ["name"] for names only, which is the cheapest way to see what there is.',
+    "The fields of entities to return in addition to the name; by default all. "
+    '["name"] returns names only, which is the cheapest overview.',
 ]
 Namespace = Annotated[Annotated[str, Meta(max_length=100)] | None, "The graph to use; by default the configured one."]
 
@@ -52,8 +52,8 @@ class MemoryReading:
         fields: Fields = None,
         namespace: Namespace = None,
     ) -> Graph:
-        """Read the entire knowledge graph, page by page: entities in the order in which they were created, each
-        with its relations. {tool:search_nodes} is cheaper where you know what you look for.
+        """Read the entire knowledge graph, page by page: entities in order of creation, each with its
+        relations. {tool:search_nodes} is cheaper if you know what you are looking for.
         """
         memory = self.memory
         name = memory.namespace(ctx, namespace)
@@ -75,9 +75,9 @@ class MemoryReading:
         fields: Fields = None,
         namespace: Namespace = None,
     ) -> Graph:
-        """Search for nodes in the knowledge graph: entities with all words of the query, or words that begin so, in
-        their names, types or observations, and those that contain the query literally, ignoring case. The best come
-        first, each with its relations."""
+        """Search for nodes in the knowledge graph: entities whose names, types or observations contain all
+        words of the query or words that start with them, and entities that contain the query literally,
+        ignoring case. The best matches come first, each with its relations."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)
@@ -98,8 +98,8 @@ class MemoryReading:
         fields: Fields = None,
         namespace: Namespace = None,
     ) -> Graph:
-        """Open specific nodes in the knowledge graph by their names, with their relations to others. Names that are
-        not there are left out.
+        """Open specific nodes in the knowledge graph by their names, with their relations to others. Unknown
+        names are ignored.
         """
         memory = self.memory
         memory.bounds.check_count(names, "names")
@@ -109,9 +109,7 @@ class MemoryReading:
 
     @tool(title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def graph_stats(self, ctx: Context, namespace: Namespace = None) -> GraphStats:
-        """Count what is in the knowledge graph: entities, relations and observations, by type; and name the graphs
-        there are.
-        """
+        """Count the entities, relations and observations of the knowledge graph, by type, and list all graphs."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
 
@@ -129,8 +127,8 @@ class MemoryReading:
     async def export_graph(
         self, ctx: Context, limit: Limit = None, cursor: Cursor = None, namespace: Namespace = None
     ) -> GraphExport:
-        """Export the knowledge graph as lines of JSON, page by page, in the form of the reference memory server's file
-        and of import_graph. The resource memory://export has all of it at once.
+        """Export the knowledge graph as lines of JSON, page by page, in the format of the reference memory
+        server's file, which import_graph reads. The resource memory://export contains the whole graph.
         """
         memory = self.memory
         name = memory.namespace(ctx, namespace)

@@ -45,8 +45,8 @@ class Writing:
     async def create_entities(
         self, ctx: Context, entities: list[NewEntity], namespace: Namespace = None
     ) -> CreatedEntities:
-        """Create multiple new entities in the knowledge graph. Entities whose names exist are not changed and not
-        returned."""
+        """Create multiple new entities in the knowledge graph. Entities whose names exist already are not
+        changed or returned."""
         memory = self.memory
         memory.bounds.check_count(entities, "entities")
         for number, entity in enumerate(entities):
@@ -59,7 +59,7 @@ class Writing:
         self, ctx: Context, relations: list[Relation], namespace: Namespace = None
     ) -> CreatedRelations:
         """Create multiple new relations between entities in the knowledge graph. Relations should be in active voice.
-        Both ends must exist; relations that exist already are left out of the answer.
+        Both entities must exist; relations that exist already are not returned.
         """
         memory = self.memory
         memory.bounds.check_count(relations, "relations")
@@ -74,8 +74,8 @@ class Writing:
     async def add_observations(
         self, ctx: Context, observations: list[NewObservations], namespace: Namespace = None
     ) -> Added:
-        """Add new observations to existing entities in the knowledge graph. Fails, and adds nothing, if one of the
-        entities does not exist; observations that an entity has already are left out of the answer.
+        """Add new observations to existing entities in the knowledge graph. Fails, and adds nothing, if one of
+        the entities does not exist; observations that an entity already has are not returned.
         """
         memory = self.memory
         memory.bounds.check_count(observations, "observations")
@@ -93,8 +93,8 @@ class Writing:
         entityNames: Annotated[list[str], Meta(description="An array of entity names to delete")],
         namespace: Namespace = None,
     ) -> Deleted:
-        """Delete multiple entities and their associated relations from the knowledge graph. Names that do not exist
-        are no error.
+        """Delete multiple entities and their associated relations from the knowledge graph. Unknown names are
+        ignored.
         """
         memory = self.memory
         memory.bounds.check_count(entityNames, "entityNames")
@@ -111,7 +111,7 @@ class Writing:
     async def delete_observations(
         self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = None
     ) -> Deleted:
-        """Delete specific observations from entities in the knowledge graph. Unknown items are no error."""
+        """Delete specific observations from entities in the knowledge graph. Unknown items are ignored."""
         memory = self.memory
         memory.bounds.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
@@ -133,7 +133,7 @@ class Writing:
         relations: Annotated[list[Relation], Meta(description="An array of relations to delete")],
         namespace: Namespace = None,
     ) -> Deleted:
-        """Delete multiple relations from the knowledge graph. Those that do not exist are no error."""
+        """Delete multiple relations from the knowledge graph. Unknown relations are ignored."""
         memory = self.memory
         memory.bounds.check_count(relations, "relations")
         count = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.delete_relations(relations))
@@ -152,8 +152,8 @@ class Writing:
         namespace: Namespace = None,
     ) -> Imported:
         """Import lines of JSON into the knowledge graph: {"type": "entity", "name", "entityType", "observations"} or
-        {"type": "relation", "from", "to", "relationType"}. Known items stay; new observations are added to existing
-        entities. An invalid line is reported, and the others are imported."""
+        {"type": "relation", "from", "to", "relationType"}. Existing items are kept; new observations are added
+        to existing entities. An invalid line is reported, and the others are imported."""
         memory = self.memory
         if len(jsonl) > memory.config.max_import_bytes:
             raise ToolError(

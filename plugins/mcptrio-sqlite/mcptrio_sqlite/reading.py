@@ -68,8 +68,8 @@ class DatabaseList:
     """Databases in order of name."""
 
     items: tuple[DatabaseEntry, ...]
-    truncated: Annotated[bool, "There are more."]
-    next_cursor: Annotated[str | None, "Ask again with this cursor for the others."] = None
+    truncated: Annotated[bool, "There are more items."]
+    next_cursor: Annotated[str | None, "The cursor of the next page."] = None
 
 
 @frozen(kw_only=True)
@@ -78,8 +78,8 @@ class TableList:
 
     database: str
     items: tuple[TableEntry, ...]
-    truncated: Annotated[bool, "There are more."]
-    next_cursor: Annotated[str | None, "Ask again with this cursor for the others."] = None
+    truncated: Annotated[bool, "There are more items."]
+    next_cursor: Annotated[str | None, "The cursor of the next page."] = None
 
 
 @frozen(eq=False)

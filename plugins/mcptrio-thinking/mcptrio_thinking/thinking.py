@@ -36,7 +36,7 @@ _Flag = bool | Literal["true", "false", "True", "False"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")]
 _SequenceId = Annotated[
     _Name | None,
-    "Which sequence: the one of the answer before, or a name of your own, 1 to 64 of A-Za-z0-9_.-",
+    "The sequence: the sequence_id of a previous result, or your own name, 1 to 64 of A-Za-z0-9_.-",
 ]
 
 
@@ -45,12 +45,12 @@ class Noted:
     """What became of a thought."""
 
     thoughtNumber: int
-    totalThoughts: Annotated[int, "Raised to thoughtNumber where that is more."]
+    totalThoughts: Annotated[int, "At least thoughtNumber."]
     nextThoughtNeeded: bool
     branches: Annotated[tuple[str, ...], "The branches of this sequence."]
-    thoughtHistoryLength: Annotated[int, "How many thoughts this sequence has."]
+    thoughtHistoryLength: Annotated[int, "Number of thoughts in this sequence."]
     sequence_id: Annotated[str, "Pass it with the next thought."]
-    notes: Annotated[tuple[str, ...], "What does not fit together."] = ()
+    notes: Annotated[tuple[str, ...], "Inconsistencies between the arguments and the sequence."] = ()
 
 
 @frozen(kw_only=True)
@@ -58,11 +58,11 @@ class Thoughts:
     """Thoughts of a sequence."""
 
     sequence_id: str
-    items: Annotated[tuple[Thought, ...], "In the order in which they came."]
-    total: Annotated[int, "How many there are, of this branch if one was asked for."]
+    items: Annotated[tuple[Thought, ...], "In the order in which they were added."]
+    total: Annotated[int, "Number of thoughts, in this branch if one was requested."]
     branches: tuple[str, ...]
     truncated: Annotated[bool, "There are more."]
-    next_cursor: Annotated[str | None, "Ask again with this cursor for the thoughts that follow."] = None
+    next_cursor: Annotated[str | None, "The cursor of the next page."] = None
 
 
 @frozen(kw_only=True)
@@ -70,7 +70,7 @@ class Cleared:
     """The result of clear_sequence."""
 
     sequence_id: str
-    thoughts: Annotated[int, "How many thoughts it had; 0 where there was no such sequence."]
+    thoughts: Annotated[int, "Number of deleted thoughts; 0 if the sequence did not exist."]
 
 
 @frozen
@@ -100,14 +100,14 @@ class Thinking:
     ) -> Noted:
         """Think through a problem step by step, where each thought can build on, question or revise those before it.
 
-        Use it for planning, design and analysis that need several steps, where the whole is not clear at the
-        beginning, or where you may have to correct your course. Begin with an estimate in totalThoughts and adjust it
-        as you go; revise with isRevision and revisesThought; try another way with branchFromThought and branchId. State
-        a hypothesis, check it against the steps before, and set nextThoughtNeeded to false only when you are satisfied
-        with the answer.
+        Use it for planning, design and analysis that need several steps, if the scope is not clear at the
+        beginning, or if you may have to correct earlier steps. Start with an estimate in totalThoughts and
+        adjust it as you continue; revise with isRevision and revisesThought; try an alternative with
+        branchFromThought and branchId. State a hypothesis, check it against the earlier steps, and set
+        nextThoughtNeeded to false only when you are satisfied with the answer.
 
-        The thoughts are kept as a sequence. Pass the sequence_id of the answer with the next thought; without it,
-        thought 1 begins a new sequence.
+        The thoughts are stored as a sequence. Pass the sequence_id of the result with the next thought; without
+        it, thought 1 starts a new sequence.
         """
         caller = SequenceOwner.of(ctx)
         number, total = int(thoughtNumber), int(totalThoughts)
@@ -146,10 +146,10 @@ class Thinking:
         ctx: Context,
         sequence_id: _SequenceId = None,
         branchId: Annotated[str | None, "Only the thoughts on this branch."] = None,
-        limit: Annotated[Annotated[int, Meta(ge=1, le=10_000)] | None, "Answer at most this many thoughts."] = None,
+        limit: Annotated[Annotated[int, Meta(ge=1, le=10_000)] | None, "Maximum number of thoughts."] = None,
         cursor: Annotated[
             Annotated[str, Meta(pattern="^[0-9]{1,9}$")] | None,
-            "Go on from here: the next_cursor of the answer before.",
+            "next_cursor of the previous result.",
         ] = None,
     ) -> Thoughts:
         """Read the thoughts of a sequence again, for example after the conversation was shortened."""
@@ -173,10 +173,8 @@ class Thinking:
         )
 
     @tool(title="Clear Sequence", read_only=False, destructive=True, idempotent=True, open_world=False)
-    async def clear_sequence(
-        self, ctx: Context, sequence_id: Annotated[_Name, "The sequence; it has to be named."]
-    ) -> Cleared:
-        """Delete a sequence and all of its thoughts. Its id may be used again."""
+    async def clear_sequence(self, ctx: Context, sequence_id: Annotated[_Name, "The sequence to delete."]) -> Cleared:
+        """Delete a sequence and all its thoughts. Its id can be used again."""
         thoughts = self.sequences.clear(SequenceOwner.of(ctx), sequence_id)
         if thoughts:
             ctx.notify_resource_updated(_uri(sequence_id))

@@ -33,7 +33,7 @@ __all__ = [
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 """In English, whatever the locale of the process."""
 
-_Note = Annotated[str | None, Meta(description="What is worth knowing, such as a time that is there twice.")]
+_Note = Annotated[str | None, Meta(description="A remark, for example that clocks show this time twice.")]
 
 
 class TimeResult(Struct, kw_only=True, frozen=True):
@@ -41,15 +41,15 @@ class TimeResult(Struct, kw_only=True, frozen=True):
     datetime: Annotated[str, Meta(description="ISO 8601 with the offset.")]
     day_of_week: str
     is_dst: bool
-    utc_offset: Annotated[str, Meta(description="Of the clock at this time: +02:00.")]
-    abbreviation: Annotated[str, Meta(description="What the clock is called at this time: CEST.")]
+    utc_offset: Annotated[str, Meta(description="UTC offset at this time, for example +02:00.")]
+    abbreviation: Annotated[str, Meta(description="Abbreviation at this time, for example CEST.")]
     epoch: Annotated[float, Meta(description="Seconds since 1970-01-01T00:00:00Z.")]
 
 
 class Conversion(Struct, kw_only=True, frozen=True):
     source: TimeResult
     target: TimeResult
-    time_difference: Annotated[str, Meta(description="How far the target's clock is ahead: +5.5h.")]
+    time_difference: Annotated[str, Meta(description="How far the target's clock is ahead, for example +5.5h.")]
     ambiguous: Annotated[bool, Meta(description="The source's clock shows this time twice; see note.")] = False
     note: _Note = None
 
@@ -57,7 +57,7 @@ class Conversion(Struct, kw_only=True, frozen=True):
 class ParsedTime(Struct, kw_only=True, frozen=True):
     time: TimeResult
     utc: Annotated[str, Meta(description="RFC 3339 in UTC.")]
-    read_as: Annotated[str, Meta(description="How the text was understood.")]
+    read_as: Annotated[str, Meta(description="The format in which the text was read.")]
     iso_week: Annotated[str, Meta(description="Such as 2026-W13.")]
     day_of_year: int
     ambiguous: bool = False
@@ -67,10 +67,10 @@ class ParsedTime(Struct, kw_only=True, frozen=True):
 class Difference(Struct, kw_only=True, frozen=True):
     start: TimeResult
     end: TimeResult
-    seconds: Annotated[float, Meta(description="From start to end; negative where the end comes first.")]
+    seconds: Annotated[float, Meta(description="From start to end; negative if the end is earlier.")]
     duration: Annotated[str, Meta(description="Elapsed time as ISO 8601, with days of 24 hours: P1DT2H.")]
-    text: Annotated[str, Meta(description="The same in words.")]
-    calendar_days: Annotated[int, Meta(description="Midnights in between, on the clock of the zone.")]
+    text: Annotated[str, Meta(description="The duration in words.")]
+    calendar_days: Annotated[int, Meta(description="Number of midnights in between, in the time zone.")]
     note: _Note = None
 
 
@@ -91,9 +91,11 @@ class ZoneInfo(Struct, kw_only=True, frozen=True):
 
 class ZoneList(Struct, kw_only=True, frozen=True):
     timezones: list[ZoneInfo]
-    total: Annotated[int, Meta(description="Zones that match, on all pages together.")]
+    total: Annotated[int, Meta(description="Number of matching zones on all pages.")]
     local_timezone: str
-    truncated: Annotated[bool, Meta(description="There is more: ask again with next_cursor as the cursor.")] = False
+    truncated: Annotated[
+        bool, Meta(description="There are more zones; next_cursor is the cursor of the next page.")
+    ] = False
     next_cursor: Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")] = None
 
 

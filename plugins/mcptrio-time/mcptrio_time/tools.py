@@ -41,13 +41,13 @@ __all__ = ["TimeTools"]
 _ZONE = "an IANA time zone such as America/New_York, a Windows name, or an offset such as +05:30"
 _Text = Annotated[str, Meta(max_length=100)]
 _Occurrence = Annotated[
-    Occurrence, "Which one, where clocks are put back and show the time twice; the answer says so if they do."
+    Occurrence, "Which one to use if clocks are set back and show this time twice; the result says so if they do."
 ]
 _TIME = (
-    "2026-03-29T01:30:00Z, 2026-03-29 01:30 (on the clock of timezone), 2026-03-29, seconds, milliseconds, "
+    "2026-03-29T01:30:00Z, 2026-03-29 01:30 (in timezone), 2026-03-29, seconds, milliseconds, "
     "microseconds or nanoseconds since 1970 such as 1774747800, Sun, 29 Mar 2026 01:30:00 +0100, or now"
 )
-_Own = Annotated[_Text | None, f"The clock to use: {_ZONE}; by default the time's own offset, or the local time zone."]
+_Own = Annotated[_Text | None, f"The time zone: {_ZONE}; by default the time's own offset, or the local time zone."]
 
 
 @frozen(eq=False)
@@ -62,7 +62,7 @@ class TimeTools:
         local = f"The local time zone is {self.clock.local.name}."
         for function, title, more in (
             (self.get_current_time, "Current Time", f" {local}"),
-            (self.convert_time, "Convert Time", f" {local} Use it where the user names no time zone."),
+            (self.convert_time, "Convert Time", f" {local} Use it if the user names no time zone."),
             (self.list_timezones, "List Time Zones", ""),
             (self.parse_date, "Parse Time", ""),
             (self.time_difference, "Time Difference", ""),
@@ -81,7 +81,7 @@ class TimeTools:
             )
 
     def get_current_time(
-        self, timezone: Annotated[_Text | None, f"Where: {_ZONE}; by default the local time zone."] = None
+        self, timezone: Annotated[_Text | None, f"The time zone: {_ZONE}; by default the local time zone."] = None
     ) -> TimeResult:
         """Get current time in a specific timezone, or in the local one."""
         zone = self.clock.zone(timezone, "timezone")
@@ -89,15 +89,15 @@ class TimeTools:
 
     def convert_time(
         self,
-        source_timezone: Annotated[_Text, f"Where the time is from: {_ZONE}."],
+        source_timezone: Annotated[_Text, f"The time zone of the time: {_ZONE}."],
         time: Annotated[
-            _Text, "Time to convert in 24-hour format (HH:MM), or a whole time such as 2026-03-29T01:30:00Z."
+            _Text, "Time to convert in 24-hour format (HH:MM), or a date and time such as 2026-03-29T01:30:00Z."
         ],
-        target_timezone: Annotated[_Text, f"Where the time is wanted: {_ZONE}."],
+        target_timezone: Annotated[_Text, f"The time zone to convert to: {_ZONE}."],
         date: Annotated[_Text | None, "The day in the source timezone, YYYY-MM-DD; by default today."] = None,
         occurrence: _Occurrence = "first",
     ) -> Conversion:
-        """Convert time between timezones, today or on another day."""
+        """Convert a time between time zones, today or on another day."""
         source = self.clock.zone(source_timezone, "source_timezone")
         target = self.clock.zone(target_timezone, "target_timezone")
         moment = self._moment(source, time, date, occurrence)
@@ -117,13 +117,13 @@ class TimeTools:
         self,
         query: Annotated[
             _Text,
-            "Words that must all be there: of the name, the country, the Windows name, an abbreviation such as IST, or "
-            "an offset such as +05:30 that is valid now. Nothing lists all.",
+            "Words that must all occur in the name, the country, the Windows name, an abbreviation such as IST, or the "
+            "current offset such as +05:30. An empty text lists all zones.",
         ] = "",
-        limit: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, "Return at most this many."] = None,
-        cursor: Annotated[_Text | None, "The next_cursor of the page before."] = None,
+        limit: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, "Maximum number of zones."] = None,
+        cursor: Annotated[_Text | None, "next_cursor of the previous page."] = None,
     ) -> ZoneList:
-        """Find time zones, with their present times; the best matches come first."""
+        """Find time zones with their current times; the best matches come first."""
         config = self.clock.config
         most = min(limit or config.limit, config.max_limit)
         zones = self.clock.zones
@@ -147,16 +147,16 @@ class TimeTools:
         timezone: _Own = None,
         occurrence: _Occurrence = "first",
     ) -> ParsedTime:
-        """Read a time as people and programs write it (RFC 3339, ISO 8601, RFC 5322, epoch), and show it on a clock."""
+        """Parse a time in a common format (RFC 3339, ISO 8601, RFC 5322, epoch), and show it in a time zone."""
         return parsed(self.clock.read(text, timezone, occurrence, "text"))
 
     def time_difference(
         self,
-        start: Annotated[_Text, f"From when: {_TIME}."],
-        end: Annotated[_Text, "Until when, in the same forms; by default now."] = "now",
+        start: Annotated[_Text, f"Start time: {_TIME}."],
+        end: Annotated[_Text, "End time, in the same formats; by default now."] = "now",
         timezone: _Own = None,
     ) -> Difference:
-        """Tell how much time there is between two times."""
+        """Return the time between two times."""
         first = self.clock.read(start, timezone, "first", "start")
         last = self.clock.read(end, timezone, "first", "end")
         elapsed = last.time.astimezone(UTC) - first.time.astimezone(UTC)
@@ -175,13 +175,13 @@ class TimeTools:
         self,
         duration: Annotated[
             _Text,
-            "How long: ISO 8601 such as P1M, P1DT2H30M or -PT90M, or words such as 1 month, 90 minutes, 2 weeks ago. "
-            "Years, months, weeks and days go by the calendar; hours, minutes and seconds are elapsed time.",
+            "The duration: ISO 8601 such as P1M, P1DT2H30M or -PT90M, or words such as 1 month, 90 minutes or "
+            "2 weeks ago. Years, months, weeks and days follow the calendar; hours, minutes, seconds are elapsed time.",
         ],
-        start: Annotated[_Text, f"From when: {_TIME}; by default now."] = "now",
+        start: Annotated[_Text, f"Start time: {_TIME}; by default now."] = "now",
         timezone: _Own = None,
     ) -> AddedDuration:
-        """Add a duration to a time, or take it away with a minus."""
+        """Add a duration to a time, or subtract it with a minus sign."""
         moment = self.clock.read(start, timezone, "first", "start")
         length = read_duration(duration, "duration")
         zone = moment.zone
