@@ -72,7 +72,7 @@ async def trigger_url_elicitation(ctx: Context, url: str, message: str = "Please
 
 @tool(name="get-roots-list", title="Roots", read_only=True)
 async def get_roots_list(ctx: Context) -> str:
-    """List where the client lets the server work."""
+    """List the folders in which the client lets the server work."""
     roots = await ctx.list_roots()
     if not roots:
         return "The client has no roots."

@@ -50,7 +50,7 @@ async def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
 
 @completion("prompt", "test_prompt_with_arguments", "arg1")
 async def complete_arg1(value: str) -> list[str]:
-    """Words that begin with what was typed."""
+    """Words that start with the typed text."""
     return [word for word in ("paris", "park", "party", "passage") if word.startswith(value)]
 
 
@@ -93,7 +93,7 @@ async def args_prompt(city: str, state: str = "") -> str:
 
     Args:
         city: the name of the city.
-        state: the name of the state, where that matters.
+        state: the name of the state, if the city's name is ambiguous.
     """
     return f"What's weather in {city}{f', {state}' if state else ''}?"
 
@@ -111,13 +111,13 @@ async def completable_prompt(department: str, name: str) -> str:
 
 @completion("prompt", "completable-prompt", "department")
 async def complete_department(value: str) -> list[str]:
-    """Departments that begin with what was typed."""
+    """Departments that start with the typed text."""
     return [department for department in _STAFF if department.startswith(value)]
 
 
 @completion("prompt", "completable-prompt", "name")
 async def complete_name(value: str, arguments: dict[str, str]) -> list[str]:
-    """Names that begin with what was typed, of the department where that is settled."""
+    """Names that start with the typed text; only of the department, if one was chosen."""
     department = arguments.get("department")
     staff = _STAFF.get(department, ()) if department else [name for names in _STAFF.values() for name in names]
     return [name for name in staff if name.startswith(value)]

@@ -87,13 +87,13 @@ async def embed(kind: Literal["Text", "Blob"], id: str) -> EmbeddedResource:
 
 @completion("resource", DYNAMIC_TEXT, "resourceId")
 async def complete_text_id(value: str) -> list[str]:
-    """Numbers that begin with what was typed."""
+    """Numbers that start with the typed text."""
     return _numbers_from(value)
 
 
 @completion("resource", DYNAMIC_BLOB, "resourceId")
 async def complete_blob_id(value: str) -> list[str]:
-    """Numbers that begin with what was typed."""
+    """Numbers that start with the typed text."""
     return _numbers_from(value)
 
 

@@ -34,7 +34,7 @@ async def test_tool_with_logging(ctx: Context) -> str:
 
 @tool(read_only=True)
 async def test_logging_tool(ctx: Context) -> str:
-    """Log once; a client of 2026-07-28 sees it only where its request names a log level."""
+    """Log once; a client of 2026-07-28 sees it only if its request names a log level."""
     await ctx.info("test_logging_tool ran")
     return "Logged once"
 

@@ -85,7 +85,7 @@ async def test_input_required_result_tampered_state(ctx: Context) -> str:
 
 @tool(read_only=True)
 async def test_input_required_result_capabilities(ctx: Context) -> str:
-    """Ask the user and the model, each only where the client declared it."""
+    """Ask the user and the model, each only if the client declared the capability."""
     questions: list[Elicit[Any] | Sample] = []
     if ctx.supports("elicitation.form"):
         questions.append(Elicit("What is your name?", _NAME, key="user_name"))

@@ -15,4 +15,4 @@ __all__ = ["PageRequest"]
 class PageRequest:
     url: str
     by_user: bool = False
-    """A user asked for this page by name; a model did otherwise, and robots.txt is for those."""
+    """True if a user requested this page. Requests of a model obey robots.txt."""

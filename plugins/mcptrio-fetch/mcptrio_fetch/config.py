@@ -55,7 +55,7 @@ def _proxy(_: Config, attribute: Attribute[Secret | None], value: Secret | None)
 
 
 def _scheme_of(url: str) -> str | None:
-    """The scheme of a proxy's URL; ``None`` where it is none."""
+    """The scheme of a proxy's URL; ``None`` if it is not one."""
     try:
         parts = urlsplit(url)
         return parts.scheme if parts.scheme in _PROXIES and parts.hostname and parts.port != 0 else None
@@ -73,7 +73,7 @@ class Config:
     """The settings of the plugin. Sizes are bytes, times seconds."""
 
     allow_hosts: tuple[str, ...] = field(default=(), validator=_names)
-    """Hosts that may be fetched from, such as ``example.com`` or ``*.example.com``; every host where empty."""
+    """Hosts that may be fetched from, such as ``example.com`` or ``*.example.com``; if empty, every host."""
 
     deny_hosts: tuple[str, ...] = field(default=(), validator=_places)
     """Hosts, addresses and networks that are never fetched from, whatever else is allowed."""
@@ -97,7 +97,7 @@ class Config:
     """A file of certificates (PEM) to trust; the system's by default."""
 
     max_bytes: int = field(default=5 * _MIB, validator=[ge(_KIB), le(512 * _MIB)])
-    """The most of a page that is read, unpacked; the rest is left out, and the answer says so."""
+    """Maximum bytes of a page, decompressed; the rest is not read, and the result says so."""
 
     max_media_bytes: int = field(default=3 * _MIB, validator=[ge(_KIB), le(64 * _MIB)])
     """The largest image, sound or PDF that is answered; a larger one is an error."""
@@ -136,7 +136,7 @@ class Config:
     """Memory for pages that were read, so that going on in one does not download it again; 0 keeps none."""
 
     cache_seconds: float = field(default=300.0, validator=[_finite, ge(0.0), le(86_400.0)])
-    """How long a page is used again without asking its site, unless the site says less."""
+    """Seconds for which a page is reused without a request; a shorter time of the site takes precedence."""
 
     robots_seconds: float = field(default=3600.0, validator=[_finite, ge(0.0), le(86_400.0)])
     """How long a robots.txt is used again; a day at most (RFC 9309, 2.4)."""

@@ -89,7 +89,7 @@ class Downloader:
             url = found
 
     async def _request(self, asked: Download, url: httpx2.URL, passed: tuple[str, ...]) -> FetchedPage | httpx2.URL:
-        """One hop: the page, or where to go instead."""
+        """One hop: the page, or the target of a redirect."""
         known = asked.known if asked.known is not None and asked.known.url == str(url) else None
         headers = {"User-Agent": asked.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
         if known is not None and known.etag:

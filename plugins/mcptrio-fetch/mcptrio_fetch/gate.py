@@ -40,7 +40,7 @@ class AddressGate:
         self._resolver = resolver
 
     def check(self, *, scheme: str, host: str, port: int | None, has_user: bool) -> None:
-        """Judge a URL by what is written in it.
+        """Check a URL by its text alone.
 
         Raises:
             Refused: nothing like it may be fetched.

@@ -39,7 +39,7 @@ logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
 @frozen
 class Article:
     text: str
-    """Empty where nothing was found."""
+    """Empty if nothing was found."""
     title: str | None
 
 
@@ -107,7 +107,7 @@ def _parse(html: str, url: str) -> Any:
 
 
 def _drop_anchors(tree: Any, url: str) -> None:
-    """Links into the page itself, which many put around each heading: they lead nowhere from Markdown."""
+    """Links within the page, which many sites put around each heading: they have no target in Markdown."""
     for element in list(tree.iter("a")):
         target, anchor = urldefrag(element.get("href") or "")
         if anchor and target == url:
@@ -126,7 +126,7 @@ def _squeeze(text: str, limit: int) -> str:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Have every so many calls of this thread look whether it was cancelled."""
+    """Check at intervals whether this thread was cancelled."""
     calls = 0
 
     def look(frame: FrameType, event: str, arg: object) -> None:

@@ -45,7 +45,7 @@ class FetchedPage:
     """A response."""
 
     url: str
-    """Where it was found in the end."""
+    """The URL after redirects."""
     status: int
     content_type: str
     """In lower case and without parameters; empty if there is none."""
@@ -53,15 +53,15 @@ class FetchedPage:
     body: bytes = b""
     """Unpacked."""
     is_whole: bool = True
-    """False where the end was left out."""
+    """False if the end was left out."""
     length: int | None = None
     """Content-Length, if there is one."""
     etag: str | None = None
     last_modified: str | None = None
     fresh_for: float | None = None
-    """Seconds the site lets it be used again; ``None`` where it says nothing."""
+    """Seconds for which the site allows reuse; ``None`` if it does not specify any."""
     redirects: tuple[str, ...] = ()
-    """The URLs on the way, the one that was asked for first."""
+    """The URLs of the redirects, beginning with the requested one."""
 
     @property
     def kind(self) -> Kind:

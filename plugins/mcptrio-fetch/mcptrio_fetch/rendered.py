@@ -17,4 +17,4 @@ class Rendered:
     """A note before the text."""
     title: str | None = None
     is_whole: bool = True
-    """False where the end of the page was left out."""
+    """False if the end of the page was left out."""

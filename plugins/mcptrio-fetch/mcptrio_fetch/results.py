@@ -126,7 +126,7 @@ def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int
 
 
 def answer_media(asked: str, page: FetchedPage) -> CallToolResult:
-    """An image, a sound or a document, after a line that says what it is."""
+    """An image, audio or a document, after a line that describes it."""
     what = f"{page.content_type or page.kind}, {len(page.body)} bytes"
     return CallToolResult(
         content=(TextContent(text=f"Contents of {asked}: {what}"), _block(page)),

@@ -60,7 +60,7 @@ class Fetch:
 
     @lifespan
     async def opened(self) -> AsyncGenerator[None]:
-        """Close what is open when the server is."""
+        """Close the connections with the server."""
         try:
             yield
         finally:

@@ -141,7 +141,8 @@ class _Body(httpx2.AsyncByteStream):
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Connects to the addresses that the gate returns, and to no name.
 
-    TLS is begun later, by the pool, with the name of the URL: so it is what SNI says and the certificate must hold.
+    TLS is begun later, by the pool, with the name of the URL: so SNI contains it, and the certificate must be valid
+    for it.
     """
 
     def __init__(self, gate: AddressGate, timeout: float) -> None:
@@ -197,7 +198,7 @@ def _proxy(text: str) -> httpcore2.Proxy:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost words: the pool wraps what Trio wrapped around what OpenSSL said."""
+    """The innermost message: the pool wraps Trio's exception, which wraps OpenSSL's."""
     inner: Any = error
     while (cause := inner.__cause__ or inner.__context__) is not None:
         inner = cause

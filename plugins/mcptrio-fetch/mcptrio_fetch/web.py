@@ -35,7 +35,7 @@ __all__ = ["Web"]
 _PRODUCT: Final = "mcptrio-fetch"
 _VERSION: Final = "0.1"
 _KEEP_SECONDS = 3600.0
-"""How long a page is kept at most, to be asked for again with its ETag."""
+"""Maximum seconds for which a page is stored, to be revalidated with its ETag."""
 _ENTRY_WEIGHT = 2048
 
 
@@ -67,10 +67,10 @@ class Web:
         """Get a page whose status is no error.
 
         Args:
-            continues: an earlier piece of it has been read.
+            continues: an earlier part of it has been read.
 
         Raises:
-            ToolError: it cannot be had; the message says why.
+            ToolError: it cannot be fetched; the message has the reason.
         """
         asked = evolve(asked, url=str(parse_url(asked.url)))
         return (await self._keep(asked, continues=continues, report=report)).page
@@ -112,10 +112,10 @@ class Web:
         return page, await self._renderer.links(page)
 
     async def head(self, asked: PageRequest) -> FetchedPage:
-        """Ask for what a site says of a page without sending it, whatever its status.
+        """Request the headers of a page, with any status.
 
         Raises:
-            ToolError: it does not say.
+            ToolError: the site does not answer.
         """
         download = Download(
             url=asked.url, method="HEAD", user_agent=self._user_agent(asked), limit=_nothing, permit=self._permit(asked)
@@ -198,7 +198,7 @@ class Web:
         return self._config.max_media_bytes
 
     def _check_size(self, page: FetchedPage) -> None:
-        """What turned out to be something else than its type said."""
+        """The contents do not match their declared type."""
         if page.kind == "binary":
             raise ToolError(f"expected a page, an image, a sound or a PDF, got other bytes: {printable(page.url)}")
         if page.kind in ("html", "text"):

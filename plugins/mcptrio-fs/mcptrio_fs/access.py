@@ -28,7 +28,7 @@ SLICE = 0.03
 
 _ELSEWHERE = ""
 _MAX_LIMITERS = 256
-"""Folders with a limiter of their own; clients may name roots without end, and those beyond share one."""
+"""Folders with their own limiter; clients may name any number of roots, and further ones share one limiter."""
 
 _MAX_SESSIONS = 1000
 """Sessions whose roots are remembered."""
@@ -51,7 +51,7 @@ class FileAccess:
         self._editing: dict[str, tuple[trio.Lock, int]] = {}
 
     async def sandbox(self, ctx: Context) -> Sandbox:
-        """The folders that this call may touch.
+        """The folders that this call may access.
 
         Raises:
             ToolError: there are none; the message says how to configure some.

@@ -21,10 +21,10 @@ MAX_PROPOSALS = 1000
 
 
 def complete_path(sandbox: Sandbox, typed: str, *, checkpoint: Checkpoint) -> list[str]:
-    """Paths that begin with ``typed``, in order.
+    """Paths that start with ``typed``, sorted.
 
     Args:
-        typed: a path, with or without its first slash; the answers have what it had. Directories end in a slash.
+        typed: a path, with or without its first slash; the results have the same form. Directories end in a slash.
     """
     absolute = "/" + typed.lstrip("/")
     dropped = 0 if typed.startswith("/") else 1

@@ -45,8 +45,8 @@ class Config:
     """Allowed folders, made absolute and normalised; symbolic links are not resolved."""
 
     roots: bool | None = None
-    """Ask the client for its roots. Unset: they narrow ``folders``. True: where no folder is set, they are the folders
-    too. False: they are never asked for."""
+    """Ask the client for its roots. Unset: they narrow ``folders``. True: if no folder is set, they become the
+    folders. False: they are never requested."""
 
     read_only: bool = False
     """Offer no tool that changes anything."""
@@ -69,8 +69,7 @@ class Config:
     """The most entries in one listing, tree or search, at least 1; the rest is got by asking again."""
 
     max_visited: int = field(default=200_000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
-    """The most entries that one call looks at, at least 1; a search says where it stopped and can be continued from
-    there."""
+    """Maximum number of entries that one call reads, at least 1; a search returns a cursor for the rest."""
 
     step_timeout: float = field(default=60.0, validator=[gt(0), le(_MAX_JSON_INTEGER)])
     """How long the file system may take for one step of a call, above 0; a long search has many steps."""
@@ -82,7 +81,7 @@ class Config:
     """Seconds between checks of a subscribed file; at least 0.01."""
 
     max_watched: int = field(default=1000, validator=[ge(1), le(_MAX_JSON_INTEGER)])
-    """Subscribed files that are looked at, at least 1; those beyond are not, and the log says so."""
+    """Maximum number of subscribed files that are polled, at least 1; further ones are not, and the log says so."""
 
     patterns: tuple[GlobPattern, ...] = field(init=False, eq=False)
     """``deny``, compiled."""

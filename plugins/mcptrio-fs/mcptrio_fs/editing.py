@@ -67,7 +67,7 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
     """Apply edits one after the other.
 
     Args:
-        path: what to call the file in the diff.
+        path: the name of the file in the diff.
 
     Raises:
         ToolError: there are too many edits, or the old text of one is empty or not found; it says which.
@@ -117,7 +117,7 @@ def _split(text: str) -> list[_Line]:
 
 
 def _replace_exactly(lines: list[_Line], old: str, new: str, separator: str, *, is_empty: bool) -> int:
-    """Replace the first place where ``old`` is; returns how many there are."""
+    """Replace the first occurrence of ``old``; returns the number of occurrences."""
     if not old:
         if not is_empty:
             raise ToolError("expected some old text to look for, got an empty string; only an empty file has that")
@@ -137,7 +137,7 @@ def _replace_exactly(lines: list[_Line], old: str, new: str, separator: str, *, 
 
 
 def _replace_loosely(lines: list[_Line], old: str, new: str, separator: str) -> int:
-    """Replace the first lines that are those of ``old`` but for the white space around each."""
+    """Replace the first lines that equal those of ``old``, ignoring white space around each line."""
     stripped = "\n" + "\n".join(line.text.strip() for line in lines) + "\n"
     for old_text, new_text in ((old, new), (old.removesuffix("\n"), new.removesuffix("\n"))):
         wanted = old_text.split("\n")
@@ -182,7 +182,7 @@ def _indent(line: str) -> str:
 
 
 def _splice(lines: list[_Line], first: int, count: int, texts: Sequence[str], separator: str) -> None:
-    """Put ``texts`` where ``count`` lines were; line ends stay where they were, as far as there were any."""
+    """Replace ``count`` lines by ``texts``; existing line ends are kept."""
     old = lines[first : first + count]
     ends = [line.separator for line in old[:-1]][: len(texts) - 1]
     ends += [separator] * (len(texts) - 1 - len(ends)) + [old[-1].separator]

@@ -25,7 +25,7 @@ class NotThere(ToolError):
 
 
 def explain(error: OSError, path: str) -> ToolError:
-    """Turn what the operating system said into what a model can act on."""
+    """Convert an error of the operating system to one that a model can act on."""
     shown = printable(path)
     match error.errno:
         case errno.ENOENT:

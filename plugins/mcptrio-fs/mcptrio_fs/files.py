@@ -313,7 +313,7 @@ class Files:
 
     @notification("notifications/roots/list_changed")
     async def roots_changed(self) -> None:
-        """Ask for the roots again at the next call; it is not said whose have changed, so all are forgotten."""
+        """Request the roots again at the next call. The notification does not name the client, so all are dropped."""
         self.access.forget_roots()
 
     async def _read(

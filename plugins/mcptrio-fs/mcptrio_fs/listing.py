@@ -46,7 +46,7 @@ class DirectoryEntry(Struct, frozen=True):
     is_directory: bool
     is_link: bool = False
     size: int = 0
-    """Bytes; 0 unless sizes were asked for, and for directories."""
+    """Bytes; 0 for directories, or if sizes were not requested."""
 
 
 class DirectoryPage(Struct, kw_only=True, frozen=True):
@@ -151,7 +151,7 @@ def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: 
 
 
 def _size(descriptor: int, entry: os.DirEntry[str]) -> int:
-    """A link counts as what it is, not as what it leads to: that may lie outside."""
+    """A link counts as a link, because its target may be outside the allowed folders."""
     try:
         status = os.stat(entry.name, dir_fd=descriptor, follow_symlinks=False)
     except OSError:

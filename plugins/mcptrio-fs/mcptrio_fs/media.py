@@ -18,7 +18,7 @@ DIRECTORY = "inode/directory"
 """What freedesktop.org's shared-mime-info calls a directory."""
 
 SNIFFED = 512
-"""Bytes from the beginning that are looked at."""
+"""Bytes from the beginning that are examined."""
 
 _BY_SUFFIX = {
     ".png": "image/png",
@@ -61,7 +61,7 @@ def media_type(name: str, head: bytes) -> str:
 
     Args:
         name: the file's name.
-        head: its first ``SNIFFED`` bytes; used when the name says nothing.
+        head: its first ``SNIFFED`` bytes; used if the name gives no type.
     """
     suffix = os.path.splitext(name)[1].lower()
     if suffix in _BY_SUFFIX:
@@ -89,5 +89,5 @@ def is_text(data: bytes) -> bool:
 
 @cache
 def _built_in() -> mimetypes.MimeTypes:
-    """The standard library's table; made when it is first asked for, since it reads the machine's files meanwhile."""
+    """The standard library's table; created on first use, because it reads files of the machine."""
     return mimetypes.MimeTypes(filenames=())

@@ -49,7 +49,7 @@ def descend(real: str) -> int:
 
     Raises:
         OSError: as open(2) says.
-        Swapped: the path is not what it was when it was resolved.
+        Swapped: the path has changed since it was resolved.
     """
     at = os.open("/", _STEP)
     try:
@@ -111,7 +111,7 @@ def open_regular(real: str) -> int:
 
 
 def look_at(real: str) -> os.stat_result:
-    """What stat(2) says. Raises as ``descend``."""
+    """The result of stat(2). Raises as ``descend``."""
     if real == "/":
         return os.stat("/")
     above, name = os.path.split(real)
@@ -131,7 +131,7 @@ def components(path: str) -> list[str]:
 
 
 def _was_link(at: int, name: str) -> bool:
-    """Say whether what was no directory is, or may just have been, a symbolic link."""
+    """Return whether a path that is not a directory is, or may just have been, a symbolic link."""
     try:
         mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     except FileNotFoundError:

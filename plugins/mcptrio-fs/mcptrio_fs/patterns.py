@@ -156,7 +156,7 @@ def _expand(pattern: str) -> Iterator[str]:
 
 
 def _first_brace(pattern: str) -> tuple[int, int, Sequence[str]] | None:
-    """The first brace group that has a choice in it: where it starts, where it ends, and its choices."""
+    """The first brace group with a choice: its start, its end and its choices."""
     opened: list[tuple[int, list[int]]] = []
     best: tuple[int, int, Sequence[str]] | None = None
     index = 0

@@ -35,13 +35,13 @@ class Text(Struct, kw_only=True, frozen=True):
     """The whole file, in bytes."""
 
     start: int
-    """Where the piece begins, in bytes."""
+    """Start of the part, in bytes."""
 
     end: int
-    """Where it ends; smaller than ``size`` when something was cut off after it."""
+    """End of the part; smaller than ``size`` when something was cut off after it."""
 
     cut: bool
-    """Something that was asked for is missing."""
+    """The result does not contain everything that was requested."""
 
     replaced: bool
     """Some bytes are not UTF-8; U+FFFD stands for them."""

@@ -1,4 +1,4 @@
-"""The result of a tool: the text, a note on what was cut, and both as structured content.
+"""The result of a tool: the text, a note on the omitted part, and both as structured content.
 
 The tools use it. ``content`` is exactly the reference server's; the note is a separate block and separate members.
 
@@ -89,10 +89,10 @@ def answer(content: str, notes: Sequence[str] = (), more: Mapping[str, Any] | No
 
 
 def notes_on(text: Text, *, from_end: bool) -> tuple[list[str], dict[str, Any]]:
-    """What to say about a piece of a file: notes, and members of the structured content.
+    """Notes on a part of a file, and members of the structured content.
 
     Args:
-        from_end: the piece is the end of the file, so what is missing lies before it.
+        from_end: the part is the end of the file, so the omitted part precedes it.
     """
     notes: list[str] = []
     more: dict[str, Any] = {}

@@ -71,7 +71,7 @@ class AllowedPath(Struct, kw_only=True, frozen=True):
     """Every symbolic link resolved."""
 
     is_folder: bool
-    """It is an allowed folder itself, so what is around it is not ours."""
+    """It is an allowed folder itself, so its parent is not allowed."""
 
 
 class Spot(Struct, kw_only=True, frozen=True):
@@ -128,8 +128,8 @@ class Sandbox(Struct, frozen=True):
         """The directory that holds ``path``, opened, and the last name in it, which need not exist.
 
         Args:
-            follow: when the last name is a symbolic link, go where it leads; otherwise the link itself is meant,
-                and where it leads is only checked.
+            follow: follow the last name if it is a symbolic link; otherwise the link itself is used, and its target
+            is only checked.
 
         Raises:
             NotThere: the directory does not exist.
@@ -170,10 +170,10 @@ class Sandbox(Struct, frozen=True):
             os.close(descriptor)
 
     def status(self, path: str) -> tuple[os.stat_result, AllowedPath]:
-        """What ``stat`` says about the file or directory that ``path`` leads to.
+        """The ``stat`` of the file or directory at ``path``.
 
         Raises:
-            NotThere: there is nothing.
+            NotThere: it does not exist.
         """
         return self._retrying(path, lambda place: (look_at(place.real), place))
 
@@ -293,9 +293,9 @@ class Sandbox(Struct, frozen=True):
         return ", ".join(shown) + (f" and {len(self.folders) - 10} more" if len(self.folders) > 10 else "")
 
     def _spell(self, real: str) -> str:
-        """Use the spelling on disk where only the Unicode normalisation form differs.
+        """Use the spelling on disk if only the Unicode normalisation form differs.
 
-        A name of ASCII alone is not looked for: that would list a directory for every file that does not exist.
+        An ASCII name is not searched: that would list a directory for every file that does not exist.
         """
         if real.isascii() or os.path.lexists(real) or not self._holds(real):
             return real
@@ -320,7 +320,7 @@ class Sandbox(Struct, frozen=True):
 
 
 def _until_still(path: str, attempt: Callable[[], _T]) -> _T:
-    """Try again when a symbolic link was put in place or taken away meanwhile."""
+    """Try again if a symbolic link was created or removed in the meantime."""
     for _ in range(_ATTEMPTS):
         try:
             return attempt()

@@ -28,7 +28,7 @@ def wire_size(text: str) -> int:
 
 
 def share(most: int) -> int:
-    """Bytes that a text may have in JSON where an answer may have ``most``."""
+    """Bytes that a text may have in JSON if a result may have ``most``."""
     return (most - AROUND) // _COPIES
 
 
@@ -41,7 +41,7 @@ async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int)
     """Return a part of a file that fits.
 
     Args:
-        read: reads at most so many bytes of the file.
+        read: reads up to this number of bytes of the file.
         bound: the requested bytes.
         most: maximum bytes of the text as JSON.
     """

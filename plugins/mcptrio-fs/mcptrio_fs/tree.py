@@ -1,9 +1,9 @@
-"""A tree: a directory with everything in it.
+"""A tree: a directory and its contents.
 
-Called by the tree tool, in a worker thread, a slice at a time; between slices it keeps names and no descriptor. The one
-rule: it grows level by level, so a bound cuts the deepest first and what is left is an overview.
+Called by the tree tool, in a worker thread, a slice at a time; between slices it keeps names and no descriptor. It is
+built level by level, so a limit omits the deepest levels first, and the rest is an overview.
 
-Source: the nodes are those of the reference filesystem server, with ``truncated`` added where children are missing.
+Source: the nodes are those of the reference filesystem server, with ``truncated`` added if children are missing.
 """
 
 from __future__ import annotations

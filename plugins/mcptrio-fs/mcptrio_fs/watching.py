@@ -44,7 +44,7 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
 
     interval: float
     limit: int
-    """URIs that are watched at most, the first in order; the others are left out and the log says so."""
+    """Maximum number of watched URIs, in sorted order; further ones are not watched, and the log says so."""
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -27,17 +27,17 @@ __all__ = ["move", "replace", "write"]
 
 _SLICE = 1024 * 1024
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
-"""What link(2) says on file systems that have no hard links."""
+"""Errors of link(2) on file systems without hard links."""
 
 
 def write(sandbox: Sandbox, path: str, data: bytes, *, create_only: bool, checkpoint: Checkpoint) -> None:
     """Create a file, or replace all of it; the mode bits of a replaced file are kept.
 
     Args:
-        create_only: fail where something exists already.
+        create_only: fail if something exists already.
 
     Raises:
-        ToolError: the directory does not exist, or something that is no writable regular file is in the way.
+        ToolError: the directory does not exist, or something else than a writable regular file has this path.
     """
     with _translated(path), sandbox.open_parent(path) as spot:
         before = _existing(spot, path)
@@ -50,10 +50,10 @@ def replace(sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, c
     """Replace a file that was read before.
 
     Args:
-        read: what fstat said when it was read.
+        read: the fstat when it was read.
 
     Raises:
-        ToolError: it is not the same any more; nothing is written.
+        ToolError: it has changed; nothing is written.
     """
     with _translated(path), sandbox.open_parent(path) as spot:
         before = _existing(spot, path)
@@ -63,7 +63,7 @@ def replace(sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, c
 
 
 def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpoint) -> None:
-    """Move a file, directory or symbolic link to where nothing is.
+    """Move a file, directory or symbolic link to a path that does not exist.
 
     Raises:
         ToolError: the source does not exist, the destination does, or a directory would have to be copied to another

@@ -29,7 +29,7 @@ from .text import printable, redacted, text_of
 __all__ = ["LISTING", "GitAccess", "Object", "RepositoryWork", "reason_of", "said_by"]
 
 LISTING = 8 * 1024 * 1024
-"""Bytes of a list that are read to make an answer of it; a list that is longer is cut there, and says so."""
+"""Bytes of a list that are read for one result; a longer list is truncated, and the result says so."""
 
 _ID = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _SURVEYED = (
@@ -135,7 +135,7 @@ class GitAccess:
         return repository, _stamp(repository)
 
     async def _survey(self, work: RepositoryWork, stamp: _Stamp) -> None:
-        """Have the configuration looked at, unless its files are those that were looked at before."""
+        """Check the configuration, unless its files have not changed since the last check."""
         known = self._surveys.pop(work.repository, None)
         if known is None or known[0] != stamp:
             is_whole = await work.survey()
@@ -200,11 +200,11 @@ class RepositoryWork:
         return self.repository.root
 
     async def survey(self) -> bool:
-        """Look at what the repository's own configuration says of programs and of another work tree.
+        """Check the repository's own configuration for programs and for another work tree.
 
         Returns:
-            Whether that holds until one of its own files is changed: it includes no other, and the work tree, which
-            may be reached through links, is where it was found.
+            True if the result is valid until one of its own files changes: it includes no other file, and the path of
+            the work tree contains no links.
 
         Raises:
             ToolError: its work tree is elsewhere.
@@ -288,13 +288,13 @@ class RepositoryWork:
         return found.id
 
     async def look_up(self, *wanted: tuple[str, str], with_path: bool = False) -> list[Object]:
-        """What revisions name: commits, or with a path whatever it is. One process, however many they are.
+        """Resolve revisions: to commits, or with a path to any object. Uses one process for all.
 
         Args:
-            wanted: each a revision, and where it comes from.
+            wanted: pairs of a revision and its argument.
 
         Raises:
-            ToolError: one of them is no revision, or names nothing.
+            ToolError: one of them is not a revision, or does not exist.
         """
         names = [check_revision(revision, where, with_path=with_path) for revision, where in wanted]
         found = await self.objects(*(name if with_path else f"{name}^{{commit}}" for name in names))
@@ -379,7 +379,7 @@ def _is_settled(stamp: _Stamp) -> bool:
 
 
 def reason_of(output: Output) -> str:
-    """Why a command failed, in its own words; the end of what it said."""
+    """The reason of a failure: the end of the command's own messages."""
     said = said_by(output)
     if "index.lock" in said:
         said += "\nanother git process is at work in this repository, or one was killed there"

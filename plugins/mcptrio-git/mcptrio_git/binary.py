@@ -43,7 +43,7 @@ def find_git(command: str) -> str:
 
 
 def read_version(output: str) -> tuple[int, int]:
-    """The version from what ``git version`` says.
+    """The version in the output of ``git version``.
 
     Raises:
         ToolError: it is too old, or not git.

@@ -20,12 +20,12 @@ _MAX_LINE_CHARS = 2000
 
 
 class Hunk(Struct, frozen=True, kw_only=True):
-    """Lines that follow each other and come from one commit.
+    """Consecutive lines of one commit.
 
     Attributes:
-        commit: the id; null for what is not committed yet.
-        date: when it was authored, ISO 8601.
-        start_line: the number of the first of the lines, from 1.
+        commit: the id; null for uncommitted lines.
+        date: the author's date, ISO 8601.
+        start_line: the number of the first line, from 1.
     """
 
     commit: str | None

@@ -15,7 +15,7 @@ __all__ = ["LOG", "Commit", "Log", "parse_log"]
 
 _FIELDS = ("%H", "%P", "%an", "%ae", "%aI", "%cn", "%cI", "%D", "%s", "%b")
 LOG = ("log", "-z", "--no-color", "--no-show-signature", "--encoding=UTF-8", "--format=tformat:" + "%x00".join(_FIELDS))
-"""The command, to be followed by what is wanted."""
+"""The beginning of the command; the revisions follow."""
 
 _MAX_BODY_CHARS = 10_000
 """Characters of one message; a merge may list thousands of others."""
@@ -27,7 +27,7 @@ class Commit(Struct, frozen=True, kw_only=True):
     Attributes:
         id: its full id.
         parents: ids; none for a first commit, two or more for a merge.
-        date: when it was authored, ISO 8601.
+        date: the author's date, ISO 8601.
         committed: when it was committed, ISO 8601.
         refs: branches and tags that point to it.
         body: the message after its first paragraph.

@@ -57,10 +57,10 @@ class Config:
     """The git command, a name to be found in PATH or an absolute path; 2.36 or newer."""
 
     max_output_bytes: int = field(default=1024 * 1024, validator=[ge(1000), le(64 * 1024 * 1024)])
-    """The most bytes of a diff or file in one answer, whatever is asked for; 1000 to 64 MiB."""
+    """Maximum bytes of a diff or file in one result; 1000 to 64 MiB."""
 
     max_entries: int = field(default=1000, validator=[ge(1), le(100_000)])
-    """The most entries of a list in one answer, whatever is asked for; 1 to 100000."""
+    """Maximum entries of a list in one result; 1 to 100000."""
 
     max_processes: int = field(default=8, validator=[ge(1), le(1000)])
     """Git processes at a time; calls beyond wait. 1 to 1000."""

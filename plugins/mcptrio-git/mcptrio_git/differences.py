@@ -24,7 +24,7 @@ PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 
 _MAX_FILES = 500
 _ROOM = 128 * 1024
-"""Bytes of the list of files that are read along with a diff; where it is longer it is asked for on its own."""
+"""Bytes of the list of files that are read together with a diff; a longer list is read by a separate command."""
 _COUNTED = rb"(?:\d+|-)\t(?:\d+|-)\t"
 
 Kind = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed", "unmerged", "unknown"]
@@ -40,12 +40,12 @@ _KINDS: dict[str, Kind] = {
 
 
 class FileStat(Struct, frozen=True, kw_only=True):
-    """How much of a file has changed.
+    """The changes of one file.
 
     Attributes:
         additions: lines; null for a binary file.
         deletions: lines; null for a binary file.
-        original_path: where it was, if it was renamed or copied.
+        original_path: the previous path, if it was renamed or copied.
     """
 
     path: str
@@ -116,8 +116,8 @@ async def list_staged(work: RepositoryWork) -> list[FileChange]:
 
 
 def _divided(output: bytes) -> tuple[bytes | None, bytes]:
-    """An output of ``--numstat --patch -z``: the list of files, which ends in an empty field, and the diff. The former
-    is None where the list is not whole, and with conflicts, whose diff git prints first and without it."""
+    """An output of ``--numstat --patch -z``: the list of files, which ends in an empty field, and the diff. The list
+    is None if it is incomplete, and with conflicts, because git then prints the diff without it."""
     if not output:
         return b"", b""
     position = 0

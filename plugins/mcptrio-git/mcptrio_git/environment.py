@@ -23,8 +23,8 @@ class Kind(Enum):
     READ = "read"
     """Neither change anything nor run anything but git."""
     WRITE = "write"
-    """Change the repository, and run its hooks where ``Config.hooks`` allows; where the network is allowed, also fetch
-    what a partial clone lacks."""
+    """Change the repository, and run its hooks if ``Config.hooks`` allows; if the network is allowed, also fetch
+    missing objects of a partial clone."""
     NETWORK = "network"
     """Reach remotes, and otherwise as ``WRITE``."""
 
@@ -84,7 +84,7 @@ _USUAL = {
     "gpg.x509.program": "gpgsm",
     "gpg.ssh.program": "ssh-keygen",
 }
-"""What git runs where no configuration says otherwise."""
+"""Programs that git runs by default."""
 
 
 def environment(
@@ -130,7 +130,7 @@ def environment(
 
 
 def _without(key: str) -> Mapping[str, str]:
-    """Settings that switch a program off, or put git's own in its place."""
+    """Settings that disable a program, or replace it by git's own."""
     section, _, rest = key.partition(".")
     if section in ("core", "gpg"):
         return {key: _USUAL.get(key, "false")}

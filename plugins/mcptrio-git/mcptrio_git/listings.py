@@ -59,11 +59,10 @@ class Matches(Struct, frozen=True, kw_only=True):
 
 
 class Stash(Struct, frozen=True, kw_only=True):
-    """Changes that were put aside.
+    """Stashed changes.
 
     Attributes:
-        name: such as stash@{0}; {tool:git_show} shows what is in it.
-        date: when, ISO 8601.
+        name: such as stash@{0}; {tool:git_show} shows its contents. date: ISO 8601.
     """
 
     name: str
@@ -117,11 +116,11 @@ class Worktrees(Struct, frozen=True, kw_only=True):
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """Another place of the repository.
+    """A remote of the repository.
 
     Attributes:
-        url: where it is fetched from, without passwords.
-        push_url: where it is pushed to, if that is somewhere else.
+        url: the URL for fetches, without passwords.
+        push_url: the URL for pushes, if it differs.
     """
 
     name: str

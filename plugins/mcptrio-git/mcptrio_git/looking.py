@@ -41,14 +41,14 @@ _T = TypeVar("_T")
 
 
 class Ancestry(Struct, frozen=True, kw_only=True):
-    """How two commits are related.
+    """The relation of two commits.
 
     Attributes:
-        items: the best common ancestors, mostly one; none where the histories have nothing in common.
+        items: the best common ancestors, usually one; none if the histories are unrelated.
         first: the id of the first commit.
         second: the id of the second commit.
-        first_only: how many commits only the first one has.
-        second_only: how many commits only the second one has; with 0 it is an ancestor of the first.
+        first_only: number of commits that only the first one has.
+        second_only: number of commits that only the second one has; 0 means it is an ancestor of the first.
     """
 
     items: tuple[str, ...]

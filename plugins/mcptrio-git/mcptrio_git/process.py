@@ -35,7 +35,7 @@ TERMINATE_TIMEOUT = 3.0
 """Seconds between SIGTERM and SIGKILL: git needs milliseconds to remove its lock files, a hook perhaps more."""
 
 MESSAGES = 16 * 1024
-"""Bytes of standard error that are kept: its end, where the reason is."""
+"""Bytes of standard error that are kept: its end, which has the reason."""
 
 _CHUNK = 64 * 1024
 _TICK = 1.0
@@ -78,7 +78,7 @@ class Output:
     """The result of a command."""
 
     code: int
-    """The exit code; the negative number of a signal. Of no meaning where ``cut``."""
+    """The exit code; the negative number of a signal. Undefined if ``cut``."""
     stdout: bytes
     stderr: bytes
     cut: bool
@@ -86,7 +86,7 @@ class Output:
 
 
 async def run(command: GitCommand, listener: Listener) -> Output:
-    """Run a command to its end, or until it has said enough.
+    """Run a command until it ends or its output exceeds the limit.
 
     Raises:
         ToolError: it cannot be started.
@@ -176,7 +176,7 @@ class _Readers:
 
 
 def _bound(pid: int, seconds: float) -> None:
-    """Bound the processor time of a child, and of what it starts from now on (Linux)."""
+    """Limit the processor time of a child and of its future children (Linux)."""
     if sys.platform == "linux":
         limit = math.ceil(seconds) * (os.cpu_count() or 1)
         with suppress(OSError, ValueError):  # it has ended already, or its own limit is lower

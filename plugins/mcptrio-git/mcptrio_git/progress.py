@@ -31,7 +31,7 @@ class GitProgress:
     ctx: Context
     what: str
     talks: bool
-    """It talks to a remote, and git says how far it is."""
+    """The command contacts a remote, and git reports progress."""
     _began: float = field(factory=trio.current_time, init=False)
     _phases: list[bytes] = field(factory=list, init=False)
     _unfinished: bytes = field(default=b"", init=False)
@@ -43,7 +43,7 @@ class GitProgress:
             await self.ctx.report_progress(seconds, message=f"{self.what}: {seconds:.0f} s")
 
     async def hear(self, message: bytes) -> None:
-        """Git has said something on standard error."""
+        """Git has written to standard error."""
         if not self.talks:
             return
         *lines, self._unfinished = re.split(rb"[\r\n]", self._unfinished + message)

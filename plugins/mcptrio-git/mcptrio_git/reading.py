@@ -263,7 +263,7 @@ def _operation(git_dir: str) -> Operation:
 
 
 def _position(cursor: str) -> tuple[str, int]:
-    """Where a log began, and how many of its commits have been shown."""
+    """The start of a log, and the number of commits shown so far."""
     found = re.fullmatch(_CURSOR, cursor)
     if found is None:
         raise ToolError(f"expected a next_cursor of an earlier answer @ cursor, got {printable(cursor, 100)!r}")

@@ -81,9 +81,9 @@ class Tag(Struct, frozen=True, kw_only=True):
     """A tag.
 
     Attributes:
-        target: the id of what it names, a commit as a rule.
-        annotated: it has a message of its own; then tagger and subject are the tag's.
-        date: when it was made; of the commit where it is not annotated. ISO 8601.
+        target: the id of the tagged object, usually a commit.
+        annotated: it has its own message; tagger and subject are then the tag's.
+        date: date of the tag, or of the commit if it is not annotated. ISO 8601.
     """
 
     name: str

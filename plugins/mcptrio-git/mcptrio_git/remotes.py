@@ -32,8 +32,8 @@ class Reference(Struct, frozen=True, kw_only=True):
     """A reference that has changed.
 
     Attributes:
-        old: the id before; null where it is new.
-        new: the id now; null where it is gone.
+        old: the previous id; null if it is new.
+        new: the current id; null if it was deleted.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Fetching:
 
 @frozen(eq=False, repr=False)
 class Pulling:
-    """The tool that brings what is checked out up to date; it writes and talks."""
+    """The tool that updates the checked-out branch; it writes and uses the network."""
 
     access: GitAccess
 

@@ -45,7 +45,7 @@ class Repository:
     """The top of the work tree, or the bare repository; absolute, without symbolic links."""
     git_dir: str
     common_dir: str
-    """Where the data is; worktrees share it."""
+    """The folder with the data, which worktrees share."""
 
     @property
     def is_bare(self) -> bool:

@@ -143,7 +143,7 @@ async def list_tree(work: RepositoryWork, tree: str, *, most: int) -> tuple[list
 
 
 async def read_blob(work: RepositoryWork, id: str, *, limit: int) -> bytes | None:
-    """A file; None where it is larger than ``limit`` bytes."""
+    """A file; None if it is larger than ``limit`` bytes."""
     output = await work.git("cat-file", "blob", id, limit=limit)
     return None if output.cut else output.stdout
 

@@ -38,13 +38,13 @@ class Staged(Struct, frozen=True, kw_only=True):
 
 
 class Committed(Struct, frozen=True, kw_only=True):
-    """A commit that was made.
+    """A new commit.
 
     Attributes:
         id: its full id.
-        branch: where it is; null on a detached HEAD, where only the id leads back to it.
-        files: how many files it changes.
-        output: what git and the hooks said.
+        branch: its branch; null on a detached HEAD, which only the id can find again.
+        files: number of changed files.
+        output: messages of git and of the hooks.
     """
 
     id: str

@@ -18,7 +18,7 @@ from .text import named
 __all__ = ["STATUS", "Operation", "Parsed", "Status", "StatusEntry", "parse_status"]
 
 STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--ignore-submodules=dirty", "--no-column")
-"""The command, to be followed by what is wanted of untracked files."""
+"""The beginning of the command; the option for untracked files follows."""
 
 State = Literal["unmodified", "modified", "type_changed", "added", "deleted", "renamed", "copied", "unmerged"]
 Kind = Literal["tracked", "unmerged", "untracked", "ignored"]

@@ -27,14 +27,14 @@ class TextPage:
 
     text: str
     next_index: int | None
-    """The byte at which the next piece begins; None where this is the last."""
+    """The byte at which the next part begins; None if this is the last one."""
 
 
 def page_of(data: bytes, *, start: int, cut: bool) -> TextPage:
-    """Make a page of what was read from byte ``start`` on.
+    """Make a page of the text that starts at byte ``start``.
 
     Args:
-        cut: there is more; the page then ends with the last whole line, or where a character ends.
+        cut: there is more text; the page then ends with the last whole line, or with a whole character.
     """
     if not cut:
         return TextPage(text=text_of(data), next_index=None)
@@ -62,12 +62,12 @@ def printable(text: str, limit: int = 1000) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most so many characters; an ellipsis stands for the rest."""
+    """Truncate a text to this number of characters, with an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + _MORE
 
 
 def redacted(text: str) -> str:
-    """The text with passwords and tokens taken out of its URLs."""
+    """The text without passwords and tokens in URLs."""
     return re.sub(_USER, lambda found: f"{found[1] or found[2]}***@", text)
 
 

@@ -39,10 +39,11 @@ class Config:
     """Offer no tool that changes anything."""
 
     import_file: Path | None = None
-    """A file of the reference memory server (JSON lines) that is taken into ``namespace`` once, at the first start."""
+    """A file of the reference memory server (JSON lines) that is imported into ``namespace`` once, at the first
+    start."""
 
     limit: int = field(default=100, validator=[ge(1), le(10_000)])
-    """Entities in one answer where a call does not say how many, 1 to 10000."""
+    """Default number of entities in one result, 1 to 10000."""
 
     max_limit: int = field(default=1000, validator=[ge(1), le(10_000)])
     """The most entities that a call may ask for, 1 to 10000."""
@@ -90,7 +91,7 @@ class Config:
 
     @property
     def is_by_principal(self) -> bool:
-        """Whether each principal has a graph of their own."""
+        """Whether each principal has a separate graph."""
         return self.namespaces == "principal"
 
     @property
@@ -99,7 +100,7 @@ class Config:
         return () if isinstance(self.namespaces, str) else self.namespaces
 
     def path(self) -> Path:
-        """Where the file is: absolute, with ``~`` expanded."""
+        """The absolute path of the file, with ``~`` expanded."""
         if self.file is None:
             import platformdirs  # most start-ups have a file configured or read no memory at all
 
@@ -111,7 +112,7 @@ class Config:
         return None if self.import_file is None else Path(self.import_file).expanduser().absolute()
 
     def allowed(self, namespace: str | None) -> str | None:
-        """The namespace that a call means, as the call calls it; ``None`` where it may not name this one."""
+        """The name by which a call names this namespace; ``None`` if it may not name it."""
         if namespace is None or namespace == self.namespace:
             return self.namespace
         if namespace in self.others or (ANY in self.others and _NAMESPACE.fullmatch(namespace)):

@@ -37,7 +37,7 @@ _CLOSE_TIMEOUT: Final = 10.0
 _STEPS: Final = 20_000
 """Steps of SQLite's virtual machine between two checks for a cancellation: less than a millisecond."""
 _BUSY_MS: Final = 100
-"""How long SQLite itself waits for another process; the rest is waited in Trio, where it can be cancelled."""
+"""Time for which SQLite itself waits for another process; longer waits happen in Trio and can be cancelled."""
 
 
 class MemoryDatabase:
@@ -69,7 +69,7 @@ class MemoryDatabase:
                 pause = min(2 * pause, 0.05)
 
     async def read(self, work: Work[T]) -> T:
-        """Do it on a snapshot of what is committed.
+        """Run it on a snapshot of the committed data.
 
         Raises:
             MemoryUnavailable: the file cannot be read.

@@ -37,7 +37,7 @@ class GraphChange(Generic[T]):
     result: T
     touched: dict[str, int | None] = field(factory=dict)
     revision: int | None = None
-    """The graph's new revision; ``None`` where nothing is different."""
+    """The graph's new revision; ``None`` if nothing has changed."""
 
 
 @frozen(eq=False)

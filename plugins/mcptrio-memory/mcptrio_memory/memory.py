@@ -70,7 +70,7 @@ class Memory:
     @lifespan
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """The file, open, and with ``import_file`` taken in.
+        """The open file, with ``import_file`` imported.
 
         Raises:
             ConfigError: it cannot be opened or imported.

@@ -53,7 +53,7 @@ class NewEntity(Struct, kw_only=True):
 
 
 class Entity(Struct, kw_only=True):
-    """An entity, or those of its fields that were asked for."""
+    """An entity, or its requested fields."""
 
     name: str
     entityType: str | UnsetType = UNSET
@@ -148,7 +148,7 @@ class ImportProblem(Struct, kw_only=True, frozen=True):
 
 
 class Imported(Struct, kw_only=True, frozen=True):
-    """What an import has changed. Lines that say what is known already change nothing."""
+    """The changes by an import. Lines with known data change nothing."""
 
     lines: Annotated[int, Meta(description="Lines with something in them.")] = 0
     entities_created: int = 0

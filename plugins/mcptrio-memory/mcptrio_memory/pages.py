@@ -45,7 +45,7 @@ class Everything:
 
     namespace: str
     kind: str = "g"
-    """One letter, so that a cursor is not taken for one of another tool."""
+    """One letter, which distinguishes cursors of different tools."""
 
     def rows(self, statements: Statements, start: int) -> Iterator[Row]:
         """Those at a position and behind it; the position is the entity's id."""
@@ -67,7 +67,7 @@ class Everything:
 
 @frozen(eq=False)
 class Chosen:
-    """Some entities, by id, in an order of their own."""
+    """Some entities by id, in a given order."""
 
     ids: Sequence[int]
     kind: str

@@ -43,12 +43,12 @@ class MemoryResources:
 
     @resource(GRAPH, name="knowledge-graph", title="Knowledge Graph", mime_type=_JSON)
     async def knowledge_graph(self, ctx: Context) -> Graph:
-        """The full knowledge graph with all entities and relations; a very large one is cut, and says so."""
+        """The full knowledge graph with all entities and relations; a very large one is truncated, and says so."""
         return await self.knowledge_graph_of(ctx)
 
     @resource(GRAPH_OF, name="knowledge-graph-of", title="Knowledge Graph of a Namespace", mime_type=_JSON)
     async def knowledge_graph_of(self, ctx: Context, namespace: str | None = None) -> Graph:
-        """The full knowledge graph of a namespace; a very large one is cut, and says so."""
+        """The full knowledge graph of a namespace; a very large one is truncated, and says so."""
         name = self._namespace(ctx, namespace, GRAPH)
         return await self.memory.read(partial(read_graph_page, name, self._all(), None))
 
@@ -91,12 +91,12 @@ class MemoryResources:
 
     @completion("resource", NODE, "name")
     async def complete_name(self, ctx: Context, value: str) -> list[str]:
-        """Names that contain what was typed, without those that have no place in this URI."""
+        """Names that contain the typed text, without those that do not fit into this URI."""
         return [name for name in await self.complete_name_of(ctx, value, {}) if "/" not in name and name != ".."]
 
     @completion("resource", NODE_OF, "name")
     async def complete_name_of(self, ctx: Context, value: str, arguments: Mapping[str, str]) -> list[str]:
-        """Names that contain what was typed."""
+        """Names that contain the typed text."""
         space = self.memory.space(ctx, arguments.get("namespace"))
         if space is None:
             return []

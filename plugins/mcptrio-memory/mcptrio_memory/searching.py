@@ -19,7 +19,7 @@ __all__ = ["MAX_FOUND_ENTITIES", "find_entities", "find_names"]
 MAX_FOUND_ENTITIES: Final = 10_000
 """Entities that one search finds; those beyond are not counted."""
 _WORDS: Final = 64
-"""Words of a query that are looked at."""
+"""Words of a query that are used."""
 
 _IN_NAMESPACE = "e.namespace = (SELECT id FROM namespaces WHERE name = ?)"
 
@@ -45,7 +45,7 @@ def find_entities(statements: Statements, namespace: str, query: str) -> list[in
 
 
 def find_names(statements: Statements, namespace: str, typed: str, limit: int) -> list[str]:
-    """Names that contain what was typed, whatever its case."""
+    """Names that contain the typed text, ignoring case."""
     rows = statements.execute(
         f"SELECT e.name FROM search s JOIN entities e ON e.id = s.rowid WHERE {_IN_NAMESPACE}"
         " AND instr(s.name, ?) ORDER BY length(e.name), e.name LIMIT ?",

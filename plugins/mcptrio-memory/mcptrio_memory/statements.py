@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class MemoryUnavailable(ToolError):
-    """The file cannot be used; the message says why, without its path, for models read it."""
+    """The file cannot be used; the message has the reason, without the path, because models read it."""
 
 
 class CallAbandoned(Exception):
@@ -28,7 +28,7 @@ class CallAbandoned(Exception):
 
 
 class Statements:
-    """Used in one thread, but for :meth:`stop`."""
+    """Used in one thread, except for :meth:`stop`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -66,4 +66,4 @@ class Statements:
 
 
 Work: TypeAlias = Callable[[Statements], T]
-"""Runs in a thread, possibly more than once (what it did before is undone)."""
+"""Runs in a thread, possibly more than once (earlier attempts are rolled back)."""

@@ -1,4 +1,5 @@
-"""Converts an API's response to content: JSON structured, text as text, images and sounds as such, the rest embedded.
+"""Converts an API's response to content: JSON as structured content, text as text, images and audio as such, the rest
+embedded.
 
 Called at the end of each call. The result shows the response unchanged; one that is too large or does not match its
 document is cut and marked as an error, but not corrected.
@@ -55,7 +56,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...]
     body: bytes = field(repr=False)
     is_cut: bool
-    """More came than is put up with."""
+    """The response exceeds the limit."""
     url: str
     """Where it is from, without a query."""
 

@@ -71,10 +71,10 @@ class Body:
 
 
 def read_body(document: Document, operation: Mapping[str, Any], pointer: str, schemas: Schemas) -> Body | None:
-    """What an operation is sent; ``None`` where it takes no body.
+    """The body of a request; ``None`` if the operation takes none.
 
     Raises:
-        Misfit: something in it is wrong.
+        Misfit: a part of it is invalid.
     """
     if "requestBody" not in operation:
         return None
@@ -109,10 +109,10 @@ def read_body(document: Document, operation: Mapping[str, Any], pointer: str, sc
 
 
 def encode_whole(body: Body, value: Any) -> bytes:
-    """A body that is one piece: JSON, a text, bytes.
+    """A body of one part: JSON, a text, bytes.
 
     Raises:
-        ToolError: the value is not what it has to be.
+        ToolError: the value has the wrong type.
     """
     where = f"$.{body.argument}"
     if body.kind == "json":

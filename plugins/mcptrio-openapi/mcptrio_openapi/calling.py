@@ -35,7 +35,7 @@ _RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 _ERROR_BYTES = 64 * 1024
 _TOKEN_BYTES = 64 * 1024
 _FIRST_PAUSE = 0.25
-"""Seconds before the first retry, where the API does not say; each further one waits twice as long."""
+"""Seconds before the first retry, if the API names no time; each further one waits twice as long."""
 _REPORTED = 64 * 1024
 """Bytes of a download above which its progress is reported."""
 
@@ -66,10 +66,10 @@ class OperationCaller:
         self._pace = Pace(api.rate, api.burst)
 
     async def call(self, ctx: Context, operation: Operation, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Do what an operation does.
+        """Call an operation.
 
         Raises:
-            ToolError: it cannot be asked for so, or the API refused, or did not answer in time.
+            ToolError: the arguments are invalid, or the API refused or did not answer in time.
         """
         draft = draft_request(operation, arguments, self._api.max_request_bytes)
         deadline = trio.current_time() + self._api.timeout
@@ -211,7 +211,7 @@ def _with_query(url: str, query: tuple[str, ...], marks: Marks) -> str:
 
 
 def _marked_again(url: str, marks: Marks) -> str:
-    """The target of a redirect with the keys that belong into its query, where they are not there already."""
+    """The target of a redirect, with the API keys added to its query if they are missing."""
     base, _, query = url.partition("?")
     pairs = [pair for pair in query.split("&") if pair]
     names = {pair.partition("=")[0] for pair in pairs}

@@ -101,7 +101,7 @@ class Credential:
 
 @frozen(kw_only=True)
 class Api:
-    """One API: its document, where it is, how to get in, and which of its operations become tools."""
+    """One API: its document, its URL, its credentials, and the operations that become tools."""
 
     file: Path | None = None
     """The document, JSON or YAML. One of ``file`` and ``url``."""
@@ -140,7 +140,7 @@ class Api:
     """No operations whose operationId or path template fits one of these globs."""
 
     max_tools: int = field(default=100, validator=[ge(1), le(2000)])
-    """The most operations that become tools, 1 to 2000; the rest is left out, and the report says so."""
+    """Maximum number of operations that become tools, 1 to 2000; further ones are left out, and the report says so."""
 
     timeout: float = field(default=30.0, validator=[gt(0), le(3600)])
     """Seconds for one call, with everything: waiting for its turn, redirects, retries, the download. Up to 3600."""
@@ -203,7 +203,7 @@ class Config:
     """The largest document that is read, 1 KiB to 1 GiB."""
 
     document_timeout: float = field(default=30.0, validator=[gt(0), le(600)])
-    """Seconds for fetching one document, up to 600. The server starts when all are there or given up."""
+    """Seconds for fetching one document, up to 600. The server starts when all are fetched or have failed."""
 
     max_schema_bytes: int = field(default=64 * 1024, validator=[ge(1024), le(256 * 1024)])
     """The largest schema of a tool, as JSON, 1 to 256 KiB. A larger input schema costs the operation, a larger output

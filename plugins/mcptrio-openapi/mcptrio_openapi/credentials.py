@@ -33,7 +33,7 @@ PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, str]], Awai
 _EARLY = 30.0
 """Seconds before its end in which a token is not used any more."""
 _LIFETIME = 300.0
-"""Seconds for which a token is used whose end is not told."""
+"""Seconds for which a token without a lifetime is used."""
 _MIN_SECRET_CHARS = 4
 """Characters of a secret that is looked for in texts; a shorter one would take half of the text with it."""
 _HIDDEN = "[secret]"
@@ -84,7 +84,7 @@ class APICredentials:
         """Tokens, the last ones: an answer may still repeat one that is over."""
 
     async def marks(self, schemes: tuple[Scheme, ...]) -> Marks:
-        """What to put on a request; a token that is missing or over is got first.
+        """The credentials of a request; a missing or expired token is requested first.
 
         Raises:
             ToolError: the token endpoint gave none.
@@ -173,7 +173,7 @@ def _basic(username: str, password: str) -> str:
 
 
 def _client(credential: Credential) -> str:
-    """Client and secret, encoded as in a form before they are put together (RFC 6749, 2.3.1)."""
+    """Client and secret, form-encoded before they are joined (RFC 6749, 2.3.1)."""
     return _basic(quote_plus(credential.client_id or ""), quote_plus(_text(credential.client_secret)))
 
 

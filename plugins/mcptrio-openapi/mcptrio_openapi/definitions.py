@@ -1,7 +1,7 @@
 """The targets of references: in ``$defs`` if necessary, otherwise in place.
 
 The conversion of one schema fills it. A definition is converted once for all its references, so that a document of
-references does not grow. One that is used once and does not contain itself is put in place, because not every model
+references does not grow. One that is used once and does not contain itself is inlined, because not every model
 follows references.
 
 Source: JSON Schema 2020-12 core, 8.2.3.1 and 8.2.4.
@@ -20,7 +20,7 @@ __all__ = ["Definitions"]
 
 _PREFIX = "#/$defs/"
 _MAX_DEPTH = 30
-"""Levels of JSON below which nothing more is put in place; the validator's own bound is 64."""
+"""Levels of JSON below which nothing is inlined; the validator's own bound is 64."""
 
 
 class Definitions:
@@ -31,10 +31,10 @@ class Definitions:
         self._schemas: dict[str, dict[str, Any]] = {}
 
     def refer(self, pointer: str, text: str, target: Any) -> str:
-        """A reference to what is at a place of the document, which is converted later.
+        """A reference to a part of the document, which is converted later.
 
         Args:
-            text: what its name is made of.
+            text: the basis of its name.
         """
         name = self._by_pointer.get(pointer)
         if name is None:

@@ -33,7 +33,7 @@ class Document:
 
     root: Mapping[str, Any]
     minor: int
-    """0 for OpenAPI 3.0, whose schemas are of a dialect of their own; 1 and 2 have JSON Schema 2020-12."""
+    """0 for OpenAPI 3.0, whose schemas have their own dialect; 1 and 2 have JSON Schema 2020-12."""
     url: str | None = None
     """Where it was fetched from; ``None`` for a file."""
 

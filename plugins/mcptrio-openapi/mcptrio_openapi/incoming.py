@@ -61,7 +61,7 @@ class Incoming:
 
     @property
     def length(self) -> int | None:
-        """Bytes of the whole body, where that is known."""
+        """Bytes of the whole body, if known."""
         text = self.header("content-length") or ""
         return int(text[:15]) if self._unpacking is None and text.isascii() and text.isdigit() else None
 
@@ -129,7 +129,7 @@ class Incoming:
         return piece
 
     def _begins_member(self, rest: bytes) -> bool:
-        """Whether what comes behind packed data is more of it; if so, it can be unpacked now (RFC 1952 section 2.2)."""
+        """Whether the bytes after compressed data are another member to decompress (RFC 1952 section 2.2)."""
         if self._unpacking is None or not self._is_gzip or rest[:1] != _MEMBER:
             return False
         self._unpacking = zlib.decompressobj(_GZIP)

@@ -30,12 +30,12 @@ def valid_name(text: str, most: int, *, dots: bool = False) -> str:
 
 
 class Names:
-    """Names that have been given away.
+    """Names that are in use.
 
     Args:
         most: characters of a name.
         dots: whether a dot is valid.
-        taken: names that nothing may have.
+        taken: reserved names.
     """
 
     def __init__(self, most: int = MAX_NAME_CHARS, *, dots: bool = False, taken: frozenset[str] = frozenset()) -> None:
@@ -43,7 +43,7 @@ class Names:
         self._dots = dots
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
-        """The last number that was put behind a name."""
+        """The last number that was appended to a name."""
 
     def give(self, text: str, suffix: str = "") -> tuple[str, bool]:
         """A name for a text, and whether it is another one than the text alone would have had.

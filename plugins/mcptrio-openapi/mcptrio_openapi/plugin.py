@@ -1,6 +1,6 @@
 """The plugin: makes tools of documents, of files when it registers, of URLs when the server starts.
 
-An invalid document costs only the tools of its own API.
+An invalid document affects only the tools of its own API.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["OpenAPI"]
 _log = logging.getLogger(__name__)
 
 _SERVER_TIMEOUT_MARGIN = 5.0
-"""Seconds by which the server's own bound on a call comes after ours, which says more."""
+"""Seconds by which the server's timeout of a call exceeds ours, whose error is more precise."""
 _LOGGED = 20
 """Problems of one document that are logged one by one; the report has them all."""
 

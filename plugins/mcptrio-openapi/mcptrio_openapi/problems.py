@@ -67,7 +67,7 @@ def name_kind(value: Any) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """At most so many characters of a text, on one line, without control characters."""
+    """Truncate a text to this number of characters, on one line, without control characters."""
     if len(text) > 4 * most:
         text = text[: 4 * most]
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())

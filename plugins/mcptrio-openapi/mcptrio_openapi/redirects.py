@@ -20,7 +20,7 @@ HOPS = 5
 
 
 class RedirectRefused(ValueError):
-    """A redirect that is not followed; the message says where it leads, without path and query."""
+    """A redirect that is not followed; the message names its target without path and query."""
 
 
 def is_redirect(status: int, location: str | None) -> bool:

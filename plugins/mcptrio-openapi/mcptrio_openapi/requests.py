@@ -29,7 +29,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 @frozen(kw_only=True)
 class Draft:
-    """A request, before credentials are put on it."""
+    """A request without credentials."""
 
     method: str
     url: str

@@ -48,7 +48,7 @@ def read_answers(document: Document, place: OperationLocation) -> list[Described
 def output_schema_of(
     document: Document, answers: list[Described], config: Config, problems: list[DocumentProblem]
 ) -> dict[str, Any] | None:
-    """The schema of the JSON object that a success gives; ``None`` where it gives something else, or several things."""
+    """The schema of the JSON object of a successful response; ``None`` for other or several types."""
     found: list[tuple[Any, str]] = []
     for code, answer, where in answers:
         content = answer.get("content")

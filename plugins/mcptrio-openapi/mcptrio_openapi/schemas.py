@@ -77,7 +77,7 @@ class Schemas:
         return converted
 
     def finish(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The whole schema, with ``$defs`` where something is used twice or contains itself."""
+        """The whole schema, with ``$defs`` for parts that are used twice or contain themselves."""
         return self._definitions.finish(schema)
 
     def root(self, schema: Any, pointer: str) -> tuple[Any, str]:

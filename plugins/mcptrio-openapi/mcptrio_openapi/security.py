@@ -49,7 +49,7 @@ def schemes_of(
     """The schemes whose credentials an operation's requests bear.
 
     Raises:
-        Misfit: it wants credentials that there are not, or something in it is wrong.
+        Misfit: it wants credentials that there are not, or a part of it is invalid.
     """
     holder, where = (operation, pointer) if "security" in operation else (document.root, "#")
     alternatives = holder.get("security", [])

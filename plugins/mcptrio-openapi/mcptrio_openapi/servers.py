@@ -27,7 +27,7 @@ def base_url_of(document: Document, api: Api) -> str:
     """The base URL of a document, without a slash at its end.
 
     Raises:
-        Misfit: there is none that may be used; the message says what to write.
+        Misfit: none is allowed; the message says what to configure.
     """
     if api.base_url is not None:
         return api.base_url.rstrip("/")
@@ -35,7 +35,7 @@ def base_url_of(document: Document, api: Api) -> str:
 
 
 def own_base_url(document: Document, api: Api, base_url: str, holders: list[tuple[Mapping[str, Any], str]]) -> str:
-    """The base URL of one operation, whose path item or itself may name servers of their own.
+    """The base URL of one operation, which may name its own servers, as may its path item.
 
     Args:
         holders: the path item and the operation, with their pointers.

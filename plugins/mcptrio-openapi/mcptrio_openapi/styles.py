@@ -133,7 +133,7 @@ def _quote_reserved(text: str) -> str:
 
 
 def _parts(name: str, value: Any, quoted: Any) -> list[tuple[str, str]]:
-    """The encoded items of a value, each with its encoded name where it has one. Null is no item."""
+    """The encoded items of a value, each with its encoded name, if any. Null has no items."""
     if isinstance(value, Mapping):
         return [
             (quoted(field), quoted(_flat(f"{name}.{field}", item))) for field, item in value.items() if item is not None

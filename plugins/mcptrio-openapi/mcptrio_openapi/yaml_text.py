@@ -36,7 +36,7 @@ _MISSING = object()
 
 
 class YAMLError(ValueError):
-    """The text is not YAML, or says more than JSON can; the message says where."""
+    """The text is not YAML, or is not expressible in JSON; the message has the place."""
 
 
 @define

@@ -73,7 +73,7 @@ class CommandPolicy:
             environment: Variables that the call sets.
 
         Raises:
-            ToolError: The command is not allowed; the message says what would be.
+            ToolError: The command is not allowed; the message names the allowed ones.
         """
         if not self.config.allow:
             raise ToolError(

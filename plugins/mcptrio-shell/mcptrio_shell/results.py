@@ -186,7 +186,7 @@ def as_text(data: bytes) -> str:
 
 
 def _after_last_line(data: bytes) -> int:
-    """Return where to end: after the last line end, unless that loses more than half; else at a character."""
+    """Return the end: after the last line end, unless that drops more than half; otherwise after a whole character."""
     end = data.rfind(b"\n") + 1
     if end > len(data) // 2:
         return end
@@ -198,7 +198,7 @@ def _after_last_line(data: bytes) -> int:
 
 
 def _after_first_line(data: bytes) -> int:
-    """Return where to start: after the first line end, unless that loses more than half; else at a character."""
+    """Return the start: after the first line end, unless that drops more than half; otherwise at a whole character."""
     start = data.find(b"\n") + 1
     if 0 < start < len(data) // 2:
         return start

@@ -80,13 +80,13 @@ class Catalogue:
     files: Mapping[str, File] = field(factory=dict)
     """By path."""
     folders: Mapping[str, tuple[str, ...]] = field(factory=dict)
-    """By path: the paths of what is in a folder. Above a skill, only what leads to skills."""
+    """The paths in a folder, by its path. Above a skill, only what leads to skills."""
     problems: tuple[str, ...] = ()
     """Skills that are not served, with the reasons, one line each."""
 
     @classmethod
     def of(cls, skills: list[Skill], problems: list[str]) -> Catalogue:
-        """A catalogue of skills, each with a path of its own."""
+        """A catalogue of skills with unique paths."""
         skills.sort(key=lambda skill: skill.path)
         files: dict[str, File] = {}
         folders: dict[str, set[str]] = {}

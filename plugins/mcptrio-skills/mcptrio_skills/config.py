@@ -62,7 +62,7 @@ class Config:
     """Between two looks for changes, 0 to 86,400; 0: only when a client asks."""
 
     ttl: float = field(default=0.0, validator=_seconds(0, 10**7))
-    """For how long clients may keep what they got without asking again, 0 or more."""
+    """Time for which clients may cache a result, 0 or more."""
 
     public: bool = False
     """Let shared caches keep it: everybody who may use this server may see the skills."""

@@ -46,7 +46,7 @@ _CORE: tuple[tuple[str, str, str], ...] = (
 
 
 class BadSkill(Exception):
-    """A folder that looks like a skill and cannot be served; the message says why."""
+    """A folder that looks like a skill and cannot be served; the message has the reason."""
 
 
 def read_frontmatter(data: bytes) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def open_regular(real: str) -> int:
     """A descriptor of a resolved regular file; the caller closes it.
 
     Raises:
-        Forbidden: it is something else.
-        OSError: as open(2) says; also where a part has become a symbolic link.
+        Forbidden: it is not a regular file.
+        OSError: as open(2) says; also if a part has become a symbolic link.
     """
     *folders, name = Path(real).parts[1:]
     at = os.open("/", _STEP)

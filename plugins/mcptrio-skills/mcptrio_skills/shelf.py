@@ -43,7 +43,7 @@ class SkillIndex:
     _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
 
     async def refresh(self) -> Catalogue:
-        """Look at the folders, and give what is there. Looks that would only repeat each other are one."""
+        """Read the folders. Concurrent calls share one read."""
         asked = self._looks
         async with self._looking:
             if self._done <= asked:

@@ -26,8 +26,7 @@ class Config:
     """Thoughts in one sequence; 1 to 100000. When it is full, the tool says so."""
 
     max_branches: int = field(default=50, validator=and_(ge(1), le(1000)))
-    """Branches of one sequence; 1 to 1000. Each answer names them all; for one more, the tool says that there is no
-    room."""
+    """Branches of one sequence; 1 to 1000. Each result names them all; another one is refused."""
 
     max_sequences: int = field(default=50, validator=and_(ge(1), le(10_000)))
     """Sequences of one caller; 1 to 10000. When there are more, the one unused for longest is forgotten."""

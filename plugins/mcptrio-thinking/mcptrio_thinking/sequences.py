@@ -118,7 +118,7 @@ class Sequences:
         return list(reversed(shelf.sequences)) if shelf is not None else []
 
     def expire(self) -> None:
-        """Forget what has not been used for the time to live. A caller's own is forgotten at each of its calls too."""
+        """Delete sequences that have not been used for the time to live. Each call also deletes the caller's."""
         for owner in list(self._shelves):
             self._expire(owner)
 

@@ -26,7 +26,7 @@ __all__ = ["TEMPLATE", "Cleared", "Noted", "Thinking", "Thoughts"]
 
 TEMPLATE: Final = "thinking://{sequence_id}"
 _EXPIRY_INTERVAL: Final = 60.0
-"""Seconds between two looks for what has expired; at every call it is looked for as well."""
+"""Seconds between two deletions of expired sequences; each call deletes them as well."""
 
 _MAX_THOUGHT_NUMBER: Final = 9_999_999
 
@@ -201,7 +201,7 @@ class Thinking:
         server.add_background(self.sweep)
 
     async def sweep(self) -> None:
-        """Look for what has expired, until cancelled."""
+        """Delete expired sequences until cancelled."""
         while True:
             await trio.sleep(min(_EXPIRY_INTERVAL, self.config.ttl))
             self.sequences.expire()

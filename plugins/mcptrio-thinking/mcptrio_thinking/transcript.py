@@ -14,8 +14,8 @@ def transcript(sequence: Sequence, limit: int, pager: str) -> str:
     """The sequence in Markdown.
 
     Args:
-        limit: bytes; where it would be longer, the earliest thoughts are left out.
-        pager: the name of the tool that shows those.
+        limit: bytes; if it would be longer, the earliest thoughts are left out.
+        pager: the name of the tool that shows them.
     """
     parts: list[str] = []
     size = 0

@@ -20,7 +20,7 @@ class Config:
     """The zone of the people who ask: an IANA name such as Europe/Berlin, or one of Windows. Unset: the machine's."""
 
     limit: int = field(default=50, validator=[ge(1), le(1000)])
-    """Zones in one answer where a call does not say how many, 1 to 1000."""
+    """Default number of zones in one result, 1 to 1000."""
 
     max_limit: int = field(default=600, validator=[ge(1), le(1000)])
     """The most zones that a call may ask for, 1 to 1000."""

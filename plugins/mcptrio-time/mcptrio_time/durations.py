@@ -53,7 +53,7 @@ class Duration:
     elapsed: timedelta = timedelta()
 
     def on_calendar(self, wall: datetime) -> tuple[datetime, str | None]:
-        """The wall-clock time after the months and days; and a note where the month is too short for the day.
+        """The wall-clock time after the months and days; and a note if the month is too short for the day.
 
         Raises:
             OverflowError: outside of the years 1 to 9999.

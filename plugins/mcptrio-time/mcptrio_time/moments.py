@@ -21,7 +21,7 @@ from .zones import Zone, fixed_zone
 __all__ = ["Moment", "Occurrence", "at_wall", "read_date", "read_moment", "read_time"]
 
 Occurrence = Literal["first", "second"]
-"""Of a wall-clock time that is there twice, when clocks are put back."""
+"""Selects one of a repeated wall-clock time, when clocks are set back."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"(@?)([+-]?\d{1,30})(?:\.(\d{1,9})\d*)?")
@@ -97,7 +97,7 @@ def at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: str) -> M
         wall: naive.
 
     Raises:
-        ToolError: the clock never shows it; the message says what it shows instead.
+        ToolError: the clock never shows it; the message has the time that it shows instead.
     """
     try:
         first, second = (wall.replace(tzinfo=zone.info, fold=fold) for fold in (0, 1))
@@ -155,7 +155,7 @@ def _on_clock(time: datetime, zone: Zone, read_as: str, where: str) -> Moment:
 
 
 def _read_number(text: str, where: str) -> tuple[datetime, str] | None:
-    """Time since 1970. Eight digits are a date, as ISO 8601 has it; ``@`` before a number says that it is none."""
+    """Time since 1970. Eight digits are a date in ISO 8601, unless ``@`` precedes them."""
     found = _NUMBER.fullmatch(text)
     if found is None or (not found[1] and len(found[2].lstrip("+-")) == 8 and not found[3]):
         return None

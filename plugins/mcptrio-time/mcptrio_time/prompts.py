@@ -34,7 +34,7 @@ class TimePrompts:
         """The time in a time zone.
 
         Args:
-            timezone: where; by default the local time zone.
+            timezone: the time zone; by default the local one.
         """
         now = self.tools.get_current_time(timezone)
         return f"It is {_spoken(now)}."
@@ -45,8 +45,8 @@ class TimePrompts:
 
         Args:
             time: HH:MM.
-            source_timezone: where the time is from.
-            target_timezone: where it is wanted; by default the local time zone.
+            source_timezone: the time zone of the time.
+            target_timezone: the time zone to convert to; by default the local one.
             date: the day in the source time zone, YYYY-MM-DD; by default today.
         """
         found = self.tools.convert_time(source_timezone, time, target_timezone, date or None)

@@ -130,7 +130,7 @@ def parsed(moment: Moment) -> ParsedTime:
 
 
 def offset_text(offset: timedelta) -> str:
-    """``+05:30``; with seconds where an old clock had them."""
+    """``+05:30``; with seconds if a historical offset has them."""
     seconds = round(abs(offset).total_seconds())
     text = f"{'-' if offset < timedelta() else '+'}{seconds // 3600:02}:{seconds // 60 % 60:02}"
     return text + (f":{seconds % 60:02}" if seconds % 60 else "")

@@ -219,7 +219,7 @@ class TimeTools:
 
 
 def _settled(wall: datetime, zone: Zone) -> tuple[datetime, str | None]:
-    """A wall-clock time that arithmetic came to; one that the clock skips is taken as if it did not."""
+    """A wall-clock time that was calculated; a skipped one is moved forward."""
     time = wall.replace(tzinfo=zone.info)
     # Through UTC, and a time that is not there becomes the one that the clock shows instead.
     real = time.astimezone(UTC).astimezone(zone.info)

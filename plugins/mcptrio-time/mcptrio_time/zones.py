@@ -45,7 +45,7 @@ _FAMILIAR: Final = (
 
 @frozen
 class Zone:
-    """A time zone and what it is called."""
+    """A time zone and its name."""
 
     name: str
     info: tzinfo
@@ -56,14 +56,12 @@ class Zones:
     """All zones. Each part is read when it is first needed, and kept."""
 
     def find(self, text: str, where: str) -> Zone:
-        """The zone that is meant.
-
-        Args:
+        """The zone that a text names. Args:
             text: an IANA name in any case, a Windows name, UTC, or an offset such as +05:30.
             where: the argument, for the message.
 
         Raises:
-            ToolError: none or several are meant; the message says which.
+            ToolError: no zone or several match; the message names them.
         """
         wanted = text.strip()
         zone = self.get(wanted)
@@ -76,7 +74,7 @@ class Zones:
         return zone
 
     def get(self, text: str) -> Zone | None:
-        """The zone that is meant; ``None`` where none is, or several are."""
+        """The zone that a text names; ``None`` if no zone or several match."""
         wanted = " ".join(text.replace("_", " ").split()).casefold()
         if not wanted or len(wanted) > _MAX_NAME_CHARS:
             return None
