@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import subprocess
 import sys
+from inspect import isclass
+from pathlib import Path
 from typing import Any
 
 from mcptrio import (
@@ -33,6 +37,9 @@ from mcptrio.types import GetPromptResult, ModelHint, ModelPreferences, PromptMe
 from tests.test_hooks import both_eras, talking
 
 __all__: list[str] = []
+
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "api"
+PUBLIC_MODULES = re.findall(r"automodule:: (\S+)", "".join(page.read_text("utf-8") for page in PAGES.glob("*.rst")))
 
 ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}}
 
@@ -154,3 +161,12 @@ trio.run(serve_stdio, server)
     )
 
     assert json.loads(done.stdout.splitlines()[-1])["result"]["content"] == [{"type": "text", "text": "pong"}]
+
+
+def test_every_public_class_begins_with_a_sentence() -> None:
+    """The first line of a docstring is all that an overview shows, so it must not be a heading such as ``Args:``."""
+    modules = [importlib.import_module(name) for name in PUBLIC_MODULES]
+    classes = {value for module in modules for name in module.__all__ if isclass(value := getattr(module, name))}
+
+    bare = [cls.__qualname__ for cls in classes if not re.match(r"[^:\n]+(\.|:)", cls.__dict__.get("__doc__") or "")]
+    assert sorted(bare) == []

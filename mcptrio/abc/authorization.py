@@ -151,7 +151,7 @@ class TokenVerifier(Protocol):
         If no verifier returned ``True``, each one that returned ``None`` verifies the token.
 
         Args:
-            issuer: The issuer that the token names, unverified; ``None`` if it is no JWT or names no issuer.
+            issuer: The issuer that the token names, unverified; ``None`` if it is not a JWT or names no issuer.
         """
         ...
 
@@ -216,15 +216,21 @@ class Fetch(Protocol):
 class TokenStore(Protocol):
     """Stores the credentials of a client: one JSON object per key. Every value is secret."""
 
-    async def load(self, key: str) -> Mapping[str, Any] | None: ...
+    async def load(self, key: str) -> Mapping[str, Any] | None:
+        """Return the value of a key, or ``None`` if it has none."""
+        ...
 
-    async def save(self, key: str, value: Mapping[str, Any]) -> None: ...
+    async def save(self, key: str, value: Mapping[str, Any]) -> None:
+        """Store the value of a key, and replace an earlier one."""
+        ...
 
     async def delete(self, key: str) -> bool:
         """Delete the value of a key and return whether it existed."""
         ...
 
-    async def keys(self) -> Sequence[str]: ...
+    async def keys(self) -> Sequence[str]:
+        """Return the keys that have a value."""
+        ...
 
     def lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Hold the exclusive right, among all processes that use the store, to renew the value of a key.

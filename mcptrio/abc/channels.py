@@ -38,7 +38,9 @@ class MessageChannel(Protocol):
         """
         ...
 
-    async def aclose(self) -> None: ...
+    async def aclose(self) -> None:
+        """Close the channel. Pending calls raise ConnectionClosed."""
+        ...
 
 
 @runtime_checkable

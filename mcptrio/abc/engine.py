@@ -27,12 +27,15 @@ ASGIApp: TypeAlias = "Callable[[Any, Any, Any], Awaitable[None]]"
 class StateSealer(Protocol):
     """Makes values that travel through the client opaque and unforgeable."""
 
-    def seal(self, value: bytes, *, audience: bytes) -> str: ...
+    def seal(self, value: bytes, *, audience: bytes) -> str:
+        """Encrypt a value for :meth:`open` with the same audience."""
+        ...
 
     def open(self, sealed: str, *, audience: bytes) -> bytes:
-        """
+        """Decrypt a sealed value.
+
         Raises:
-            ValueError: the value was not sealed by us, was altered, or is for another audience.
+            ValueError: The value was not sealed with a known key, was altered, or is for another audience.
         """
         ...
 
@@ -72,7 +75,9 @@ class PeerSession(Protocol):
         """Send messages that belong to no request to this sink from now on (the GET stream)."""
         ...
 
-    def detach(self, outlet: MessageSink) -> None: ...
+    def detach(self, outlet: MessageSink) -> None:
+        """Stop sending the session's messages to this sink."""
+        ...
 
     @property
     def busy(self) -> bool:

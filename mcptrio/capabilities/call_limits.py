@@ -13,7 +13,8 @@ __all__ = ["CallLimits"]
 
 
 class CallLimits:
-    """
+    """The operator's limits on the calls of one plugin.
+
     Args:
         owner: the plugin's name, for messages.
         timeout: seconds for one call, from when it begins.

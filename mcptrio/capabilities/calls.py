@@ -36,10 +36,11 @@ Source: MCP 2026-07-28, basic/patterns/mrtr.
 
 
 class FunctionCaller:
-    """
+    """Calls the functions of plugins.
+
     Args:
-        state: counts the calls, and has the threads of functions that are not ``async``.
-        logging: takes what functions log for their client.
+        state: counts the calls, and runs functions that are not ``async`` in its threads.
+        logging: receives the log messages of the functions.
     """
 
     def __init__(self, state: RuntimeState, logging: Logging) -> None:

@@ -132,9 +132,13 @@ class Context(Generic[StateT]):
         return declares(self._scope.request.peer, capability)
 
     def require(self, capability: str) -> None:
-        """
+        """Check that the client has declared a capability.
+
+        Args:
+            capability: For example ``sampling`` or ``elicitation.url``.
+
         Raises:
-            MissingClientCapability: the client cannot do it.
+            MissingClientCapability: It has not.
         """
         require(self._scope.request.peer, capability)
 
@@ -186,15 +190,19 @@ class Context(Generic[StateT]):
         await trio.lowlevel.checkpoint()
 
     async def debug(self, data: Any, logger: str | None = None) -> None:
+        """Send a log message of level ``debug`` to the client; see :meth:`log`."""
         await self.log("debug", data, logger)
 
     async def info(self, data: Any, logger: str | None = None) -> None:
+        """Send a log message of level ``info`` to the client; see :meth:`log`."""
         await self.log("info", data, logger)
 
     async def warning(self, data: Any, logger: str | None = None) -> None:
+        """Send a log message of level ``warning`` to the client; see :meth:`log`."""
         await self.log("warning", data, logger)
 
     async def error(self, data: Any, logger: str | None = None) -> None:
+        """Send a log message of level ``error`` to the client; see :meth:`log`."""
         await self.log("error", data, logger)
 
     # Ask

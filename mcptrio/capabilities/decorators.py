@@ -68,9 +68,9 @@ def _scopes(scopes: Iterable[str]) -> frozenset[str]:
 
 @frozen
 class Header:
-    """Put into ``Annotated``: the argument is mirrored in the HTTP header ``Mcp-Param-<name>`` (2026-07-28).
+    """Marks a parameter, in ``Annotated``, that clients repeat in the HTTP header ``Mcp-Param-<name>`` (2026-07-28).
 
-    Not for secrets. Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom headers".
+    Do not use it for secrets. Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom headers".
     """
 
     name: str

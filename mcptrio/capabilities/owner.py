@@ -18,7 +18,8 @@ __all__ = ["Owner"]
 
 @define(eq=False, slots=True, kw_only=True)
 class Owner:
-    """
+    """The plugin to which registered entries belong, or the server itself.
+
     Args:
         name: the plugin's name; empty for the server itself.
         limits: the operator's limits on the owner's calls.

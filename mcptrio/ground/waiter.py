@@ -1,4 +1,4 @@
-"""A task's wait for one result, which other tasks or the event loop hand over.
+"""A task's wait for one result, which another task or the event loop sets.
 
 Used wherever a task waits for its own answer: a client for a response, a sender for room, a worker for a request. It is
 the only module that reschedules tasks by hand, because the rules for it are easy to break: a task that was cancelled
@@ -32,7 +32,7 @@ class Waiter(Generic[T]):
 
     @property
     def is_over(self) -> bool:
-        """Whether a result would be lost: there is one already, or the task was cancelled."""
+        """Whether a result would be lost, because one was set already or the task was cancelled."""
         return self._is_over
 
     def set(self, value: T) -> bool:

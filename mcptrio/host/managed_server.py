@@ -43,7 +43,7 @@ class ConnectionStatus:
     """The connection of a host to one of its servers.
 
     Args:
-        state: ``connecting``; ``ready``; ``failed``: it was not reached or was lost, and we try again unless
+        state: ``connecting``; ``ready``; ``failed``: the connection failed or was lost, and is retried unless
             ``is_over``.
         where: the program or the URL, without parts that may be secret.
         reason: the last error; ``None`` if there was none since it was last ready.
@@ -149,7 +149,7 @@ class ManagedServer(ConnectionWatcher):
 
     @property
     def tells_of_tools(self) -> bool:
-        """Whether the server sends changes of its tools unasked. Newer revisions send them only on a stream."""
+        """Whether the server reports changes of its tools without a subscription, as it does in handshake revisions."""
         client = self._client
         if client is None or REVISIONS[client.revision].changes is not ChangeDelivery.UNSOLICITED:
             return False
@@ -340,7 +340,7 @@ class ManagedServer(ConnectionWatcher):
             self._spoken.version = None
             self._reason = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError | OSError):
-                # A fault of ours, or of a transport: it must not reach the other members either.
+                # A bug here or in a transport must not affect the other servers either.
                 _log.error("%s: the client failed", self.name, exc_info=outcome.error)
                 self._reason = f"the client failed: {type(outcome.error).__name__}"
         self._was_down = True

@@ -89,7 +89,7 @@ class Headers(Mapping[str, str]):
         return {name: self._repeated.get(name) or (value,) for name, value in self._values.items()}
 
     def check_singular(self) -> None:
-        """Check that no header of which RFC 9110 allows one occurs twice.
+        """Check that headers that RFC 9110 allows once do not occur twice.
 
         Raises:
             InvalidRequest: one does.

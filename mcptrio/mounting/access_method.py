@@ -27,11 +27,10 @@ def add_access_method(server: Server) -> None:
 
     async def report(ctx: Context) -> dict[str, Any]:
         forwarded_caller = inputs_of(ctx).scope.forwarded_caller
-        # The name says nothing to other clients: they get the same error as for a method that does not exist.
+        # Other clients must not learn that the method exists, so they get the error for an unknown one.
         if forwarded_caller is None:
             raise MethodNotFound(f"no such method: {ACCESS_METHOD}")
-        # The parent asks for itself when it has read a list: it needs the scopes, and which decisions it has to fetch
-        # at all.
+        # After it has read a list, the parent requests the scopes, and whether it has to fetch any decisions.
         if forwarded_caller.is_own:
             scopes: dict[str, dict[str, list[str]]] = {}
             for each in _components(server.catalog):
@@ -40,7 +39,7 @@ def add_access_method(server: Server) -> None:
             return {"judges": bool(server.catalog.authorizers.functions), "scopes": scopes}
         may: dict[str, list[str]] = {"tool": [], "resource": [], "prompt": []}
         for each in _components(server.catalog):
-            # Scopes are judged by the parent, which can say what is lacking.
+            # The parent checks scopes, because it can report the missing ones.
             if server.catalog.authorizers.allow(each, ctx.principal):
                 may[each.kind].append(each.name)
         return {"may": may}

@@ -53,7 +53,8 @@ SLOW_IMPORT = 1.0
 
 
 class PluginManager:
-    """
+    """Finds, imports and registers plugins, and keeps their state.
+
     Args:
         strict: whether a failing plugin is an error for the server.
     """
@@ -159,6 +160,7 @@ class PluginManager:
     # Using
 
     def active(self) -> list[Plugin]:
+        """Return the plugins that are loaded or running."""
         return [plugin for plugin in self.plugins.values() if plugin.state in ("loaded", "running")]
 
     def owner_of_file(self, path: str) -> str | None:

@@ -59,7 +59,7 @@ class BatchOutlet:
             if self._answers:
                 await self._outlet.send(self._answers)
         except ConnectionClosed:
-            pass
+            pass  # the peer has disconnected, so the answers have no receiver
         finally:
             if self._closes:
                 self._outlet.close()

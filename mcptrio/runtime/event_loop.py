@@ -43,7 +43,7 @@ class EventLoop:
         try:
             token.run_sync_soon(_contained, work)
         except trio.RunFinishedError:
-            pass
+            pass  # a daemon thread can outlive the event loop
 
     def call(self, work: Callable[[], T]) -> T:
         """Run a function in the event loop and return its result; another thread waits for it."""
@@ -59,6 +59,7 @@ class EventLoop:
         """The event loop, if the caller is not in it."""
         try:
             return None if trio.lowlevel.current_trio_token() is self._token else self._token
+        # Trio does not run in this thread.
         except RuntimeError:
             return self._token
 

@@ -63,6 +63,7 @@ class FairLimiter:
         self._grant(borrower, client)
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
+        # As trio.CapacityLimiter: a checkpoint in any case, and a cancelled call holds no place.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             self.acquire_on_behalf_of_nowait(borrower)

@@ -83,7 +83,7 @@ class InputChannel(Protocol):
             MissingClientCapability: before anything was sent.
             MCPError: the client answered with an error.
             trio.TooSlowError: no answer within ``timeouts.input``.
-            ConnectionClosed: the client is gone.
+            ConnectionClosed: The client has disconnected.
         """
         ...
 

@@ -19,7 +19,8 @@ _COUNT: Final = integer(1)
 
 @frozen(kw_only=True)
 class ServerLimits:
-    """
+    """Limits of one server process.
+
     Args:
         sessions: handshake sessions with a local part in this process.
         requests: requests in flight on this process.

@@ -114,4 +114,4 @@ class Outgoing:
             try:
                 await outlet.send(notice)
             except ConnectionClosed:
-                pass
+                pass  # the request is cancelled anyway, because its connection has ended

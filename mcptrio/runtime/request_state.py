@@ -72,6 +72,7 @@ class KeyRing:
         from cryptography.exceptions import InvalidTag
 
         try:
+            # Sealed without padding, which b64decode requires.
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError) as error:
             raise ValueError("not base64url") from error

@@ -63,8 +63,8 @@ class RoundTrips:
         except trio.Cancelled:
             if scope.reason is None and scope.error is None:
                 # Neither a deadline nor an error: the HTTP exchange of the request has ended.
-                scope.cancel("the client is gone")
-            run.cancel(scope.reason or "its time is over")
+                scope.cancel("the client has disconnected")
+            run.cancel(scope.reason or "its deadline has passed")
             raise
         if run.fault is not None:
             raise run.fault
@@ -81,6 +81,7 @@ class RoundTrips:
     async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._run
         if run is not None and run.is_shielded():
+            # A retry of the request may never come, and the shield would keep the handler alive.
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
         peer = self.scope.request.peer
         for question in questions:
@@ -104,6 +105,7 @@ class RoundTrips:
                     try:
                         entry.answer = self._read(question, run.journal.answers[key])
                     except MCPError as error:
+                        # The client's answer is invalid, which is an error of the request and not of the handler.
                         run.fail(error)
                         await trio.lowlevel.checkpoint()
                     entry.arrived.set()

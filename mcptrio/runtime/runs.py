@@ -292,7 +292,7 @@ class Run:
         """Wait while the handler is parked: the client's state would not know of a side effect that begins now.
 
         Raises:
-            ConnectionClosed: the run is over.
+            ConnectionClosed: The run has ended.
         """
         while self.is_parked:
             await self._resumed.wait()

@@ -65,11 +65,10 @@ class SessionOwner(Protocol):
 
 @define(eq=False, slots=False, kw_only=True)
 class Session(Conversation):
-    """
+    """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
+
     Args:
         begin: called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
-
-    The others are those of :class:`Conversation`.
     """
 
     server: SessionOwner
@@ -195,7 +194,7 @@ class Session(Conversation):
             while True:
                 await channel.send(await outbox.take())
         except trio.EndOfChannel:
-            pass
+            pass  # the outbox is closed and empty
         except ConnectionClosed as error:
             outbox.abort()
             self.end(str(error))
@@ -257,6 +256,7 @@ class Session(Conversation):
         try:
             scope = self.server.gate.open(self, event, outlet, owns_outlet=own)
         except Overloaded as error:
+            # The reader must not wait for room in the outlet, so a task sends the refusal.
             self.start(self._refuse, self.connection.error(event, error), outlet, own)
             return
         self.in_flight[event.id] = scope
@@ -285,7 +285,7 @@ class Session(Conversation):
         try:
             await outlet.send(reply)
         except ConnectionClosed:
-            pass
+            pass  # the peer has disconnected, so the refusal has no receiver
         finally:
             if close:
                 outlet.close()

@@ -1,6 +1,6 @@
-"""The settings of one server: bounds, times, keys and switches. A value.
+"""The settings of one server: limits, timeouts, keys and switches.
 
-Given to ``Server(settings=)`` by a program, and read from ``[server]`` of the configuration by the command line.
+A program passes them as ``Server(settings=)``; the command line reads them from ``[server]`` of the configuration.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ __all__ = ["ServerSettings"]
 
 @frozen(kw_only=True)
 class ServerSettings:
-    """
+    """The settings of one server, for :class:`mcptrio.Server`.
+
     Args:
-        timeouts: how long things may take.
-        limits: how many there may be at once.
+        timeouts: the timeouts of requests, plugins and clients.
+        limits: the limits of sessions, requests and queues.
         page_size: entries on one page of a list, at least 1.
         list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); the server announces changes anyway.
-        list_all: whether lists also hold entries that need further scopes, so that clients can ask for these.
-        log_level: of log messages to a handshake session until it sends ``logging/setLevel``; ``None`` for none.
-        ping_interval: seconds between keep-alive pings in revisions that have them; 0 sends none.
-        audience: names this service inside sealed state; the same on every replica.
-        keys: for sealing what travels through clients; shared by all replicas. Without, each process has its own.
+        list_all: whether lists also contain entries that need more scopes, so that clients can request these.
+        log_level: level of log messages for a handshake session until it sends ``logging/setLevel``; ``None`` for none.
+        ping_interval: seconds between keepalive pings, in revisions that have them; 0 sends none.
+        audience: the name of this service in sealed state; the same on every replica.
+        keys: keys that seal state which passes through clients; the same on every replica. By default, each process
+            generates one.
         stores: what the server shares with other replicas, from :func:`mcptrio.stores.open_stores`; ``None`` for
             a single process.
         experimental: capabilities outside the specification that are advertised, by name, each with its settings.
-        strict: whether a plugin that fails is an error; if not, the server runs without it.
+        strict: raise the error of a plugin that fails, instead of running without the plugin.
     """
 
     timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))

@@ -194,7 +194,8 @@ class Supervisor:
             await session.talk(channel, outbox)
         finally:
             self.sessions.discard(session)
-            self.state.parking.clear("its client has left", session=session)
+            self.state.parking.clear("its client has disconnected", session=session)
+            # Runs when the task is cancelled too, and must then close the channel all the same.
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await channel.aclose()
 

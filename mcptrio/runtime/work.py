@@ -111,6 +111,7 @@ class Work:
     async def hold(self, limiter: FairLimiter) -> None:
         """Wait for a place, and keep it until the code has ended. A checkpoint only if no place is free."""
         try:
+            # Almost always free, and a checkpoint costs more than the call.
             limiter.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:
             await limiter.acquire_on_behalf_of(self)

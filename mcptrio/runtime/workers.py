@@ -42,7 +42,8 @@ class Serving(Protocol):
 
 
 class Workers:
-    """
+    """The worker tasks of one owner, which serve requests one after another.
+
     Args:
         start: starts a worker in the nursery of the owner.
     """
@@ -58,6 +59,7 @@ class Workers:
 
     def put(self, session: Serving, scope: RequestScope) -> None:
         """Have a request served, in the context of the caller."""
+        # The context variables of the caller, such as those of a tracing library, must be visible to the handler.
         self._waiting.append((session, scope, copy_context()))
         self._call()
 

@@ -4,15 +4,15 @@ Used for the tables of the server (:mod:`mcptrio.serve.config`), for ``[auth]`` 
 that the class does not have, a value of another type, and a variable or a file that is missing are errors that name the
 key and its line in the file.
 
-The type of a field may be bool, int, float, str, :class:`pathlib.Path` (``~`` is the home folder; in a file a relative
-one begins at the file's folder), :class:`mcptrio.Secret`, a Literal, a class with ``from_setting``, one of these or
-``None``, a ``tuple[T, ...]`` or ``Mapping[str, T]`` of them, or another attrs class. An exception of its validators is
-an error about the field that they name.
+The type of a field may be bool, int, float, str, :class:`pathlib.Path`, :class:`mcptrio.Secret`, a Literal, a class
+with ``from_setting``, one of these or ``None``, a ``tuple[T, ...]`` or ``Mapping[str, T]`` of them, or another attrs
+class. In a path, ``~`` is the home folder; a relative path in a file starts at the folder of the file. An exception of
+a validator is reported as an error of the field that it names.
 
-Anywhere in a table, ``{ "$env" = "NAME" }`` stands for the value of a variable of the environment, and
-``{ "$file" = "PATH" }`` for the text of a file, so that the configuration need not hold secrets; a ``default`` in the
-same table is used if the variable or file is missing. In the environment ``MCPTRIO_TABLE_FIELD`` wins over the table:
-numbers and truth as in TOML, lists separated by commas (of paths, as in PATH), mappings as JSON; a field of a table
+Anywhere in a table, ``{ "$env" = "NAME" }`` is replaced by the value of an environment variable, and
+``{ "$file" = "PATH" }`` by the text of a file, so that the configuration contains no secrets; a ``default`` in the same
+table is used if the variable or file is missing. The environment variable ``MCPTRIO_TABLE_FIELD`` overrides a field:
+numbers and booleans as in TOML, lists separated by commas (of paths, as in PATH), mappings as JSON. A field of a table
 inside a table is ``MCPTRIO_TABLE_INNER_FIELD``.
 """
 

@@ -90,7 +90,7 @@ class Dialer:
             bottom = await self._connect(peer)
             ready = False
             try:
-                stream = await self._dress(bottom)
+                stream = await self._wrap_stream(bottom)
                 ready = True
             finally:
                 if not ready:
@@ -116,7 +116,7 @@ class Dialer:
                 stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         return stream
 
-    async def _dress(self, bottom: trio.SocketStream) -> trio.abc.Stream:
+    async def _wrap_stream(self, bottom: trio.SocketStream) -> trio.abc.Stream:
         """Add the layers above TCP: TLS to the proxy, the tunnel, TLS to the server."""
         stream: trio.abc.Stream = bottom
         if self._proxy is not None:

@@ -34,7 +34,7 @@ from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.dialing import DEFAULT_DIALING, Dialing
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import ClientHeaders
-from mcptrio.http.client.requests import LEFT, HTTPRequests
+from mcptrio.http.client.requests import CLIENT_DISCONNECTED, HTTPRequests
 from mcptrio.http.client.responses import finish, read_refusal
 from mcptrio.http.headers import EVENT_STREAM
 from mcptrio.protocol.jsonrpc import decode, encode
@@ -103,7 +103,7 @@ class SSEChannel:
                 await answered.wait()
 
     async def aclose(self) -> None:
-        self._break(LEFT)
+        self._break(CLIENT_DISCONNECTED)
         self._requests.close()
         await trio.lowlevel.checkpoint()
 

@@ -29,7 +29,7 @@ from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.event_stream import StreamPosition
 from mcptrio.http.client.headers import INITIALIZE, ClientHeaders
 from mcptrio.http.client.listening import GETStream
-from mcptrio.http.client.requests import LEFT, HTTPRequests
+from mcptrio.http.client.requests import CLIENT_DISCONNECTED, HTTPRequests
 from mcptrio.http.client.responses import Answer, AnswerReader, finish, read_refusal
 from mcptrio.http.client.resumption import resume
 from mcptrio.protocol.jsonrpc import encode
@@ -177,7 +177,7 @@ class HTTPLink:
         """
         await self._ended.wait()
         if self._closed.is_set():
-            return LEFT
+            return CLIENT_DISCONNECTED
         self._ended = trio.Event()
         raise SessionLost(_FORGOTTEN)
 

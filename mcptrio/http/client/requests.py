@@ -18,16 +18,17 @@ from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.client.headers import secrets_in
 from mcptrio.http.client.responses import read_refusal
 
-__all__ = ["LEFT", "MAX_RETRIES", "HTTPRequests"]
+__all__ = ["CLIENT_DISCONNECTED", "MAX_RETRIES", "HTTPRequests"]
 
 MAX_RETRIES: Final = 4
 """Maximum repetitions of one request; the credentials have tighter limits of their own."""
 _AUTHORIZATION: Final = b"authorization"
-LEFT: Final = "the client has closed the connection"
+CLIENT_DISCONNECTED: Final = "the client has closed the connection"
 
 
 class HTTPRequests:
-    """
+    """The requests of one client to one endpoint.
+
     Raises:
         ConfigError: the environment names a proxy that cannot be used.
     """
@@ -83,11 +84,11 @@ class HTTPRequests:
     def close(self) -> None:
         """Stop, and close every connection."""
         self._stopped = True
-        self._connections.close(LEFT)
+        self._connections.close(CLIENT_DISCONNECTED)
 
     async def _ask_once(self, method: str, target: str, headers: RawHeaders, body: bytes) -> HTTPResponse:
         if self._stopped:
-            raise ConnectionClosed(LEFT)
+            raise ConnectionClosed(CLIENT_DISCONNECTED)
         response = await self._connections.ask(method, target, headers, body)
         response.secrets = secrets_in(headers)
         return response

@@ -16,7 +16,7 @@ import trio
 from mcptrio.errors import ConnectionClosed, ConsentNeeded, RequestFailed
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.http.client.listening import MIN_STREAM_SECONDS, Get, is_temporary
-from mcptrio.http.client.requests import LEFT
+from mcptrio.http.client.requests import CLIENT_DISCONNECTED
 from mcptrio.http.client.responses import Answer, AnswerReader, read_refusal
 
 __all__ = ["resume"]
@@ -51,7 +51,7 @@ async def resume(
     while bookmark.last_event_id and bookmark.failures < MAX_ATTEMPTS:
         with trio.move_on_after(bookmark.pause()):
             await closed.wait()
-            raise ConnectionClosed(LEFT)
+            raise ConnectionClosed(CLIENT_DISCONNECTED)
         began, place = trio.current_time(), bookmark.last_event_id
         try:
             response = await get(bookmark)

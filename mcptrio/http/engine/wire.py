@@ -26,10 +26,10 @@ class Wire(Protocol):
     def tls(self) -> trio.SSLStream[trio.SocketStream] | None: ...
 
     async def begin(self) -> None:
-        """Shake hands.
+        """Perform the TLS handshake.
 
         Raises:
-            OSError, trio.BrokenResourceError: it failed, or the wire was cut.
+            OSError, trio.BrokenResourceError: The handshake failed, or :meth:`cut` was called.
         """
         ...
 
@@ -38,7 +38,7 @@ class Wire(Protocol):
         ...
 
     def send_now(self, data: bytes) -> bytes | memoryview:
-        """Send as much as there is room for, and return the rest. Never waits, never raises."""
+        """Send as much as there is room for, and return the rest. Does not block or raise."""
         ...
 
     def send_in_the_clear(self, data: bytes) -> None:
@@ -63,7 +63,8 @@ class Wire(Protocol):
 
 
 class PlainWire:
-    """
+    """A connection without TLS.
+
     Args:
         sock: connected and non-blocking; the wire owns it from now on.
     """
@@ -117,7 +118,7 @@ class PlainWire:
         try:
             self._sock.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # the peer has gone
+            pass  # the peer has closed the connection
 
     def cut(self) -> None:
         if self._sock.fileno() >= 0:
@@ -130,7 +131,8 @@ class PlainWire:
 
 
 class TLSWire:
-    """
+    """A connection with TLS.
+
     Args:
         sock: as :class:`PlainWire`'s.
     """
@@ -161,7 +163,7 @@ class TLSWire:
                 plain.setblocking(False)
                 plain.send(data)
         except OSError:
-            pass  # the client has left
+            pass  # the client has closed the connection
 
     async def send(self, data: bytes | memoryview) -> bool:
         try:

@@ -71,7 +71,7 @@ async def answer(
     if stands:
         reply.keep_open()
         return
-    # Nothing more to write: the client is gone, or work() has ended the stream.
+    # Nothing more to write: the client has disconnected, or work() has ended the stream.
     if exchange.is_gone or reply.written is not None:
         return
     id = message.id if isinstance(message, Request) else None

@@ -132,7 +132,7 @@ class WebSocketServerChannel:
         """Write all messages, one message or batch in each WebSocket message.
 
         Raises:
-            ConnectionClosed: the client is gone, or does not read.
+            ConnectionClosed: The client has disconnected, or does not read.
         """
         # Encode one message at a time, so that only one encoded form is in memory.
         await self._write({"type": "websocket.send", "text": encode(each).decode()} for each in messages)
@@ -166,8 +166,8 @@ class WebSocketServerChannel:
                 self._broken = "the connection ends in the middle of a message"
                 try:
                     await self._send(event)
-                except OSError as error:  # ASGI: the client is gone
-                    self._broken = f"the client is gone: {error}"
+                except OSError as error:  # ASGI: the client has disconnected
+                    self._broken = f"the client has disconnected: {error}"
                     raise ConnectionClosed(self._broken) from error
                 self._broken = None
                 patience.deadline = trio.current_time() + self._write_timeout
