@@ -12,7 +12,7 @@ import pytest
 
 from mcptrio import errors
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.protocol.revisions.revision import HTTPTraits
+from mcptrio.protocol.revisions.revision import HTTPFeatures
 from tests.protocol.revisions.test_losses import LACKS
 
 __all__: list[str] = []
@@ -35,24 +35,24 @@ def shown(value: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "trait",
+    "feature",
     [
         *("lifecycle", "inputs", "log_level", "changes", "batches", "elicitation_modes", "url_elicitation_error"),
         *("sampling_context", "bad_arguments", "http.sessions", "http.get_stream", "http.resumable", "http.priming"),
         *("http.version_header", "http.mirrored_headers"),
     ],
 )
-def test_trait_is_as_documented(trait: str) -> None:
+def test_feature_is_as_documented(feature: str) -> None:
     def of(revision: Any) -> Any:
-        for name in trait.split("."):
+        for name in feature.split("."):
             revision = getattr(revision, name)
         return revision
 
-    assert row(trait) == [shown(of(revision)) for revision in REVISIONS.values()]
+    assert row(feature) == [shown(of(revision)) for revision in REVISIONS.values()]
 
 
-def test_every_trait_of_http_is_documented() -> None:
-    assert set(re.findall(r"`http\.(\w+)`", PAGE)) == set(attrs.fields_dict(HTTPTraits))
+def test_every_feature_of_http_is_documented() -> None:
+    assert set(re.findall(r"`http\.(\w+)`", PAGE)) == set(attrs.fields_dict(HTTPFeatures))
 
 
 def test_every_loss_is_documented() -> None:

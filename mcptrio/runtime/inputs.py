@@ -1,6 +1,6 @@
 """Questions to the client in every revision, and the input channel of handshake revisions.
 
-The Context holds a channel, chosen by a trait of the revision when the request is dispatched. A client without the
+The Context holds a channel, chosen by a feature of the revision when the request is dispatched. A client without the
 capability is never asked, and the error is the same on every channel.
 
 Source: MCP 2025-11-25, client/elicitation, client/sampling, client/roots; MCP 2026-07-28, basic/patterns/mrtr.

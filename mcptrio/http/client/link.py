@@ -1,4 +1,4 @@
-"""A client's link over Streamable HTTP: one POST per message, in every revision by its traits.
+"""A client's link over Streamable HTTP: one POST per message, with the features of each revision.
 
 The client opens it. The link keeps only the id of the server's session. Each request has its own connection, so an
 error does not affect others. Nothing is sent twice, except after a refusal that new credentials may change. At its end,

@@ -28,7 +28,7 @@ from mcptrio.outbox import Item
 from mcptrio.protocol.jsonrpc import decode, encode
 from mcptrio.protocol.messages import Batch, Malformed, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
-from mcptrio.protocol.revisions.revision import HTTPTraits
+from mcptrio.protocol.revisions.revision import HTTPFeatures
 
 __all__ = ["GET_STREAM_PREFIX", "NOWHERE", "POST_STREAM_PREFIX", "HTTPSession", "Shared"]
 
@@ -106,7 +106,7 @@ class HTTPSession:
         """The GET stream, while the engine sends to it."""
 
     @property
-    def traits(self) -> HTTPTraits | None:
+    def features(self) -> HTTPFeatures | None:
         """``None`` until ``initialize`` has been answered."""
         record = self.peer.record
         return REVISIONS[record.revision].http if record else None
@@ -130,7 +130,7 @@ class HTTPSession:
         Args:
             asked: the message that it answers, and the number of responses.
         """
-        traits = self.traits
+        features = self.features
         return SessionStream(
             f"{kind}{secrets.token_urlsafe(6)}",
             self.id,
@@ -138,7 +138,7 @@ class HTTPSession:
             self.wakes,
             asked=asked,
             expected=expected,
-            sends_priming_event=traits is not None and traits.priming,
+            sends_priming_event=features is not None and features.priming,
             window=self._shared.limits.window,
         )
 

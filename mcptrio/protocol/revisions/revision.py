@@ -1,7 +1,7 @@
-"""One dated revision of the protocol: its traits, its methods and its converter.
+"""One dated revision of the protocol: its features, its methods and its converter.
 
-Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and the registry returns it. A trait is a named difference
-in behaviour; other code asks for traits and never for the date.
+Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and the registry returns it. A feature is a named
+difference in behaviour; other code asks for features and never for the date.
 
 Source: MCP, the changelog of each revision.
 """
@@ -23,7 +23,7 @@ from mcptrio.protocol.revisions.mismatch import Mismatch
 __all__ = [
     "BadArguments",
     "ChangeDelivery",
-    "HTTPTraits",
+    "HTTPFeatures",
     "Inputs",
     "LogLevel",
     "NegotiationStyle",
@@ -79,7 +79,7 @@ class BadArguments(Enum):
 
 
 @frozen(kw_only=True)
-class HTTPTraits:
+class HTTPFeatures:
     """How a revision uses Streamable HTTP."""
 
     sessions: bool
@@ -114,7 +114,7 @@ class Revision:
     sampling_context: bool
     """A client declares ``sampling.context`` if it can give its model the context of servers."""
     bad_arguments: BadArguments
-    http: HTTPTraits
+    http: HTTPFeatures
     codes: Mapping[int, int] = MappingProxyType({})
     """Error codes with another number in this revision."""
     lowerings: Mapping[type, Lowering] = field(default=MappingProxyType({}), repr=False)

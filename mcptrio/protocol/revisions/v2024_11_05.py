@@ -28,7 +28,7 @@ def _lower_audio(audio: AudioContent) -> TextContent:
 
 
 REVISION: Final = evolve(
-    # Some clients use this revision over Streamable HTTP; they get the traits of the next one.
+    # Some clients use this revision over Streamable HTTP; they get the features of the next one.
     v2025_03_26.REVISION,
     version="2024-11-05",
     batches=False,

@@ -19,7 +19,7 @@ from mcptrio.protocol.revisions.output_schemas import lower_output_schema, lower
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
     ChangeDelivery,
-    HTTPTraits,
+    HTTPFeatures,
     Inputs,
     LogLevel,
     NegotiationStyle,
@@ -62,7 +62,7 @@ REVISION: Final = Revision(
     url_elicitation_error=True,
     sampling_context=True,
     bad_arguments=BadArguments.TOOL_ERROR,
-    http=HTTPTraits(
+    http=HTTPFeatures(
         sessions=True,
         get_stream=True,
         resumable=True,

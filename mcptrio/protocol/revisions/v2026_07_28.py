@@ -14,7 +14,7 @@ from mcptrio.errors import Code
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
     ChangeDelivery,
-    HTTPTraits,
+    HTTPFeatures,
     Inputs,
     LogLevel,
     NegotiationStyle,
@@ -34,7 +34,7 @@ REVISION: Final = Revision(
     url_elicitation_error=False,
     sampling_context=True,
     bad_arguments=BadArguments.TOOL_ERROR,
-    http=HTTPTraits(
+    http=HTTPFeatures(
         sessions=False,
         get_stream=False,
         resumable=False,

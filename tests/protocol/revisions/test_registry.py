@@ -1,4 +1,4 @@
-"""The revisions, their traits and their methods."""
+"""The revisions, their features and their methods."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def test_traits() -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
 def test_the_two_eras(revision: Revision) -> None:
-    traits = (revision.lifecycle, revision.inputs, revision.log_level, revision.changes)
+    features = (revision.lifecycle, revision.inputs, revision.log_level, revision.changes)
 
-    assert traits in [
+    assert features in [
         (NegotiationStyle.HANDSHAKE, Inputs.BACK_CHANNEL, LogLevel.SESSION, ChangeDelivery.UNSOLICITED),
         (NegotiationStyle.PER_REQUEST, Inputs.ROUND_TRIPS, LogLevel.PER_REQUEST, ChangeDelivery.LISTEN_STREAM),
     ]
