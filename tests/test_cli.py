@@ -208,7 +208,7 @@ def test_plugins_from_the_environment(folder: Path) -> None:
         assert json.loads(served.call("settings"))["sessions"] == 10_000
 
 
-def test_another_configuration_file_and_what_is_beside_it(folder: Path) -> None:
+def test_another_configuration_file_and_files_next_to_it(folder: Path) -> None:
     there = folder / "etc"
     there.mkdir()
     (there / "there.py").write_text(SETTINGS)
@@ -346,7 +346,7 @@ def test_strict_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, arg
     assert ended.stderr.count("RuntimeError: no such luck") == 1
 
 
-def test_a_table_for_a_plugin_that_is_not_there_is_told(folder: Path) -> None:
+def test_a_table_for_an_unknown_plugin_is_reported(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text("[plugins.fss]\nx = 1\n")
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
 

@@ -64,7 +64,7 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
     return str(caught.value).removeprefix(f"{tmp_path}/")
 
 
-def test_everything_that_can_be_said(tmp_path: Path) -> None:
+def test_every_setting(tmp_path: Path) -> None:
     config = read(tmp_path, FULL)
 
     server, http = config.server, config.http
@@ -143,7 +143,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("a = " + "[" * 5000, "mcptrio.toml"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_errors_name_file_line_and_key(tmp_path: Path, text: str | bytes, said: str) -> None:
     assert refusal(tmp_path, text).startswith(said)
 
 
@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path, text: str 
         ("server.limits", "session", "sessions"),
     ],
 )
-def test_a_misspelt_key_is_told_the_nearest(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
+def test_a_misspelt_key_gets_a_suggestion(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
     said = refusal(tmp_path, f"# a comment\n[{table}]\n{wrong} = 1\n")
 
     assert said == f"mcptrio.toml:3: {table}.{wrong}: there is no setting {wrong}; did you mean {meant}?"
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, what: str) -> None:
         load_config(tmp_path / what)
 
 
-def test_paths_are_beside_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     config = read(tmp_path, "")
 
     assert config.beside("key") == tmp_path / "key"

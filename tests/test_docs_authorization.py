@@ -101,7 +101,7 @@ def rows(table: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("table", "cls"), [("auth", AuthSettings), ("auth.introspection", Introspection), ("auth.limits", AuthLimits)]
 )
-def test_every_key_is_there_with_its_default(table: str, cls: type) -> None:
+def test_every_key_is_documented_with_its_default(table: str, cls: type) -> None:
     shown = rows(table)
     defaults = {each.name: each.default for each in attrs.fields(cls)}
 

@@ -58,7 +58,7 @@ def test_page_has_every_row(shapes: Any) -> None:
         assert len(rows) >= 15
 
 
-def test_page_tells_of_no_failed_probe_and_no_machine() -> None:
+def test_page_contains_no_failed_probe_and_no_machine() -> None:
     cells = [cell for section in sections().values() for row in table(section) for cell in row[1:]]
 
     assert [cell for cell in cells if cell.startswith(("failed", "not tried", "no end"))] == []

@@ -43,7 +43,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
     assert done.stdout
 
 
-def test_every_option_is_there_with_its_default() -> None:
+def test_every_option_is_documented_with_its_default() -> None:
     shown = dict(re.findall(r"^\| `(\w+)` \| ([\w.]*) ?\|", PAGE[PAGE.index("`HostOptions`") :], re.MULTILINE))
     defaults = {field.name: field.default for field in attrs.fields(HostOptions)}
 

@@ -159,7 +159,7 @@ async def test_garden(revision: str, tmp_path: Path) -> None:
     assert beds.read_text().split() == ["sage", "mint"]
 
 
-def test_garden_has_tests_of_its_own_in_60_lines() -> None:
+def test_garden_has_tests_in_60_lines() -> None:
     path = ROOT / "examples" / "garden.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)

@@ -298,7 +298,7 @@ def names_of_ends(home: Home) -> list[bool]:
     return [complete for streams in home.stored().values() for name, _, complete in streams if name.startswith("p")]
 
 
-async def test_answers_that_nobody_had_read(home: Home, raw: Raw) -> None:
+async def test_unread_answers(home: Home, raw: Raw) -> None:
     """One that came before the end, and one that never came; and the same once more after a second end."""
     with trio.fail_after(240):
         with home.life() as served:
@@ -319,7 +319,7 @@ async def test_answers_that_nobody_had_read(home: Home, raw: Raw) -> None:
                 home.kill(served)
 
 
-async def test_orderly_end_is_told_to_who_is_there_and_to_who_comes_back(home: Home, raw: Raw) -> None:
+async def test_orderly_end_is_reported_to_present_and_returning_clients(home: Home, raw: Raw) -> None:
     with trio.fail_after(240):
         with home.life() as served:
             await raw.begin()
@@ -413,7 +413,7 @@ def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str)
     assert 'File "' not in ended.stderr
 
 
-def test_store_of_the_configuration_stands_beside_it(home: Home) -> None:
+def test_store_of_the_configuration_is_next_to_it(home: Home) -> None:
     (home.folder / "conf").mkdir()
     (home.folder / "conf" / "mcptrio.toml").write_text('[stores]\nurl = "sqlite:kept.db"\n')
     with serving("--http", "--port=0", "--plugin=own.py", "--config=conf/mcptrio.toml", cwd=home.folder) as served:

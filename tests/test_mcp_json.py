@@ -106,7 +106,7 @@ def test_disabled_servers_are_left_out(tmp_path: Path) -> None:
         load_mcp_json(file).read("off")
 
 
-def test_what_is_null_is_not_there() -> None:
+def test_null_members_are_absent() -> None:
     entry = {"command": "a", "args": None, "cwd": None, "env": {"KEPT": 1, "GONE": None}, "url": None}
 
     assert read_entry(entry) == Command(args=("a",), env={"KEPT": "1"})
@@ -172,7 +172,7 @@ def test_settings_of_vs_code(tmp_path: Path) -> None:
     assert "mcp.inputs: expected a list" in refusal(written(tmp_path, {"mcp": {"servers": {}, "inputs": {}}}))
 
 
-def test_limits_of_gemini_cli_beside_its_servers(tmp_path: Path) -> None:
+def test_limits_of_gemini_cli_next_to_its_servers(tmp_path: Path) -> None:
     file = written(tmp_path, {"mcp": {"allowed": ["fs"]}, "mcpServers": {"fs": {"command": "a"}}}, "settings.json")
 
     assert read_mcp_json(file) == {"fs": Command(args=("a",))}

@@ -338,7 +338,7 @@ async def test_a_message_larger_than_the_bound_is_sent() -> None:
     assert outbox.try_take() == [large]
 
 
-async def test_an_offer_that_takes_a_place_is_counted_anew() -> None:
+async def test_a_replacing_offer_is_measured_again() -> None:
     outbox = Outbox(2, max_bytes=1000)
     outbox.offer(Notification("n", {"text": "x" * 900}), "key")
     await outbox.send(result(1))

@@ -71,7 +71,7 @@ def names_in(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_type_checkers_are_told_what_is_importable(package: ModuleType) -> None:
+def test_type_checkers_see_the_importable_names(package: ModuleType) -> None:
     """Names are imported when they are used; type checkers read the block that is never run."""
     block = next(node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If))
     told = {

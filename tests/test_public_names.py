@@ -80,7 +80,7 @@ async def test_questions_of_different_kinds_in_one_round(revision: str) -> None:
 
 
 @both_eras
-async def test_prompt_returns_a_result_of_its_own(revision: str) -> None:
+async def test_prompt_returns_a_prepared_result(revision: str) -> None:
     async def debate() -> GetPromptResult:
         said = [PromptMessage(role=role, content=TextContent(text=role)) for role in ("user", "assistant")]
         return GetPromptResult(messages=tuple(said), description="for and against")
@@ -139,7 +139,7 @@ def test_marks_belong_to_one_project() -> None:
     assert hookimpl.project_name == "mcptrio"
 
 
-def test_serve_stdio_opens_the_server_in_a_process_of_its_own() -> None:
+def test_serve_stdio_opens_the_server_in_a_separate_process() -> None:
     code = """
 import trio
 from mcptrio import Server

@@ -52,7 +52,7 @@ def token(folder: Path) -> str:
     return made.stdout.strip()
 
 
-async def test_over_http_a_token_says_who_asks_and_what_it_is_good_for(folder: Path, token: str) -> None:
+async def test_over_http_a_token_identifies_and_authorizes_the_caller(folder: Path, token: str) -> None:
     with serving("--http", "--port=0", "--plugin=notes.py", cwd=folder) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         good = mcptrio.Endpoint(url=url, headers={"authorization": f"Bearer {token}"})

@@ -168,7 +168,7 @@ async def test_what_is_asked_before_half_is_closed_is_answered(address: str) -> 
             await peer.ended.wait()
 
 
-async def test_broken_connection_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_broken_connection_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     """One is reset during a call, one sends garbage, one sends half a message; one continues."""
     async with running("127.0.0.1:0") as it:
         good = await it.peer()
@@ -213,7 +213,7 @@ async def test_what_a_web_page_posts_is_not_served() -> None:
         assert it.calls == []
 
 
-async def test_one_connection_too_many_is_told_so(address: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_connection_too_many_is_refused(address: str, caplog: pytest.LogCaptureFixture) -> None:
     async with running(address, options=StreamOptions(connections=2)) as it:
         peers = [await it.peer(), await it.peer()]
         async with await it.dial() as third:
@@ -241,7 +241,7 @@ async def test_very_many_too_many_are_closed_without_a_word(address: str, monkey
             assert "connections" in (await answer(told))["error"]["message"]
 
 
-async def test_one_session_too_many_is_told_so(address: str) -> None:
+async def test_one_session_too_many_is_refused(address: str) -> None:
     async with running(address, limits=ServerLimits(sessions=1)) as it:
         await it.peer()
         async with await it.dial() as second:
@@ -250,7 +250,7 @@ async def test_one_session_too_many_is_told_so(address: str) -> None:
             assert await answer(second) is None
 
 
-async def test_silent_connection_is_given_up(address: str) -> None:
+async def test_silent_connection_times_out(address: str) -> None:
     # Long enough for the one that talks to be in time.
     async with running(address, options=StreamOptions(first_message_timeout=2)) as it:
         talking = await it.peer()
@@ -259,7 +259,7 @@ async def test_silent_connection_is_given_up(address: str) -> None:
         assert await talking.text("shout", {"text": "still"}) == "STILL"
 
 
-async def test_peer_that_does_not_read_is_given_up(address: str) -> None:
+async def test_peer_that_does_not_read_is_disconnected(address: str) -> None:
     async with running(address, options=StreamOptions(write_timeout=0.1)) as it:
         good = await it.peer()
         async with await it.dial() as deaf:
@@ -314,7 +314,7 @@ async def test_cancelled_server_leaves_nothing(address: str) -> None:
     assert not it.server.is_open
 
 
-async def test_address_that_cannot_be_bound_is_told_alone(address: str) -> None:
+async def test_only_the_address_that_cannot_be_bound_is_reported(address: str) -> None:
     async with running("127.0.0.1:0") as it:
         taken = it.names[0].removeprefix("tcp://")
         other = Server("late")

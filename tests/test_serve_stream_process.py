@@ -170,7 +170,7 @@ def test_transport_of_a_plugin(folder: Path) -> None:
     ],
     ids=["unknown", "strict", "nowhere", "stdio", "own", "file", "descriptor"],
 )
-def test_what_is_wrong_is_told(args: list[str], code: int, said: str, folder: Path) -> None:
+def test_errors_are_reported(args: list[str], code: int, said: str, folder: Path) -> None:
     ended = run("serve", "--plugin=own.py", *args, cwd=folder)
 
     assert re.search(re.escape(said), ended.stderr), ended.stderr

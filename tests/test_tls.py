@@ -106,7 +106,7 @@ def patient_clock() -> MockClock:
 # Serving
 
 
-async def test_scope_tells_of_tls(authority: Authority) -> None:
+async def test_scope_describes_tls(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
     async with served(certificates) as port:
         name, told = await get(port, trusting(authority))
@@ -132,7 +132,7 @@ async def test_older_tls_is_refused_and_1_2_is_not(authority: Authority) -> None
     assert told["tls_version"] == 0x0303
 
 
-async def test_what_is_no_request_is_told_so_over_tls_too(authority: Authority) -> None:
+async def test_an_invalid_request_is_refused_over_tls_too(authority: Authority) -> None:
     with trio.fail_after(PATIENCE):
         async with served(Certificates(files(authority.issue("one")))) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
@@ -165,7 +165,7 @@ async def test_websocket_over_tls_is_pinged_and_lives_as_long_as_it_answers(
                 assert await stream.receive_some() == b"", "this time there was no answer"
 
 
-async def test_client_certificate_is_required_and_told(authority: Authority, tmp_path: Path) -> None:
+async def test_client_certificate_is_required_and_in_the_scope(authority: Authority, tmp_path: Path) -> None:
     unit = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Analytical, Ltd")
     ada = authority.issue("ada", unit)
     other = Authority(tmp_path, "other")
@@ -207,7 +207,7 @@ async def test_handshake_that_fails_is_logged_with_its_reason(
     assert "12 more lines like these were not logged" in caplog.text
 
 
-async def test_slow_handshake_is_given_up(authority: Authority) -> None:
+async def test_slow_handshake_times_out(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
     async with served(certificates, tls_timeout=0.2) as port:
         with trio.fail_after(PATIENCE):
@@ -218,7 +218,7 @@ async def test_slow_handshake_is_given_up(authority: Authority) -> None:
 # Reading again
 
 
-async def test_new_connections_have_the_new_certificate_and_old_ones_go_on(authority: Authority) -> None:
+async def test_new_connections_have_the_new_certificate_and_old_ones_continue(authority: Authority) -> None:
     pair = authority.issue("server")
     certificates = Certificates(files(pair))
     async with served(certificates) as port, trio.open_nursery() as nursery:
@@ -304,7 +304,7 @@ async def test_pair_that_cannot_be_used_changes_nothing(authority: Authority, ca
     assert "key values mismatch" in caplog.text
 
 
-async def test_pair_that_stays_broken_is_told_once(
+async def test_pair_that_stays_broken_is_logged_once(
     authority: Authority, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     pair = authority.issue("server")
@@ -349,7 +349,7 @@ def server_files(authority: Authority) -> Iterator[dict[str, str]]:
     }
 
 
-def test_command_serves_https_to_who_has_a_certificate(authority: Authority) -> None:
+def test_command_serves_https_to_clients_with_a_certificate(authority: Authority) -> None:
     ada, key = authority.issue("ada")
     folder = authority.folder
     (folder / "own.py").write_text("from mcptrio import tool\n\n@tool\ndef hello() -> str:\n    return 'hello'\n")
@@ -414,7 +414,7 @@ async def test_client_takes_a_context(authority: Authority) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_head_that_takes_too_long_is_told_so(authority: Authority, patient_clock: MockClock) -> None:
+async def test_slow_head_gets_408(authority: Authority, patient_clock: MockClock) -> None:
     certificates = Certificates(files(authority.issue("server")))
     with trio.fail_after(PATIENCE):
         async with served(certificates, header_timeout=1) as port:

@@ -115,7 +115,7 @@ async def test_followers_learn_that_messages_were_dropped() -> None:
         assert await other.next() == b"small"
 
 
-async def test_parent_that_does_not_read_delays_nobody() -> None:
+async def test_parent_that_does_not_read_delays_no_worker() -> None:
     """The news that wait are bounded, and orders are not lost among them."""
     with links() as (worker, parent):
         for number in range(5000):
@@ -136,7 +136,7 @@ async def test_parent_that_does_not_read_delays_nobody() -> None:
     assert len(bodies) + worker.lost == 5002
 
 
-async def test_topic_followed_and_left_before_it_was_told_is_never_told() -> None:
+async def test_topic_that_is_left_before_it_was_sent_is_never_sent() -> None:
     with links() as (worker, parent):
         while not worker.lost:
             worker.tell(b"a", b"x" * 100_000)
@@ -184,7 +184,7 @@ def test_what_a_worker_is_given_survives_the_way_there() -> None:
     assert "key" not in repr(beginning)
 
 
-def test_process_that_nobody_started_as_a_worker_is_none() -> None:
+def test_process_that_was_not_started_as_a_worker_is_none() -> None:
     environment = {"HOME": "/"}
 
     assert adopt(environment) is None
@@ -203,7 +203,7 @@ def test_link_that_is_none_is_refused(said: str) -> None:
 # Leaving
 
 
-async def test_leaving_server_answers_who_is_connected_once_more() -> None:
+async def test_stopping_server_answers_connected_clients_once_more() -> None:
     """It accepts no more connections; new ones wait in the socket's queue for another process."""
     request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
     listening = listen("127.0.0.1:0")

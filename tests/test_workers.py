@@ -311,7 +311,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="there are no signals
         pytest.param(40, "signal 40", id="real time", marks=LINUX),
     ],
 )
-def test_killed_worker_comes_back(pool: Served, number: int, name: str) -> None:
+def test_killed_worker_is_restarted(pool: Served, number: int, name: str) -> None:
     before = descendants(pool.process.pid)
     victim = min(before)
     os.kill(victim, number)
@@ -480,7 +480,7 @@ def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
     ],
     ids=["none", "many", "memory"],
 )
-def test_wrong_use_is_said(
+def test_invalid_usage_is_reported(
     env: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in env.items():

@@ -50,7 +50,7 @@ def test_without_a_table_there_is_no_guard(tmp_path: Path) -> None:
     assert guard_of(read(tmp_path, "[server]\n"), environ={}) is None
 
 
-async def test_tokens_of_a_file_beside_the_configuration(tmp_path: Path) -> None:
+async def test_tokens_of_a_file_next_to_the_configuration(tmp_path: Path) -> None:
     token, kept = make_token("ada", subject="ada", scopes=["mcp"], created=0)
     (tmp_path / "tokens.json").write_text(tokens_text([kept]))
 
@@ -251,7 +251,7 @@ async def who(folder: Path, environ: dict[str, str], issuer: Issuer | None = Non
     return await principal_of_environment(config, fetch=issuer or now(), environ=environ)
 
 
-async def test_token_of_the_environment_says_who_it_is_and_is_taken_away(tmp_path: Path) -> None:
+async def test_token_of_the_environment_names_the_principal_and_is_removed(tmp_path: Path) -> None:
     issuer = now()
     environ = {TOKEN: issuer.token(), "OTHER": "1"}
 
@@ -261,7 +261,7 @@ async def test_token_of_the_environment_says_who_it_is_and_is_taken_away(tmp_pat
     assert environ == {"OTHER": "1"}
 
 
-async def test_without_a_token_nobody_is_authenticated(tmp_path: Path) -> None:
+async def test_without_a_token_requests_are_anonymous(tmp_path: Path) -> None:
     assert await who(tmp_path, {}) is None
     assert await who(tmp_path, {TOKEN: ""}) is None
     assert await principal_of_environment(ServeConfig(), environ={TOKEN: "x"}) is None

@@ -86,7 +86,7 @@ def test_code_is_bound_to_the_key() -> None:
     assert parse_qs(urlsplit(attempt(prover=prover).url).query)["dpop_jkt"] == [prover.thumbprint]
 
 
-def test_endpoint_with_a_query_of_its_own() -> None:
+def test_endpoint_with_a_query() -> None:
     made = attempt(by=server(authorization_endpoint=f"{ISSUER}/authorize?tenant=1&state=evil&client_id=evil"))
     fields = parse_qs(urlsplit(made.url).query)
 
@@ -144,7 +144,7 @@ def test_issuer_of_the_redirect(supported: bool, iss: str | None, good: bool) ->
             read_code(made, brought(made, iss=iss))
 
 
-def test_error_of_somebody_else_is_not_shown() -> None:
+def test_foreign_error_is_not_shown() -> None:
     made = attempt()
     words = {"code": None, "error": "access_denied", "error_description": "call 555-1234 now"}
     for other in (brought(made, iss="https://evil.example", **words), brought(made, state="x", **words)):

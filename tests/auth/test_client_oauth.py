@@ -75,7 +75,7 @@ async def test_scopes_without_a_challenge(
 @pytest.mark.parametrize(
     "named", ["https://mcp.example.com", "https://mcp.example.com/mcp/", "https://MCP.example.com/mcp"]
 )
-async def test_resource_is_named_as_it_is_published(world: World, named: str) -> None:
+async def test_resource_has_its_published_name(world: World, named: str) -> None:
     world.resource = {"resource": named}
     client = world.client()
     await world.refuse(client)
@@ -120,7 +120,7 @@ async def test_two_clients_of_one_server_ask_once(world: World) -> None:
     assert await world.sent(one) == await world.sent(other) != None  # noqa: E711
 
 
-async def test_no_is_a_no_for_all_who_waited(world: World) -> None:
+async def test_a_refusal_applies_to_all_waiting_requests(world: World) -> None:
     asked = 0
 
     async def deny(url: str) -> str:
@@ -148,7 +148,7 @@ async def test_no_is_a_no_for_all_who_waited(world: World) -> None:
     assert asked == 2
 
 
-async def test_request_that_leaves_takes_nobody_along(world: World) -> None:
+async def test_cancelled_request_does_not_affect_others(world: World) -> None:
     hung = trio.Event()
 
     async def hang(url: str) -> str:
@@ -500,7 +500,7 @@ async def test_client_is_not_shown_to_another_authorization_server(world: World,
     assert (evil.asked, evil.tokens) == ([], [])
 
 
-async def test_registration_that_was_forgotten_there_is_made_anew(world: World) -> None:
+async def test_forgotten_registration_is_repeated(world: World) -> None:
     world.issuer.gives_refresh = False
     forgotten: dict[str, Any] = {}
 

@@ -85,7 +85,7 @@ def test_issuer_with_a_path() -> None:
 
 
 @pytest.mark.parametrize("named", ["https://mcp.example.com", "https://MCP.example.com/team/", f"{URL}/"])
-def test_resource_is_kept_as_it_is_published(named: str) -> None:
+def test_published_resource_is_unchanged(named: str) -> None:
     place = play(discover(URL), (PATH, resource(resource=named)), (SERVER, server()))
 
     assert place.resource == named
@@ -137,7 +137,7 @@ def test_document_that_does_not_count(rows: list[Row], why: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [[(PATH, DOWN)], [(PATH, resource()), (SERVER, DOWN)]])
-def test_nobody_answers(rows: list[Row]) -> None:
+def test_no_answer(rows: list[Row]) -> None:
     with pytest.raises(RequestFailed, match="nobody answers"):
         play(discover(URL), *rows)
 
@@ -189,7 +189,7 @@ def test_server_without_any_document() -> None:
     assert place.server.code_challenge_methods_supported == ("S256",)
 
 
-def test_version_is_told_only_where_that_revision_asks_for_it() -> None:
+def test_version_is_sent_only_in_revisions_that_require_it() -> None:
     seen: list[Mapping[str, str]] = []
     flow = discover(URL)
     request: FetchRequest = next(flow)

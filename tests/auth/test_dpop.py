@@ -143,7 +143,7 @@ def test_a_bad_proof_is_refused_and_not_remembered(proofs: list[str], why: str) 
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
-def test_a_proof_that_anybody_can_make(algorithm: str) -> None:
+def test_a_forgeable_proof_is_refused(algorithm: str) -> None:
     _, payload, signature = proof().split(".")
     header = json.dumps({"typ": "dpop+jwt", "alg": algorithm, "jwk": KEY.bare}).encode()
 
@@ -166,7 +166,7 @@ def test_ids_are_each_keys_own() -> None:
         judging.judge([proof(key)], method="POST", url=URL, token=TOKEN, bound_to=key.thumbprint)
 
 
-def test_a_memory_that_is_full_lets_nobody_in() -> None:
+def test_a_full_replay_cache_refuses_requests() -> None:
     def full(name: str, until: float) -> bool:
         raise Overloaded("full")
 

@@ -58,7 +58,7 @@ async def test_addresses_of_one_customer_count_together(one: str, other: str, sa
         await attempt(failures, other)
 
 
-async def test_no_more_addresses_are_remembered_than_was_said() -> None:
+async def test_the_number_of_addresses_is_limited() -> None:
     failures = Failures(FailureLimit(burst=1, addresses=100), Clock())
     for number in range(1000):
         failures.count(f"10.0.{number // 250}.{number % 250}")

@@ -299,7 +299,7 @@ async def test_requests_at_once_are_authorized_once(world: World, autojump_clock
     assert len(world.tokens) == 1
 
 
-async def test_a_failure_is_everybodys_who_waited(world: World, autojump_clock: object) -> None:
+async def test_a_failure_reaches_all_waiting_requests(world: World, autojump_clock: object) -> None:
     world.slow = True
     world.refusal = answer({"error": "invalid_client", "error_description": "who?"}, 401)
     client = machine(world)
@@ -515,7 +515,7 @@ async def test_another_assertion_may_be_better(world: World) -> None:
 
 
 @pytest.mark.parametrize("audience", [f"{AS}/token", [AS, "https://other"], AS], ids=str)
-async def test_whom_an_assertion_is_for(world: World, audience: Any) -> None:
+async def test_audience_of_an_assertion(world: World, audience: Any) -> None:
     assert await world.refuse(workload(world, assertion(audience)))
 
 
@@ -524,7 +524,7 @@ async def test_whom_an_assertion_is_for(world: World, audience: Any) -> None:
     [assertion("https://other"), assertion(f"{AS}/"), assertion(None), assertion([1]), Secret("opaque")],
     ids=["other", "almost", "none", "rubbish", "opaque"],
 )
-async def test_an_assertion_for_somebody_else_is_not_shown(world: World, shown: Secret) -> None:
+async def test_an_assertion_for_another_audience_is_not_shown(world: World, shown: Secret) -> None:
     """A server could name an authorization server of its own, to get it."""
     with pytest.raises(AuthorizationError, match="assertion: expected"):
         await world.refuse(workload(world, shown))

@@ -58,7 +58,7 @@ async def test_token_is_asked_about_as_the_client_that_we_are() -> None:
     assert issuer.asked == {METADATA: 1, INTROSPECTION: 1}
 
 
-async def test_client_may_say_who_it_is_in_the_form() -> None:
+async def test_client_may_authenticate_in_the_form() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
     client = ClientIdentity(client_id="us", client_secret=Secret("secret"), method="client_secret_post")
 
@@ -140,7 +140,7 @@ async def test_unknown_token_is_asked_about_once_in_a_while() -> None:
     assert issuer.asked[INTROSPECTION] == 2
 
 
-async def test_no_more_is_remembered_than_was_said() -> None:
+async def test_the_cache_is_limited() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
     tokens = verifier(issuer, remembered=3)
     await tokens.verify("opaque")
@@ -175,7 +175,7 @@ async def test_token_that_comes_with_many_requests_is_asked_about_once() -> None
     assert None not in found
 
 
-async def test_who_gives_up_while_asking_takes_nobody_along() -> None:
+async def test_cancelled_introspection_does_not_affect_others() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
     events: list[trio.Event] = []
 
@@ -232,7 +232,7 @@ async def test_so_many_ask_and_so_many_wait_and_more_are_refused() -> None:
     assert issuer.asked[INTROSPECTION] == 5
 
 
-async def test_nobody_is_let_in_while_nobody_answers(caplog: pytest.LogCaptureFixture) -> None:
+async def test_requests_are_refused_while_the_issuer_is_unreachable(caplog: pytest.LogCaptureFixture) -> None:
     issuer = Issuer(active={"opaque": ACTIVE, "known": ACTIVE}, down=False)
     tokens = verifier(issuer)
     await tokens.verify("known")
@@ -261,7 +261,7 @@ async def test_nobody_is_let_in_while_nobody_answers(caplog: pytest.LogCaptureFi
         FetchResponse(status=200, body=b'{"active":true,"x":"' + b"x" * 200_000 + b'"}'),
     ],
 )
-async def test_answer_that_is_none_lets_nobody_in(answer: FetchResponse, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_response_admits_no_request(answer: FetchResponse, caplog: pytest.LogCaptureFixture) -> None:
     issuer = Issuer(answers={INTROSPECTION: answer}, active={"other": ACTIVE})
     tokens = verifier(issuer)
 
@@ -298,7 +298,7 @@ async def test_wall_clock_that_is_set_back_keeps_no_revoked_token() -> None:
     assert await tokens.verify("opaque") is None
 
 
-async def test_endpoint_that_never_answers_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_silent_endpoint_times_out(autojump_clock: trio.testing.MockClock) -> None:
     async def fetch(request: FetchRequest) -> FetchResponse:
         await trio.sleep_forever()
 

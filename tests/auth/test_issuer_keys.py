@@ -86,7 +86,7 @@ async def test_many_requests_fetch_once() -> None:
     assert issuer.asked[JWKS] == 1
 
 
-async def test_who_comes_while_keys_are_fetched_waits_for_them_or_uses_the_old_ones() -> None:
+async def test_requests_during_a_key_fetch_wait_or_use_the_old_keys() -> None:
     issuer = Issuer()
     gates: list[trio.Event] = []
 
@@ -140,7 +140,7 @@ async def test_old_keys_are_used_while_the_issuer_is_down(caplog: pytest.LogCapt
     assert (await keys.for_token(KEY.id)).has(KEY.id or "")
 
 
-async def test_without_any_keys_nobody_is_told_anything() -> None:
+async def test_without_keys_the_response_reveals_nothing() -> None:
     issuer = Issuer(down=True)
     keys = keys_of(issuer)
 
@@ -150,7 +150,7 @@ async def test_without_any_keys_nobody_is_told_anything() -> None:
     assert issuer.asked[JWKS] == 1
 
 
-async def test_issuer_that_never_answers_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_silent_issuer_times_out(autojump_clock: trio.testing.MockClock) -> None:
     async def fetch(request: FetchRequest) -> FetchResponse:
         await trio.sleep_forever()
 
@@ -162,7 +162,7 @@ async def test_issuer_that_never_answers_is_given_up(autojump_clock: trio.testin
     assert trio.current_time() - began == pytest.approx(5)
 
 
-async def test_who_gives_up_while_fetching_takes_nobody_along() -> None:
+async def test_cancelled_key_fetch_does_not_affect_others() -> None:
     """An attacker who leaves whenever it is his turn to fetch cannot keep the others from the keys."""
     issuer = Issuer()
     asked: list[trio.Event] = []
@@ -192,7 +192,7 @@ async def test_who_gives_up_while_fetching_takes_nobody_along() -> None:
     assert found[0].has(KEY.id or "")
 
 
-async def test_who_gives_up_again_and_again_costs_one_request_a_second() -> None:
+async def test_repeated_cancellations_cause_one_request_a_second() -> None:
     issuer = Issuer()
     asked = []
 

@@ -234,7 +234,7 @@ def test_algorithms_that_are_never_allowed_cannot_be_asked_for(algorithms: tuple
 
 
 @pytest.mark.parametrize("audience", [[], [""], RESOURCE])
-def test_tokens_for_anybody_cannot_be_asked_for(audience: Any) -> None:
+def test_tokens_without_an_audience_cannot_be_requested(audience: Any) -> None:
     with pytest.raises(ValueError, match="audience"):
         JWTTokens(IssuerKeys(ISSUER, Issuer()), audience=audience)
 
@@ -263,7 +263,7 @@ async def test_good_token_is_verified_once_in_a_while(monkeypatch: pytest.Monkey
         await tokens.verify(token)
 
 
-async def test_only_a_genuine_token_for_this_server_is_told_that_it_has_expired() -> None:
+async def test_only_a_genuine_token_for_this_server_is_reported_as_expired() -> None:
     issuer = Issuer()
 
     with pytest.raises(AuthorizationError, match="the access token has expired"):

@@ -259,7 +259,7 @@ async def test_our_client_goes_that_way_by_itself_and_steps_up(version: str) -> 
         assert here.issuer.asked.count("/keys") == 1
 
 
-async def test_client_of_2024_is_let_in_over_sse() -> None:
+async def test_client_of_2024_is_admitted_over_sse() -> None:
     async with protected() as here:
         refused = await here.ask("GET", "/sse", b"", ("accept", "text/event-stream"))
         assert refused.status == 401
@@ -350,7 +350,7 @@ async def test_rotated_key_and_issuer_that_is_down() -> None:
         assert (await here.begin("2026-07-28")).status == 401
 
 
-async def test_address_that_guesses_is_told_to_wait() -> None:
+async def test_address_with_many_failures_has_to_wait() -> None:
     async with protected(ResourceServerOptions(failures=FailureLimit(per_minute=1, burst=3))) as here:
         statuses = [(await here.begin("2026-07-28", ("authorization", "Bearer guess"))).status for _ in range(5)]
 

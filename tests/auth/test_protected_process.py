@@ -42,13 +42,13 @@ def token(folder: Path, *scopes: str) -> str:
     return made
 
 
-def test_token_of_the_environment_says_who_uses_standard_input(folder: Path) -> None:
+def test_token_of_the_environment_names_the_user_of_standard_input(folder: Path) -> None:
     with serving("--stdio", cwd=folder, env={"MCPTRIO_TOKEN": token(folder, "mcp")}) as server:
         server.greet()
         assert server.call("whoami") == "ada, no token"
 
 
-def test_without_one_nobody_does(folder: Path) -> None:
+def test_without_a_token_standard_input_is_anonymous(folder: Path) -> None:
     token(folder, "mcp")
     with serving("--stdio", cwd=folder) as server:
         server.greet()
@@ -88,7 +88,7 @@ def test_server_that_cannot_be_guarded_does_not_start(
     assert problem in done.stderr
 
 
-async def test_certificate_of_the_connection_says_who_it_is(tmp_path: Path) -> None:
+async def test_certificate_of_the_connection_names_the_principal(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "authority")
     (certificate, key), shown = authority.issue("server"), authority.issue("robot")
     (tmp_path / "who.py").write_text(PLUGIN)

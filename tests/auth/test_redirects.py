@@ -158,7 +158,7 @@ async def test_browser_that_leaves_before_the_page() -> None:
     assert len(result) <= 1
 
 
-async def test_nobody_comes_back() -> None:
+async def test_browser_does_not_return() -> None:
     async with LoopbackRedirects(show=lambda url: None, timeout=0.05).open((), None) as redirect:
         with pytest.raises(AuthorizationError, match=r"no redirect .* within 0\.05 s; "):
             await redirect.authorize(URL)
@@ -208,7 +208,7 @@ async def test_port_that_is_registered_is_taken_again() -> None:
     assert (await uri_of(LoopbackRedirects(), rubbish)).startswith("http://127.0.0.1:")
 
 
-async def test_every_authorization_server_has_a_redirect_of_its_own() -> None:
+async def test_every_authorization_server_has_a_separate_redirect() -> None:
     """So that an answer of one is not taken for that of another (RFC 9700 section 4.4.2.2)."""
     paths = [
         urlsplit(await uri_of(LoopbackRedirects(), issuer=issuer)).path
@@ -289,7 +289,7 @@ async def authorize_there(redirect: Redirect) -> None:
     await redirect.authorize(URL)
 
 
-async def test_person_who_does_not_answer_may_open_it_himself() -> None:
+async def test_user_who_does_not_answer_can_open_the_url() -> None:
     async def consent(url: str) -> bool:
         await trio.sleep_forever()
         return True

@@ -99,7 +99,7 @@ async def test_proof_of_something_else_is_refused(change: Mapping[str, Any], err
     assert (status, said["error"]) == (401, error)
 
 
-async def test_proof_for_the_endpoint_is_none_for_a_path_beside_it() -> None:
+async def test_proof_for_the_endpoint_is_invalid_for_another_path() -> None:
     clock = Clock()
     guard = server(clock)
     beside = "https://mcp.example.com/ws"

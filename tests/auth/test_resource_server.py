@@ -190,14 +190,14 @@ async def test_issuer_that_is_down_is_no_reason_to_refuse_what_another_knows() -
 INCLUDES = {"admin": ["write"], "write": ["read"]}
 
 
-async def test_broad_scope_is_enough_and_is_told_with_what_it_includes() -> None:
+async def test_broad_scope_suffices_and_lists_the_included_ones() -> None:
     boss = Principal(subject="boss", scopes=frozenset({"admin"}))
     guard = server(Tokens({"good": boss}), options=ResourceServerOptions(includes=INCLUDES))
 
     assert (await guard.admit(request("good"))).scopes == {"admin", "write", "read"}
 
 
-async def test_token_without_the_scopes_that_all_need_is_told_which() -> None:
+async def test_token_without_the_required_scopes_gets_their_names() -> None:
     weak = Principal(subject="weak", scopes=frozenset({"profile"}))
 
     refused = await refusal(server(Tokens({"good": weak}), scopes=("read", "list")), request("good"))
@@ -249,7 +249,7 @@ async def test_prefix_is_written_where_scopes_are_asked_for_and_nowhere_else() -
 # Documents
 
 
-def test_metadata_is_beside_the_endpoint_and_at_the_root() -> None:
+def test_metadata_is_at_the_endpoint_and_at_the_root() -> None:
     options = ResourceServerOptions(
         name="Files", documentation="https://example.com/files", scopes_supported=["read", "write", "offline_access"]
     )
@@ -408,7 +408,7 @@ async def test_connection_is_worth_no_more_than_its_certificate() -> None:
 # Limits
 
 
-async def test_address_that_guesses_is_told_to_wait_and_its_neighbours_are_not() -> None:
+async def test_address_with_many_failures_has_to_wait_and_others_do_not() -> None:
     tokens = Tokens({"good": ADA, "new": ADA})
     guard = server(tokens, options=ResourceServerOptions(failures=FailureLimit(per_minute=6, burst=5)))
     await guard.admit(request("good"))
@@ -523,7 +523,7 @@ async def test_token_of_the_environment_is_judged_as_well(principal: Principal |
         ),
     ],
 )
-def test_mistakes_are_told_at_the_start(arguments: Mapping[str, Any], problem: str) -> None:
+def test_invalid_settings_fail_at_the_start(arguments: Mapping[str, Any], problem: str) -> None:
     usual: dict[str, Any] = {"resource": RESOURCE, "tokens": [Tokens()], "authorization_servers": [ISSUER]}
 
     with pytest.raises(ValueError, match=problem):

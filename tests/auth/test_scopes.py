@@ -24,7 +24,7 @@ INCLUDES: Mapping[str, Sequence[str]] = {"admin": ["write"], "write": ["read", "
         (("adm",), ("adm",)),
     ],
 )
-def test_scope_includes_what_is_said(scopes: Sequence[str], expanded: Sequence[str]) -> None:
+def test_scope_includes_the_configured_scopes(scopes: Sequence[str], expanded: Sequence[str]) -> None:
     assert ScopeHierarchy(INCLUDES).expanded(scopes) == frozenset(expanded)
 
 

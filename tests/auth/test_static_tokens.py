@@ -77,7 +77,7 @@ async def test_other_tokens_are_nobodys(token: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 @pytest.mark.parametrize(("mode", "is_good"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
-async def test_file_that_others_may_write_lets_nobody_in(mode: int, is_good: bool, tmp_path: Path) -> None:
+async def test_token_file_writable_by_others_admits_no_request(mode: int, is_good: bool, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     token, kept = make_token("ada", subject="ada", created=0)
     write(path, kept)

@@ -172,7 +172,7 @@ def test_refusal(response: FetchResponse, code: str, why: str) -> None:
     assert len(str(caught.value)) < 800
 
 
-def test_nobody_is_asked_twice_but_for_a_nonce() -> None:
+def test_request_is_repeated_only_for_a_nonce() -> None:
     flow = request_tokens(server(), SECRET, GRANT)
     next(flow)
     with pytest.raises(RequestFailed, match="down"):
@@ -240,7 +240,7 @@ def test_server_may_ignore_the_proof() -> None:
 OLD = Tokens(access_token=Secret("old"), refresh_token=Secret("r1"), scopes=("a",))
 
 
-def test_refresh_keeps_what_is_not_said() -> None:
+def test_refresh_keeps_omitted_members() -> None:
     [request], tokens = asked(
         refresh_tokens(server(), ClientIdentity(client_id="abc"), OLD, resource="https://mcp.example.com/"),
         answer({"access_token": "new", "token_type": "Bearer"}),

@@ -206,7 +206,7 @@ async def test_answers_and_cancellations_reach_only_ones_own(tmp_path: Path) -> 
         assert found == ["the secret of ada"]
 
 
-async def test_what_one_may_not_read_one_is_not_told_of(tmp_path: Path) -> None:
+async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
     """Neither read, nor subscribed to, nor listened to, nor listed with another's cursor."""
     async with crew(tmp_path, page_size=1) as those:
         here = those.here
@@ -237,7 +237,7 @@ async def test_what_one_may_not_read_one_is_not_told_of(tmp_path: Path) -> None:
                 assert heard["params"]["uri"] == HERE
 
 
-async def test_who_one_is_is_not_what_one_says(tmp_path: Path) -> None:
+async def test_the_identity_is_not_taken_from_the_request(tmp_path: Path) -> None:
     """Neither in ``_meta``, where a parent tells its plugins' processes, nor in headers of proxies and guards."""
     async with crew(tmp_path) as those:
         ada = {"subject": "ada", "issuer": None, "clientId": None, "scopes": ["read", "write"]}
@@ -300,7 +300,7 @@ def _mac(header: Any, body: str, secret: bytes) -> str:
     return f"{signed}.{base64.urlsafe_b64encode(code).rstrip(b'=').decode()}"
 
 
-async def test_what_is_no_access_token_lets_nobody_in(tmp_path: Path) -> None:
+async def test_other_tokens_than_access_tokens_are_refused(tmp_path: Path) -> None:
     """What else the authorization server gives out: its refresh token, a code, the id and secret of a client."""
     browser = browser_of("ada")
     method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser.visit))

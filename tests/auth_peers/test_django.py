@@ -143,7 +143,7 @@ async def test_a_revoked_token_is_refused_when_it_is_asked_about_again(django: D
         assert (await refused(here, token))[0] == 401
 
 
-async def test_a_server_that_may_not_ask_lets_nobody_in(django: DjangoPeer) -> None:
+async def test_a_server_without_introspection_rights_admits_no_request(django: DjangoPeer) -> None:
     """The server's own secret is wrong. That is not the client's fault, so it is asked to retry."""
 
     def make(url: str) -> ResourceServer:
@@ -223,7 +223,7 @@ async def test_people_with_the_same_client_are_not_the_same(django: DjangoPeer, 
         assert (await here.send(LIST, token=tokens["ada"], headers=session)).status_code == 200
 
 
-async def test_a_person_who_says_no_is_believed(django: DjangoPeer) -> None:
+async def test_a_refusal_of_the_user_is_final(django: DjangoPeer) -> None:
     """That server says that its answers name it, and when it refuses they do not: so its reason is not shown."""
     bob = Person(django, "bob", answer="Cancel")
     async with guarded(by("jwks", django)) as here:

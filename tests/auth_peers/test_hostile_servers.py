@@ -97,7 +97,7 @@ async def comes_back(url: str) -> str:
 
 @pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
 @pytest.mark.parametrize("kind", ["endless", "deep", "garbage"])
-async def test_a_document_that_is_too_much_is_given_up(document: str, kind: str) -> None:
+async def test_an_oversized_document_is_refused(document: str, kind: str) -> None:
     status = 201 if document == "/register" else 200
     said = {
         "endless": Said(status, writer=endless),
@@ -125,7 +125,7 @@ async def test_a_redirect_leads_nowhere(document: str) -> None:
             assert victim.asked == []
 
 
-async def test_an_endpoint_that_redirects_gets_the_token_and_nobody_else() -> None:
+async def test_a_redirect_does_not_forward_the_token() -> None:
     async with hostile() as there, hostile() as victim:
         said = honest(there.url)
 
@@ -234,7 +234,7 @@ KEYS: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ["endless", *KEYS])
-async def test_keys_that_are_too_much_let_nobody_in(kind: str) -> None:
+async def test_oversized_keys_admit_no_request(kind: str) -> None:
     """The server continues: a request without a token gets its 401 at once."""
     async with hostile() as there:
         there.says = {"/keys": Said(200, KEYS[kind]) if kind in KEYS else Said(200, writer=endless)}
@@ -263,7 +263,7 @@ async def test_keys_that_are_elsewhere_are_not_fetched() -> None:
 
 
 @pytest.mark.parametrize("kind", ["redirect", "endless", "deep", "true", "list"])
-async def test_an_answer_about_a_token_that_is_none_lets_nobody_in(kind: str) -> None:
+async def test_a_malformed_introspection_response_admits_no_request(kind: str) -> None:
     """A redirect would send the token and the server's own secret to another host."""
     async with hostile() as there, hostile() as victim:
         victim.says = {"/x": Said(200, {"active": True, "sub": "x"})}
@@ -328,7 +328,7 @@ async def relayed(to: Guarded) -> AsyncIterator[tuple[str, Relay]]:
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-async def test_a_mounted_server_is_not_told_the_callers_token(tmp_path: Path, revision: str) -> None:
+async def test_a_mounted_server_does_not_receive_the_callers_token(tmp_path: Path, revision: str) -> None:
     """Not in a header, not in a body: it is asked with what the operator has given for it, or with nothing."""
     async with (
         guarded(lambda url: FunctionGuard(lambda headers: None), lambda: [Open()]) as there,

@@ -148,7 +148,7 @@ async def age(store: MemoryTokenStore) -> int:
     return count
 
 
-async def test_people_are_told_apart(oidc: OIDCPeer) -> None:
+async def test_users_are_distinguished(oidc: OIDCPeer) -> None:
     async with guarded(trusting(oidc)) as here:
         _, adas = person("ada")
         _, bobs = person("bob")
@@ -168,7 +168,7 @@ async def test_a_program_acts_for_itself(oidc: OIDCPeer, id: str) -> None:
                 assert await who(client) == [id, id, "read"]
 
 
-async def test_a_program_with_a_key_of_its_own_for_tokens(oidc: OIDCPeer) -> None:
+async def test_a_program_with_a_separate_key_for_tokens(oidc: OIDCPeer) -> None:
     method = ClientCredentials(client=oidc.registered("key"), dpop="always")
     async with guarded(trusting(oidc, dpop="required")) as here, here.client("2026-07-28", auth=method) as client:
         assert await who(client) == ["key", "key", "read"]
@@ -210,7 +210,7 @@ async def test_a_token_ends(oidc: OIDCPeer) -> None:
         assert (await here.send(**request, token=token)).status_code == 401
 
 
-async def test_a_program_that_is_not_known_is_told_why(oidc: OIDCPeer) -> None:
+async def test_an_unknown_program_receives_the_reason(oidc: OIDCPeer) -> None:
     wrong = evolve(oidc.registered("basic"), client_secret=Secret("wrong"))
     async with guarded(trusting(oidc)) as here:
         with pytest.raises(AuthorizationError, match="invalid_client"):

@@ -143,7 +143,7 @@ async def test_it_renews_its_token_without_the_person(tmp_path: Path) -> None:
     assert len(ada.asked) == 1
 
 
-async def test_a_person_who_says_no_is_believed(tmp_path: Path) -> None:
+async def test_a_refusal_of_the_user_is_final(tmp_path: Path) -> None:
     ada = Application(browser_of("ada", "Deny"))
     async with own_authorization(tmp_path) as (here, _):
         with pytest.RaisesGroup(OAuthFlowError, allow_unwrapped=True, flatten_subgroups=True):

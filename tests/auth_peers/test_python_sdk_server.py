@@ -96,7 +96,7 @@ async def test_a_token_is_renewed_before_it_ends_and_without_the_person(sdk_guar
     assert len(browser.pages) == 1
 
 
-async def test_who_logs_out_is_asked_again(sdk_guarded: Mapping[str, str]) -> None:
+async def test_a_logged_out_user_logs_in_again(sdk_guarded: Mapping[str, str]) -> None:
     """The grant is revoked at the server too: the SDK's server accepts neither token."""
     url, browser = sdk_guarded["resource"], ada()
     method = oauth(browser)
@@ -107,7 +107,7 @@ async def test_who_logs_out_is_asked_again(sdk_guarded: Mapping[str, str]) -> No
     assert len(browser.pages) == 2
 
 
-async def test_a_person_who_says_no_is_believed(sdk_guarded: Mapping[str, str]) -> None:
+async def test_a_refusal_of_the_user_is_final(sdk_guarded: Mapping[str, str]) -> None:
     browser = ada("No")
     with pytest.raises(AuthorizationError, match="access_denied"):
         async with connected(sdk_guarded["resource"], oauth(browser)):

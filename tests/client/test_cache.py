@@ -317,7 +317,7 @@ async def test_calls_prompts_and_completions_are_not_kept() -> None:
         await ask(client)
 
 
-async def test_resource_of_a_server_of_ours_is_read_anew_each_time() -> None:
+async def test_resource_of_an_mcptrio_server_is_read_again_each_time() -> None:
     server = Server()
     reads = 0
 

@@ -139,7 +139,7 @@ async def test_cancelling_reaches_the_handler_of_a_server_of_ours(revision: str)
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("listens", [False, True], ids=["", "with progress"])
-async def test_server_is_told_once_of_a_cancelled_call(revision: str, listens: bool) -> None:
+async def test_server_receives_one_cancellation(revision: str, listens: bool) -> None:
     async with play(revision) as (client, script):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: client.call_tool("work", progress=never_called if listens else None))

@@ -158,13 +158,13 @@ async def test_nonsense_is_refused(target: Any, options: dict[str, Any], problem
             pass
 
 
-async def test_nobody_there() -> None:
+async def test_no_server() -> None:
     with held_port() as port, pytest.raises(RequestFailed, match=f"127.0.0.1:{port}"):
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp"):
             pass
 
 
-async def test_server_that_says_nothing_is_given_up() -> None:
+async def test_silent_server_times_out() -> None:
     timeouts = ClientTimeouts(connect=0.4, probe=0.2)
     program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with pytest.raises(RequestFailed, match=r"did not answer within 0\.4 s"):
@@ -195,7 +195,7 @@ async def serve_until_cancelled(port: int, *, task_status: trio.TaskStatus[Morta
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
-async def test_forgotten_session_is_made_anew(revision: str, port: int) -> None:
+async def test_forgotten_session_is_reopened(revision: str, port: int) -> None:
     """Another server runs at the same address and answers 404; the caller does not notice."""
     async with trio.open_nursery() as nursery:
         first = await nursery.start(serve_until_cancelled, port)

@@ -112,7 +112,7 @@ async def test_call_whose_answer_needs_consent_is_not_sent_again(agrees: bool) -
     assert token.asked == 1
 
 
-async def test_subscription_asks_the_user_when_it_begins_and_when_it_comes_back() -> None:
+async def test_subscription_asks_the_user_at_start_and_after_reconnection() -> None:
     token = Token()
     hang_up = trio.Event()
 
@@ -156,7 +156,7 @@ async def test_subscription_ends_when_the_user_refuses() -> None:
     assert token.asked == 1
 
 
-async def test_stream_of_a_session_asks_the_user_and_goes_on() -> None:
+async def test_stream_of_a_session_asks_the_user_and_continues() -> None:
     token = Token()
     gets = 0
 

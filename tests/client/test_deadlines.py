@@ -28,7 +28,7 @@ OLD, NEW = HANDSHAKE[-1], REVISIONS[-1]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_call_is_given_up_and_the_server_told(revision: str, autojump_clock: object) -> None:
+async def test_call_times_out_and_the_server_is_notified(revision: str, autojump_clock: object) -> None:
     async with play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script):
         began = trio.current_time()
         with pytest.raises(RequestTimeout, match=r"tools/call: no answer from memory within 30 s") as caught:
@@ -64,7 +64,7 @@ class Valve:
         await self._inner.aclose()
 
 
-async def test_calls_that_wait_for_room_are_given_up_too(autojump_clock: object) -> None:
+async def test_calls_that_wait_for_room_time_out_too(autojump_clock: object) -> None:
     """A call that was overtaken is not forgotten."""
     late: list[RequestTimeout] = []
     server = Server(plugins=[Slow()])
@@ -182,7 +182,7 @@ async def test_progress_of_another_request_keeps_nothing_alive(autojump_clock: o
         nursery.cancel_scope.cancel()
 
 
-async def test_clock_stands_still_while_a_handler_is_asked(autojump_clock: object) -> None:
+async def test_clock_pauses_during_a_handler(autojump_clock: object) -> None:
     """The server waits for the user, not we for the server; afterwards it has its whole time again."""
 
     async def elicit(form: Form) -> dict[str, Any]:
@@ -208,7 +208,7 @@ async def test_clock_stands_still_while_a_handler_is_asked(autojump_clock: objec
         assert trio.current_time() - 549 == pytest.approx(0, abs=1)
 
 
-async def test_server_that_goes_silent_after_its_question_is_given_up(autojump_clock: object) -> None:
+async def test_server_that_is_silent_after_its_question_times_out(autojump_clock: object) -> None:
     async def elicit(form: Form) -> dict[str, Any]:
         await trio.sleep(500)
         return {"name": "Ada"}
@@ -229,7 +229,7 @@ async def test_server_that_goes_silent_after_its_question_is_given_up(autojump_c
         assert trio.current_time() - began == pytest.approx(530)
 
 
-async def test_deadlines_of_all_calls_stand_still_and_of_new_ones_too(autojump_clock: object) -> None:
+async def test_deadlines_of_all_calls_pause_also_of_new_ones(autojump_clock: object) -> None:
     """The question does not tell which call it belongs to."""
 
     async def elicit(form: Form) -> None:

@@ -60,7 +60,7 @@ async def test_request_by_hand_is_sent_whatever_is_declared() -> None:
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_change_of_roots_is_told_only_where_roots_are_declared(revision: str) -> None:
+async def test_change_of_roots_is_notified_only_if_roots_are_declared(revision: str) -> None:
     async with play(revision) as (client, script):
         with pytest.raises(MethodNotFound, match="declares no roots"):
             await client.roots_changed()

@@ -51,7 +51,7 @@ async def test_dead_server_is_started_again_where_asked() -> None:
         assert await echoes(client)
 
 
-async def test_calls_beside_the_one_that_kills_the_server_fail_too() -> None:
+async def test_concurrent_calls_fail_when_one_kills_the_server() -> None:
     failed = []
 
     async def wait(client: mcptrio.Client) -> None:
@@ -70,13 +70,13 @@ async def test_calls_beside_the_one_that_kills_the_server_fail_too() -> None:
     assert len(failed) == 3
 
 
-async def test_second_answer_concerns_nobody() -> None:
+async def test_second_answer_is_ignored() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("twice")) == "first"
         assert await echoes(client)
 
 
-async def test_answer_with_a_wrong_id_concerns_nobody() -> None:
+async def test_answer_with_a_wrong_id_is_ignored() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("wrong_id")) == "right"
         assert await echoes(client)
@@ -109,7 +109,7 @@ async def test_server_that_never_answers_costs_one_call_its_time(tmp_path: Path)
         assert await echoes(client)
 
 
-async def test_server_is_told_that_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
+async def test_server_is_notified_of_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with mcptrio.connect(faulty()) as client:
         async with client.start_tool("silent"):
@@ -173,13 +173,13 @@ async def test_server_that_refuses_to_exit_is_killed() -> None:
             assert await echoes(client)
 
 
-async def test_command_that_does_not_exist_is_told() -> None:
+async def test_missing_command_is_reported() -> None:
     with pytest.raises(mcptrio.ConnectionClosed, match="no-such-program"):
         async with mcptrio.connect(["no-such-program"]):
             pass
 
 
-async def test_program_that_ends_at_once_is_told_with_its_words() -> None:
+async def test_program_that_exits_at_once_is_reported_with_its_output() -> None:
     program = "import sys; sys.exit('no database')"
     with pytest.raises(mcptrio.ConnectionClosed, match=r"exit code 1.*no database"):
         async with mcptrio.connect([sys.executable, "-c", program]):

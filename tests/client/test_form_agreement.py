@@ -159,7 +159,7 @@ quick = settings(max_examples=100, deadline=None)
 
 @quick
 @given(cases())
-def test_an_answer_comes_back_as_the_value_it_was(case: Case) -> None:
+def test_an_answer_round_trips(case: Case) -> None:
     asked = Asked.of(case.cls)
     result = read(asked).accept(case.given)
 

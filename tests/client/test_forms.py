@@ -85,7 +85,7 @@ def test_every_kind_of_field_is_read(definition: dict[str, Any], field: FormFiel
     assert read_one(definition) == field
 
 
-def test_a_form_knows_who_asks_what() -> None:
+def test_a_form_names_the_server_and_the_question() -> None:
     schema = {"$schema": "x", "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     form = read_form(ElicitFormParams(message="Who?", requested_schema=schema), server="notes")
 

@@ -108,7 +108,7 @@ async def test_what_has_a_handler_is_declared(handlers: Handlers, declared: dict
         ("2025-06-18", {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}),
     ],
 )
-async def test_older_revisions_are_told_what_they_know(revision: str, declared: dict[str, Any]) -> None:
+async def test_older_revisions_receive_only_their_members(revision: str, declared: dict[str, Any]) -> None:
     async with play(revision, handlers=EVERYTHING) as (_, script):
         [initialize, _] = script.received
         assert isinstance(initialize, Request)
@@ -280,7 +280,7 @@ async def test_folders_are_asked_for_each_time() -> None:
 # --- sampling
 
 
-async def test_text_or_a_message_is_what_the_model_said() -> None:
+async def test_text_or_a_message_is_a_sampling_result() -> None:
     async with play(OLD, handlers=Handlers(sample=say)) as (_, script):
         assert await answer_to(script, "sampling/createMessage", TALK) == {
             "role": "assistant",
@@ -390,7 +390,7 @@ async def test_handler_may_refuse_in_its_own_words() -> None:
         assert (answer.code, answer.message, answer.data) == (-32050, "not on Sundays", {"day": 7})
 
 
-async def test_handler_that_takes_too_long_is_given_up(autojump_clock: object) -> None:
+async def test_slow_handler_times_out(autojump_clock: object) -> None:
     async def elicit(form: Form) -> None:
         await trio.sleep_forever()
 
@@ -429,7 +429,7 @@ async def test_cancellations_of_nothing_are_ignored() -> None:
         assert await lives(client, script)
 
 
-async def test_questions_are_answered_beside_each_other() -> None:
+async def test_questions_are_answered_concurrently() -> None:
     go_on = trio.Event()
 
     async def elicit(form: Form) -> dict[str, Any]:

@@ -193,7 +193,7 @@ async def test_result_is_not_lost_where_the_tools_cannot_be_listed() -> None:
             assert (await client.call_tool("work")).structured_content == {"a": 1}
 
 
-async def test_results_of_calls_beside_each_other_are_all_checked() -> None:
+async def test_results_of_concurrent_calls_are_all_checked() -> None:
     """The second one waits for the list that the first one has asked for."""
     failed: list[str] = []
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
@@ -214,7 +214,7 @@ async def test_results_of_calls_beside_each_other_are_all_checked() -> None:
     assert sorted(failed) == ["first", "second"]
 
 
-async def test_schema_is_learnt_anew_when_the_tools_have_changed() -> None:
+async def test_schema_is_read_again_after_a_change_of_tools() -> None:
     counted = {"content": [], "structuredContent": {"count": 1}}
     tools = [tool(output=COUNTED)]
     async with listing(OLD, tools, [counted, counted, counted]) as (client, script):
@@ -240,7 +240,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_marks_mean_nothing_where_there_are_no_headers(revision: str) -> None:
+async def test_header_annotations_have_no_effect_without_http(revision: str) -> None:
     """Source: streamable-http, "Schema Extension": other transports may ignore them, and older revisions know none."""
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
 
@@ -338,7 +338,7 @@ def test_mark_that_is_gone_is_repeated_no_more() -> None:
     assert "buy" not in known
 
 
-async def test_first_calls_beside_each_other_all_have_their_headers(caplog: pytest.LogCaptureFixture) -> None:
+async def test_concurrent_first_calls_all_have_their_headers(caplog: pytest.LogCaptureFixture) -> None:
     shop = Shop()
     heard: list[str] = []
     async with served(shop.server) as client:

@@ -100,9 +100,7 @@ async def test_server_that_never_comes_to_an_end_is_left(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("bound", "problem"), [("MAX_ITEMS", "20 entries"), ("MAX_BYTES", "20 bytes")])
-async def test_list_that_goes_on_for_ever_is_left_when_it_is_large(
-    bound: str, problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_list_ends_at_the_limit(bound: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, bound, 20)
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 

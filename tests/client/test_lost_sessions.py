@@ -221,9 +221,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize(("first", "then"), [("old", "new"), ("new", "old")])
-async def test_subscription_survives_a_server_that_comes_back_in_the_other_era(
-    first: str, then: str, tmp_path: Path
-) -> None:
+async def test_subscription_survives_a_restart_with_another_revision(first: str, then: str, tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     starts.touch()
     command = [sys.executable, "-c", LIVES, str(starts), f"{first} {then} {then} {then}"]

@@ -132,7 +132,7 @@ async def test_notifications_beyond_the_specification_are_handed_on(
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_roots_changed_is_said_where_there_is_a_word_for_it(revision: str) -> None:
+async def test_roots_changed_is_sent_in_revisions_that_have_it(revision: str) -> None:
     async with play(revision, handlers=Handlers(roots=[])) as (client, script):
         await client.roots_changed()
         if revision in HANDSHAKE:
@@ -142,7 +142,7 @@ async def test_roots_changed_is_said_where_there_is_a_word_for_it(revision: str)
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("is_cancelled", [False, True], ids=["left", "cancelled"])
-async def test_what_was_said_before_leaving_arrives(revision: str, is_cancelled: bool) -> None:
+async def test_messages_before_closing_arrive(revision: str, is_cancelled: bool) -> None:
     ours, theirs = memory_channel_pair()
     script = Script(theirs, revision)
     async with trio.open_nursery() as nursery:

@@ -123,7 +123,7 @@ def test_refusal_of_a_per_request_server_is_passed_on(answer: Any) -> None:
     ],
     ids=["two", "rubbish", "none", "text", "nothing", "null", "a text", "far too many"],
 )
-def test_no_revision_in_common_is_said_shortly(data: Any, spoken: str) -> None:
+def test_no_common_revision_is_reported_briefly(data: Any, spoken: str) -> None:
     verdict = judge_answer(error(-32022, data), ASKED)
 
     assert isinstance(verdict, Fail)
@@ -217,7 +217,7 @@ async def test_server_that_ignores_what_it_does_not_know_gets_a_handshake(
 
 
 @pytest.mark.parametrize("pinned", [None, *REVISIONS])
-async def test_silent_server_is_given_up_in_time(
+async def test_silent_server_times_out_in_time(
     beginning: Beginning, pinned: str | None, autojump_clock: object
 ) -> None:
     began = trio.current_time()
@@ -281,7 +281,7 @@ async def test_server_that_refuses_what_it_offers_is_asked_once_more(beginning: 
             assert client.revision == MODERN[-1]
 
 
-async def test_server_that_always_refuses_what_it_offers_is_given_up(beginning: Beginning) -> None:
+async def test_server_that_refuses_its_own_revisions_is_an_error(beginning: Beginning) -> None:
     async def serve() -> None:
         for _ in range(2):
             request = await beginning.script.asked("server/discover")
@@ -329,7 +329,7 @@ async def test_discovery_that_cannot_be_read_says_where(beginning: Beginning, re
                 pass
 
 
-async def test_server_need_not_say_who_it_is(beginning: Beginning) -> None:
+async def test_server_info_is_optional(beginning: Beginning) -> None:
     """A SHOULD since 2026-07-28."""
 
     async def serve() -> None:
@@ -344,7 +344,7 @@ async def test_server_need_not_say_who_it_is(beginning: Beginning) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_each_request_says_what_its_revision_wants_said(revision: str) -> None:
+async def test_each_request_has_the_metadata_of_its_revision(revision: str) -> None:
     async with play(revision, info=None) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(client.ping)
         request = await script.asked("ping" if script.handshake else "server/discover")

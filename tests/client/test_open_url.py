@@ -16,7 +16,7 @@ def look(url: str) -> OpenURL:
     return read_url(ElicitURLParams(message="Pay", url=url), server="shop")
 
 
-def test_a_page_knows_who_asks_what() -> None:
+def test_a_page_names_the_server_and_the_question() -> None:
     page = read_url(ElicitURLParams(message="Pay", url="https://pay.example/?x=1", elicitation_id="7"), server="shop")
 
     assert (page.server, page.message, page.url, page.elicitation_id) == (
@@ -90,7 +90,7 @@ def test_an_ordinary_url_has_no_warnings(url: str, host: str) -> None:
         ("https://example.org/?" + "x" * 2_000, "example.org", "it is 2021 characters long"),
     ],
 )
-def test_what_is_odd_about_a_url_is_told_before_it_is_opened(url: str, host: str, warning: str) -> None:
+def test_url_warnings_are_shown_before_it_is_opened(url: str, host: str, warning: str) -> None:
     page = look(url)
 
     assert page.host == host

@@ -435,7 +435,7 @@ async def test_question_that_cannot_be_read_fails_the_call(questions: dict[str, 
         await fails_after(client, script, RemoteProtocolError, r"tools/call: .* @ \$.inputRequests", **questions)
 
 
-async def test_form_that_nobody_could_fill_in_fails_the_call() -> None:
+async def test_form_without_a_valid_answer_fails_the_call() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "object"}}, "required": ["a"]}
     question = {"method": "elicitation/create", "params": {"message": "m", "requestedSchema": schema}}
     async with play(NEW, handlers=EVERYTHING) as (client, script):

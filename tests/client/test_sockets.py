@@ -130,7 +130,7 @@ async def test_connecting_has_a_deadline() -> None:
                     raise AssertionError("connected")
 
 
-async def test_server_that_is_full_is_told(address: str) -> None:
+async def test_full_server_is_reported(address: str) -> None:
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_stream, make_server(), address, options=StreamOptions(connections=1)))
@@ -143,7 +143,7 @@ async def test_server_that_is_full_is_told(address: str) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_server_that_comes_back_is_connected_to_again(address: str) -> None:
+async def test_restarted_server_is_reconnected(address: str) -> None:
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             shutdown = trio.Event()

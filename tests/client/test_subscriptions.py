@@ -49,7 +49,7 @@ def late() -> str:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_changes_of_a_server_of_ours_are_told(revision: str) -> None:
+async def test_changes_of_an_mcptrio_server_are_reported(revision: str) -> None:
     server = Server()
     server.add_tool(early)
     server.add_prompt(early)
@@ -71,7 +71,7 @@ async def test_changes_of_a_server_of_ours_are_told(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_only_what_was_asked_for_is_told(revision: str) -> None:
+async def test_only_requested_changes_are_reported(revision: str) -> None:
     server = Server()
     server.add_tool(early)
     server.add_prompt(early)
@@ -87,7 +87,7 @@ async def test_only_what_was_asked_for_is_told(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_what_a_server_does_not_tell_is_refused(revision: str) -> None:
+async def test_unsupported_subscription_is_refused(revision: str) -> None:
     """A server without resources has none to subscribe to."""
     server = Server()
     server.add_tool(early)
@@ -307,7 +307,7 @@ async def acknowledge(script: Script, **notifications: Any) -> Request:
     return request
 
 
-async def test_stream_says_what_is_wanted_and_learns_what_is_told() -> None:
+async def test_stream_requests_changes_and_receives_the_accepted_ones() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -341,7 +341,7 @@ async def test_each_stream_hears_its_own_notifications() -> None:
             assert unread(first) == unread(second) == []
 
 
-async def test_leaving_a_stream_tells_the_server() -> None:
+async def test_leaving_a_stream_notifies_the_server() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(acknowledge, script)
         async with client.subscribe(tools=True) as changes:
@@ -376,7 +376,7 @@ async def test_stream_that_ends_before_it_begins_raises(result: dict[str, Any]) 
             await client.subscribe(tools=True).__aenter__()
 
 
-async def test_stream_that_is_never_acknowledged_is_given_up(autojump_clock: object) -> None:
+async def test_unacknowledged_stream_times_out(autojump_clock: object) -> None:
     async with play(NEW, timeouts=ClientTimeouts(idle=30)) as (client, script):
         began = trio.current_time()
         with pytest.raises(MCPTrioError):
@@ -481,7 +481,7 @@ async def test_end_of_the_connection_ends_the_reading_after_what_came(revision: 
                 await take(changes)
 
 
-async def test_reader_who_waits_learns_of_the_end() -> None:
+async def test_waiting_reader_is_notified_of_the_end() -> None:
     async with play(OLD) as (client, script), client.subscribe(tools=True) as changes, trio.open_nursery() as nursery:
 
         async def read() -> None:

@@ -64,7 +64,7 @@ async def test_server_that_never_says_that_the_user_is_done_is_asked_now_and_the
         assert (await client.call_tool("work")).content == (TextContent(text="done"),)
 
 
-async def test_user_who_never_comes_back_is_given_up(autojump_clock: object) -> None:
+async def test_absent_user_times_out(autojump_clock: object) -> None:
     handlers, timeouts = Handlers(open_url=_yes), ClientTimeouts(input=60)
     async with play(OLD, handlers=handlers, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 
@@ -80,7 +80,7 @@ async def test_user_who_never_comes_back_is_given_up(autojump_clock: object) -> 
 
 
 @pytest.mark.parametrize("handlers", [Handlers(), Handlers(open_url=lambda page: _no())], ids=["none", "declined"])
-async def test_without_consent_the_refusal_stands(handlers: Handlers) -> None:
+async def test_without_consent_the_refusal_is_raised(handlers: Handlers) -> None:
     async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -105,7 +105,7 @@ async def _yes(page: OpenURL) -> bool:
 @pytest.mark.parametrize(
     "data", [None, {}, {"elicitations": 5}, {"elicitations": [5]}, {"elicitations": [{}]}, wants()]
 )
-async def test_refusal_that_names_no_pages_stands(data: Any) -> None:
+async def test_refusal_without_urls_is_raised(data: Any) -> None:
     async with play(OLD, handlers=Handlers(open_url=_yes)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:

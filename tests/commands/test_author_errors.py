@@ -225,7 +225,7 @@ def test_log_of_a_started_server_is_shown_with_verbose(garden: Path) -> None:
     assert b"--verbose" not in shown.stderr
 
 
-def test_plugin_in_a_process_of_its_own_shows_its_frames_once(garden: Path) -> None:
+def test_isolated_plugin_shows_its_frames_once(garden: Path) -> None:
     (garden.parent / "mcptrio.toml").write_text("[plugins.garden]\nisolate = true\n")
     done = call(garden, "raises")
 
@@ -369,7 +369,7 @@ def test_file_that_serves_nothing_ends_with_2_and_one_reason(tmp_path: Path, sou
     ), log
 
 
-def test_class_that_is_forgotten_beside_a_marked_function_is_a_warning(tmp_path: Path) -> None:
+def test_unused_class_next_to_a_marked_function_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(
         "from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n\n\n"
         "class Garden:\n    @tool\n    async def water(self) -> str:\n        return ''\n"
@@ -445,7 +445,7 @@ def test_lifespan_that_fails_leaves_no_empty_server(tmp_path: Path, how: tuple[s
     assert "Traceback" not in log
 
 
-def test_server_says_which_plugins_it_goes_on_without(tmp_path: Path) -> None:
+def test_server_logs_the_plugins_that_it_leaves_out(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(LIFESPAN)
     (tmp_path / "shed.py").write_text("from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n")
     done = run("serve", "--stdio", "--plugin", "garden.py", "--plugin", "shed.py", cwd=tmp_path)

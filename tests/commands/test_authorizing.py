@@ -196,7 +196,7 @@ def test_opened_before_the_question_is_answered(server: Server, env: dict[str, s
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 4)], ids=["ctrl-c", "ctrl-d"])
-def test_a_login_is_given_up(server: Server, env: dict[str, str], tmp_path: Path, key: str, code: int) -> None:
+def test_a_login_times_out(server: Server, env: dict[str, str], tmp_path: Path, key: str, code: int) -> None:
     with at_terminal("list", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
         terminal.until(r"Open it in the browser\? ")
         terminal.type(key)

@@ -162,7 +162,7 @@ def test_a_profile_is_merged_over_the_rest(tmp_path: Path) -> None:
     assert (bare.server.enable, bare.server.only) == (None, (str(tmp_path / "own.py"),))
 
 
-def test_what_is_wrong_is_said_where_the_profile_says_it(tmp_path: Path) -> None:
+def test_an_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
     review = loaded(tmp_path, PROFILES, "review")
     file = tmp_path / "mcptrio.toml"
 

@@ -145,7 +145,7 @@ def test_a_page_is_opened_after_a_yes(tmp_path: Path, browser: Path, revision: s
         assert (tmp_path / "opened").read_text() == "https://example.com/a?b"
 
 
-def test_a_browser_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+def test_a_browser_that_cannot_start_is_reported(tmp_path: Path) -> None:
     args = everything("call", "trigger-url-elicitation", "url=https://example.com/a")
     with at_terminal(*args, cwd=tmp_path, env={"BROWSER": "/no/such/browser", "PATH": "/nowhere"}) as terminal:
         terminal.until(r"\(yes/no\) ")
@@ -189,14 +189,14 @@ def test_a_person_declines_to_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_nobody_is_asked_in_a_pipe(tmp_path: Path, revision: str) -> None:
+def test_no_question_is_shown_in_a_pipe(tmp_path: Path, revision: str) -> None:
     done = run(*with_plugin("call", "greet", "--revision", revision), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) in ((3, b""), (1, b""))
     assert b"elicitation" in done.stderr
 
 
-def test_nobody_is_asked_who_does_not_want_to_be(tmp_path: Path) -> None:
+def test_questions_can_be_disabled(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path, env={"MCPTRIO_CLIENT_INPUT": "false"}) as terminal:
         assert terminal.end() == 3
 

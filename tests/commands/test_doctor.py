@@ -163,7 +163,7 @@ def test_modules_that_a_plugin_imports_at_its_first_call_are_imported(tmp_path: 
     ]
 
 
-def test_a_plugin_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+def test_an_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
     ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")

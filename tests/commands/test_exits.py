@@ -103,7 +103,7 @@ def test_the_exit_code(tmp_path: Path, args: tuple[str, ...], code: int, said: s
     assert (done.stdout == b"") == bool(code)
 
 
-def test_last_words_of_a_server_have_lines_of_their_own_at_a_terminal(tmp_path: Path) -> None:
+def test_last_words_of_a_server_are_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:
     source = "import sys; print(*range(100, 150), sep='\\n', file=sys.stderr); sys.exit(3)"
     with at_terminal("ping", "--", sys.executable, "-c", source, cwd=tmp_path) as person:
         assert person.end() == 4
@@ -165,7 +165,7 @@ def until_there(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_who_reads_no_further_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
     with started(*with_plugin("ping", "--count", "1000", "--interval", "0.01"), cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -38,7 +38,7 @@ def tree(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], 
 ALL = {" ".join(path): command for path, command in tree(cli)}
 
 
-def test_each_command_stands_in_one_section() -> None:
+def test_each_command_is_in_one_section() -> None:
     named = [name for names in SECTIONS.values() for name in names]
 
     assert sorted(named) == sorted(COMMANDS)

@@ -68,7 +68,7 @@ def test_installed_looked_at_started_and_uninstalled(folder: Path) -> None:
     assert host(folder, "status").stdout.decode().count(": not") == 10
 
 
-def test_a_server_that_does_not_answer_is_told(folder: Path) -> None:
+def test_a_silent_server_is_reported(folder: Path) -> None:
     host(folder, "install", "cursor", "--plugin", "own.py", "--", "--no-such-option")
     done = host(folder, "status", "cursor", "--check")
 
@@ -89,7 +89,7 @@ def test_uninstall_names_what_has_another_name(folder: Path) -> None:
 @pytest.mark.parametrize(
     "written", [("serve", "--stdio", "--plugin", "own.py"), ("serve", "own.py"), ("run", "own.py")]
 )
-def test_a_file_with_a_relative_path_is_told_wherever_one_stands(folder: Path, written: tuple[str, ...]) -> None:
+def test_a_relative_path_is_reported_everywhere(folder: Path, written: tuple[str, ...]) -> None:
     file = folder.parent / "home" / ".cursor" / "mcp.json"
     file.parent.mkdir()
     args = ["-m", "mcptrio", *written]

@@ -120,7 +120,7 @@ def test_a_tool_without_findings(tmp_path: Path) -> None:
     assert odd(tmp_path, tool()) == set()
 
 
-def test_names_that_are_there_twice(tmp_path: Path) -> None:
+def test_duplicate_names(tmp_path: Path) -> None:
     assert odd(tmp_path, tool(), tool()) == {("error", "tool `fine`", "is listed 2 times")}
 
 

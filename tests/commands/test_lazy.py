@@ -92,7 +92,7 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
     ]
 
 
-def test_a_command_there_is_none_of(tmp_path: Path) -> None:
+def test_an_unknown_command(tmp_path: Path) -> None:
     done = run("cal", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, b"")

@@ -51,7 +51,7 @@ def test_everything_as_json(tmp_path: Path) -> None:
     assert found["resourceTemplates"][0]["uriTemplate"] == "note://{number}"
 
 
-def test_a_kind_there_is_none_of(tmp_path: Path) -> None:
+def test_an_unknown_kind(tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text(one_tool("bare"))
     bare = run("list", "--plugin", "bare.py", "prompts", cwd=tmp_path)
     as_json = run("list", "--plugin", "bare.py", "prompts", "--json", cwd=tmp_path)
@@ -118,7 +118,7 @@ def test_a_prompt_filled_in(tmp_path: Path) -> None:
     assert as_json["messages"][0]["content"]["text"] == "How are things in @home? I am fine."
 
 
-def test_a_person_sees_who_says_what(tmp_path: Path) -> None:
+def test_a_user_sees_the_speaker(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("prompt", "moods", "city=Bonn"), cwd=tmp_path) as terminal:
         assert terminal.end() == 0
 
@@ -128,7 +128,7 @@ def test_a_person_sees_who_says_what(tmp_path: Path) -> None:
 # read
 
 
-def test_a_resource_goes_out_as_it_is(tmp_path: Path) -> None:
+def test_a_resource_is_printed_unchanged(tmp_path: Path) -> None:
     done = run(*with_plugin("read", "logo://png"), cwd=tmp_path)
 
     assert out(tmp_path, "read", "note://7") == "note 7\n"

@@ -149,7 +149,7 @@ def test_a_tool_that_is_added_later_is_withheld(tmp_path: Path) -> None:
         served.until("tool added is withheld: it is not in the lock file")
 
 
-def test_a_plugin_in_a_process_of_its_own_is_locked_as_any_other(tmp_path: Path) -> None:
+def test_an_isolated_plugin_is_locked_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BEFORE)
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\n[plugins.own]\nisolate = true\n")
     assert "4 tools, 1 prompt" in run("lock", cwd=tmp_path).stdout

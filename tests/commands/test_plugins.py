@@ -99,7 +99,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: str) -> None:
+def test_the_list_shows_cost_warnings_and_withheld_tools(folder: Path, site: str) -> None:
     ended = run("plugins", cwd=folder, MCPTRIO_TOOLS_READ_ONLY="true", PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
     head, *_ = table = ended.stdout.partition("\n\n")[0].splitlines()
     row = next(re.split(r"  +", line) for line in table if line.startswith("keeper"))
@@ -115,7 +115,7 @@ def test_the_list_tells_cost_warnings_and_what_is_withheld(folder: Path, site: s
     assert "broken: import failed: RuntimeError: no such luck" in ended.stdout
 
 
-def test_list_is_what_is_meant_where_nothing_is_said(folder: Path, site: str) -> None:
+def test_list_is_the_default_command(folder: Path, site: str) -> None:
     env = {"PYTHONPATH": site, "KEEPER_REFERRED": "x", "MCPTRIO_CONFIG": "mcptrio.toml"}
     one, other = (
         json.loads(run(*args, cwd=folder, **env).stdout)["plugins"]
@@ -128,7 +128,7 @@ def test_list_is_what_is_meant_where_nothing_is_said(folder: Path, site: str) ->
     assert [each["name"] for each in one if each["state"] == "loaded"] == ["keeper"]
 
 
-def test_show_tells_where_each_setting_is_from_and_no_secret(folder: Path, site: str) -> None:
+def test_show_prints_the_source_of_each_setting_and_no_secret(folder: Path, site: str) -> None:
     env = {"PYTHONPATH": site, "KEEPER_REFERRED": "hidden-3", "MCPTRIO_KEEPER_SIZE": "5"}
     told = json.loads((shown := run("plugins", "show", "keeper", "--json", cwd=folder, **env)).stdout)
     text = run("plugins", "show", "keeper", cwd=folder, **env)
@@ -160,7 +160,7 @@ def test_show_tells_where_each_setting_is_from_and_no_secret(folder: Path, site:
     assert re.search(r"^  keeper_look \(read only, not open world, about \d+ tokens\)$", text.stdout, re.MULTILINE)
 
 
-def test_show_of_one_whose_settings_do_not_fit_shows_no_secret_either(folder: Path, site: str) -> None:
+def test_show_of_invalid_settings_prints_no_secret_either(folder: Path, site: str) -> None:
     (folder / "mcptrio.toml").write_text("[plugins.keeper]\nsize = 'x'\ntoken = 'hidden-1'\ntokne = 'hidden-2'\n")
     ended = run("plugins", "show", "keeper", cwd=folder, PYTHONPATH=site)
 

@@ -47,7 +47,7 @@ def test_at_a_terminal_it_says_how_to_connect_and_how_to_serve_http(folder: Path
 
 
 @pytest.mark.parametrize("command", ["serve", "dev"])
-def test_a_plugin_without_its_option_is_told_what_to_type(folder: Path, command: str) -> None:
+def test_a_plugin_without_its_option_gets_the_command_to_type(folder: Path, command: str) -> None:
     done = run(command, "--stdio", "garden.py", cwd=folder)
 
     assert done.returncode == 2

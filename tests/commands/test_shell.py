@@ -291,7 +291,7 @@ def test_changes_are_shown_above_the_line(shell: AtTerminal) -> None:
     leave(shell)
 
 
-def test_news_from_elsewhere_leave_the_line_as_it_is(tmp_path: Path) -> None:
+def test_other_output_keeps_the_edited_line(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", "everything", cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         with at_terminal("shell", url, cwd=tmp_path) as shell:

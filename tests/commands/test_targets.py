@@ -65,7 +65,7 @@ def test_a_server_is_reached(folder: Path, way: tuple[str, ...]) -> None:
     assert done.stdout.endswith(b" ms\n")
 
 
-def test_a_server_of_a_file_that_lies_here_is_said(folder: Path) -> None:
+def test_a_server_of_a_local_file_is_named(folder: Path) -> None:
     (folder / ".vscode").mkdir()
     entry = {"command": SERVE[0], "args": SERVE[1:]}
     (folder / ".vscode" / "mcp.json").write_text(json.dumps({"servers": {"mine": entry}}))
@@ -173,7 +173,7 @@ def test_a_target_that_makes_no_sense(folder: Path, target: str, options: dict[s
     assert said in str(refused.value)
 
 
-def test_a_name_that_is_a_server_and_a_program_has_to_be_told_apart(folder: Path) -> None:
+def test_a_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
     """Another user's folder must not substitute its own server for a program."""
     (folder / ".mcp.json").write_text(json.dumps(FILE))
     with pytest.raises(ConfigError) as refused:

@@ -146,7 +146,7 @@ def test_an_optional_field_is_left_out(definition: dict[str, Any], lines: list[s
     assert end.result == accepted({})
 
 
-def test_a_required_choice_of_several_may_be_none_of_them() -> None:
+def test_a_required_multiple_choice_may_be_empty() -> None:
     assert enter(FormDialog(make({"f": TAGS}, "f")), "", "send")[-1].result == accepted({"f": []})
 
 
@@ -310,7 +310,7 @@ def test_the_host_may_be_emphasised_otherwise() -> None:
     assert "Host: \x1b[1mpay.example\x1b[0m\n" in dialog.begin().text
 
 
-def test_warnings_stand_between_the_host_and_the_question() -> None:
+def test_warnings_are_between_the_host_and_the_question() -> None:
     assert URLDialog(page("http://user@pay.example/")).begin().text.partition("URL:  ")[2] == (
         """\
 http://user@pay.example/

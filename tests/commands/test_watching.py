@@ -99,7 +99,7 @@ def test_the_entries_of_a_list_that_differ(tmp_path: Path) -> None:
             assert line_of(watching) == b"tools: removed tea\n"
 
 
-def test_a_server_that_tells_of_nothing(tmp_path: Path) -> None:
+def test_a_server_without_notifications(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text("{}")
     odd = run("watch", "--", sys.executable, str(Path(__file__).parent / "odd_server.py"), "answers.json", cwd=tmp_path)
     (tmp_path / "bare.py").write_text(one_tool("bare"))

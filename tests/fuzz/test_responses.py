@@ -151,7 +151,7 @@ def test_every_response_is_an_answer_or_an_error(data: bytes, cuts: list[float])
     assert (whole.answer, whole.received) == (sliced.answer, sliced.received)
 
 
-def test_endless_responses_are_given_up() -> None:
+def test_endless_responses_end_at_the_limit() -> None:
     """Heads, lines, chunks and bodies without an end: each costs no more than its limit."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     chunked = head + b"transfer-encoding: chunked\r\n\r\n"

@@ -81,7 +81,7 @@ async def test_edited_arguments_that_are_no_json_are_a_no() -> None:
             await host.call_tool("one_echo", {"text": "hi"})
 
 
-async def test_callback_that_fails_has_said_no(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_callback_refuses(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(request: ApprovalRequest) -> bool:
         raise ZeroDivisionError
 
@@ -93,13 +93,13 @@ async def test_callback_that_fails_has_said_no(caplog: pytest.LogCaptureFixture)
     assert "the callback for approval failed" in caplog.text
 
 
-async def test_callback_that_is_no_coroutine_function_has_said_no() -> None:
+async def test_synchronous_callback_refuses() -> None:
     async with Host({"one": plain()}, approve=lambda request: True) as host:  # type: ignore[arg-type, return-value]
         with pytest.raises(NotApproved):
             await host.call_tool("one_echo")
 
 
-async def test_user_who_does_not_answer_has_said_no(autojump_clock: trio.abc.Clock) -> None:
+async def test_user_who_does_not_answer_refuses(autojump_clock: trio.abc.Clock) -> None:
     async def think(request: ApprovalRequest) -> bool:
         await trio.sleep_forever()
         return True
@@ -182,7 +182,7 @@ def changing(server: Server) -> Callable[..., None]:
     return offer
 
 
-async def test_user_sees_the_tool_as_it_is_now() -> None:
+async def test_user_sees_the_current_tool() -> None:
     """The revision sends changes to subscribers alone, and the host has not subscribed."""
     server = Server("one")
     offer = changing(server)

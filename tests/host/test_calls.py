@@ -97,7 +97,7 @@ async def test_progress_is_reported_before_the_result(autojump_clock: trio.abc.C
     assert [each.progress for each in seen][-1] == 3
 
 
-async def test_call_that_takes_too_long_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+async def test_slow_call_times_out(autojump_clock: trio.abc.Clock) -> None:
     async def never(*_: Any) -> None:
         await trio.sleep_forever()
 
@@ -128,7 +128,7 @@ async def test_the_client_of_one_server() -> None:
         assert await host.use("one", lambda client: client.ping()) >= 0
 
 
-async def test_call_to_a_server_that_does_not_come_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+async def test_call_to_an_unreachable_server_times_out(autojump_clock: trio.abc.Clock) -> None:
     async def never(*_: Any) -> None:
         await trio.sleep_forever()
 

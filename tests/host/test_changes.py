@@ -57,7 +57,7 @@ async def test_resources_of_a_server() -> None:
             assert await read(changes, 1) == [HostChange("one", "resource", "text://readme")]
 
 
-async def test_servers_that_come_and_go_are_always_told() -> None:
+async def test_added_and_removed_servers_are_always_reported() -> None:
     async with Host({}, approve=None) as host, host.subscribe() as changes:
         host.add("one", plain())
         assert await read(changes, 1) == [HostChange("one", "server")]
@@ -90,7 +90,7 @@ async def test_server_that_is_lost_counts_as_changed(autojump_clock: trio.abc.Cl
     assert told == {HostChange("one", "server"), HostChange("one", "tools"), HostChange("one", "resource", "x:1")}
 
 
-async def test_server_that_does_not_tell_is_named_and_the_others_are_followed() -> None:
+async def test_server_without_notifications_is_named_and_others_are_followed() -> None:
     async def refuse(*_: Any) -> Any:
         return -32601, "no subscriptions here"
 

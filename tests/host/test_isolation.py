@@ -67,7 +67,7 @@ async def test_server_that_cannot_be_connected(
     assert told in (status.reason or "")
 
 
-async def test_program_that_is_not_there() -> None:
+async def test_missing_program() -> None:
     missing = ["/nowhere/there-is-no-such-program"]
     # Tried once: otherwise a call waits for the next attempts.
     options = HostOptions(restart=False)
@@ -188,7 +188,7 @@ async def test_endpoint_that_is_gone() -> None:
             await others_work(host)
 
 
-async def test_error_nobody_expects_is_logged_in_full(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_error_is_logged_in_full(caplog: pytest.LogCaptureFixture) -> None:
     async with Host({"bad": Broken(), "good": plain()}, approve=None) as host:
         await host.settle()
         await others_work(host)

@@ -90,7 +90,7 @@ async def test_templates_are_listed() -> None:
     assert (template.server, template.uri_template, template.name) == ("wiki", "page:///{name}", "page")
 
 
-async def test_server_without_a_capability_has_none_of_it_and_is_not_missing() -> None:
+async def test_server_without_a_capability_has_an_empty_list() -> None:
     async with Host({"one": Scripted()}, approve=None) as host:
         prompts: HostList[Any] = await host.prompts().all()
         templates = await host.resource_templates().all()
@@ -138,7 +138,7 @@ async def test_server_that_is_known_to_be_down_is_not_waited_for(autojump_clock:
     assert found.missing == {"down": "not today"}
 
 
-async def test_list_without_an_end_is_cut_and_said_to_be() -> None:
+async def test_endless_list_is_truncated_and_reported() -> None:
     async def endless(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
         page = int(params.get("cursor", "0"))
         tools = [{"name": f"t{page}-{number}", "inputSchema": {"type": "object"}} for number in range(50)]

@@ -87,7 +87,7 @@ async def test_names_that_are_none(name: str, told: str) -> None:
         Host({name: plain()}, approve=None)
 
 
-async def test_name_is_there_once() -> None:
+async def test_names_are_unique() -> None:
     host = Host({"one": plain()}, approve=None)
     with pytest.raises(ConfigError, match="expected a name with a prefix of its own"):
         host.add("one", plain())
@@ -102,7 +102,7 @@ async def test_closed_host_takes_no_more_servers() -> None:
         host.add("one", plain())
 
 
-async def test_names_whose_tools_would_have_the_same_names() -> None:
+async def test_server_names_that_give_equal_tool_names() -> None:
     """A name that is changed because of its tools may already belong to another server."""
     host = Host({"my_notes": plain()}, approve=None)
     with pytest.raises(ConfigError, match="got 'my-notes-c23dc8', which has the prefix of 'my_notes'"):
@@ -128,7 +128,7 @@ async def test_server_that_is_lost_is_connected_again(autojump_clock: trio.abc.C
     assert (again.state, again.reason, again.connections) == ("ready", None, 2)
 
 
-async def test_server_that_comes_late_is_tried_until_it_is_there(autojump_clock: trio.abc.Clock) -> None:
+async def test_late_server_is_retried_until_it_is_connected(autojump_clock: trio.abc.Clock) -> None:
     async def refuse(*_: Any) -> Any:
         return (-32603, "starting") if trio.current_time() - began < 60 else (-32601, "no such method")
 

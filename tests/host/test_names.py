@@ -59,7 +59,7 @@ def test_tool_that_is_called_as_another_would_be_takes_nothing_but_its_own_name(
     assert hosted_names("fs", [own, "files.read"]) == {imitated: own}
 
 
-def test_tool_that_comes_twice_is_there_once() -> None:
+def test_duplicate_tool_is_listed_once() -> None:
     assert hosted_names("fs", ["read", "read", "write"]) == {"fs_read": "read", "fs_write": "write"}
 
 

@@ -89,7 +89,7 @@ async def test_refusal_is_the_one_the_protocol_has(method: str, params: dict[str
     assert [(record.kind, record.outcome) for record in records] == [(kind, "not_approved"), ("tool", "ok")]
 
 
-async def test_what_the_model_said_is_approved_before_it_is_sent() -> None:
+async def test_sampling_result_is_approved_before_it_is_sent() -> None:
     seen: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest) -> bool:
@@ -106,7 +106,7 @@ async def test_what_the_model_said_is_approved_before_it_is_sent() -> None:
     assert seen[2].arguments["content"] == {"type": "text", "text": "Hello!"}
 
 
-async def test_user_edits_what_the_model_is_given_and_what_it_said() -> None:
+async def test_user_edits_the_prompt_and_the_result_of_sampling() -> None:
     heard: list[str] = []
 
     async def approve(request: ApprovalRequest) -> Decision:
@@ -206,7 +206,7 @@ async def test_what_has_no_handler_is_not_declared() -> None:
         assert text_of(await host.call_tool("one_ask")) == "cannot ask"
 
 
-async def test_each_server_has_handlers_of_its_own() -> None:
+async def test_each_server_has_separate_handlers() -> None:
     def handlers(server: str) -> Handlers:
         async def fill_in(form: Form) -> Any:
             return {"name": f"for {server}"}

@@ -78,7 +78,7 @@ def test_frames(show: Show) -> None:
     assert not complaints, "\n".join(complaints)
 
 
-def test_nobody_smuggled_a_request(show: Show) -> None:
+def test_no_request_is_smuggled(show: Show) -> None:
     assert show.smuggled == []
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_under_way_any_more(show: Show) -> None:
     assert show.running == 0
 
 
-def test_every_case_has_a_name_of_its_own() -> None:
+def test_every_case_has_a_unique_name() -> None:
     names = Counter(case.name for case in (*CASES, *FRAMES))
 
     assert [name for name, count in names.items() if count > 1] == []

@@ -336,7 +336,7 @@ async def test_upgrade_that_is_left_half_way(server: HostileServer) -> None:
             await open_socket(server.ports["roomy"], b"/ws-refuse")
 
 
-async def test_nobody_is_busy_when_all_is_over(server: HostileServer) -> None:
+async def test_no_connection_is_busy_at_the_end(server: HostileServer) -> None:
     """A task that spins on a closed connection would show as time on the processor."""
     with trio.fail_after(60):
         while True:

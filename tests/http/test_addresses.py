@@ -93,7 +93,7 @@ def test_address_behind_proxies(headers: list[tuple[str, str]], address: str) ->
     assert revealed(headers)[0] == address
 
 
-def test_nobody_else_is_believed() -> None:
+def test_other_addresses_are_not_trusted() -> None:
     said = [(XFF, "203.0.113.9"), (FORWARDED, "for=203.0.113.9;proto=https"), (PROTO, "https")]
     assert revealed(said, ("198.51.100.1", 1)) == ("198.51.100.1", "http")
     assert revealed(said, ("/run/mcp.sock", None)) == (None, "http")
@@ -119,7 +119,7 @@ def test_scheme_behind_a_proxy(headers: list[tuple[str, str]], scheme: str, foun
 
 
 @pytest.mark.parametrize("wrong", ["proxy.example.com", "10.0.0.1/8", "*", ""])
-def test_what_is_no_network_is_told(wrong: str, tmp_path: Path) -> None:
+def test_an_invalid_network_is_reported(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected an address, a network like"):
         HTTPOptions(forwarded=[wrong])
 

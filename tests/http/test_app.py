@@ -95,7 +95,7 @@ async def test_a_browser_gets_a_page_that_names_the_endpoint_and_nothing_of_the_
     assert (await status(server, b"GET / HTTP/1.1\r\nhost: evil\r\naccept: text/html\r\n\r\n"))[0] == 421
 
 
-async def test_slow_body_is_given_up(start: Starter) -> None:
+async def test_slow_body_times_out(start: Starter) -> None:
     server = await start(limits=HTTPLimits(body_timeout=0.1))
 
     assert (await status(server, post("host: localhost", body=b"{", length=100)))[0] == 408

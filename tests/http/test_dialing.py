@@ -109,7 +109,7 @@ async def test_authority_of_the_environment(
                 await link.exchange(call(), MODERN)
 
 
-async def test_certificate_that_nobody_vouches_for(server_tls: ssl.SSLContext) -> None:
+async def test_untrusted_certificate(server_tls: ssl.SSLContext) -> None:
     async with serving(echo, ssl=server_tls) as web:
         async with open_http_link(f"https://127.0.0.1:{web.port}/", print) as link:
             with pytest.raises(RequestFailed, match=r"no TLS with 127.0.0.1:.*: self.signed certificate") as caught:
@@ -238,7 +238,7 @@ async def test_tls_through_a_proxy(
         assert "proxy-authorization" not in web.seen[0].headers
 
 
-async def test_certificate_of_somebody_else(
+async def test_certificate_of_another_host(
     certificate: Path, server_tls: ssl.SSLContext, environment: pytest.MonkeyPatch
 ) -> None:
     tls = ssl.create_default_context(cafile=certificate)

@@ -174,7 +174,7 @@ async def test_on_a_channel_a_call_that_lacks_scopes_is_an_error_that_names_them
     assert refused.value.data == {"scopes": ["files:read", "write"]}
 
 
-async def test_where_nobody_is_authenticated_scopes_mean_nothing() -> None:
+async def test_without_authentication_scopes_have_no_effect() -> None:
     async with mcptrio.connect(Server(plugins=[Notes()])) as client:
         assert [each.name async for each in client.tools()] == ["open_to_all", "write"]
         assert (await client.read_resource("notes://secret")).contents[0].text == "hidden"  # type: ignore[union-attr]
@@ -248,7 +248,7 @@ async def test_a_guard_sees_the_head_of_the_request() -> None:
     assert "access_token" not in repr(seen)
 
 
-async def test_documents_may_be_read_by_anybody_from_any_page() -> None:
+async def test_documents_are_readable_from_every_origin() -> None:
     async with serving() as here:
         read = await here.ask("GET", WELL_KNOWN, origin="https://app.example.com")
         preflight = await here.ask("OPTIONS", WELL_KNOWN, origin="https://app.example.com")
@@ -283,7 +283,7 @@ def test_what_is_no_path_is_refused(path: str) -> None:
         Server().catalog.routes.add(path, beside, Owner())
 
 
-def test_a_path_belongs_to_who_came_first() -> None:
+def test_a_path_belongs_to_its_first_owner() -> None:
     routes = Server().catalog.routes
     routes.add("/a", beside, Owner(name="one"))
 

@@ -273,7 +273,7 @@ async def test_tool_is_called(authority: Authority, pair: tuple[Path, Path]) -> 
         assert answer.json()["result"]["content"] == [{"type": "text", "text": "pong"}]
 
 
-async def test_requests_of_a_connection_run_beside_each_other(serving: Serving) -> None:
+async def test_requests_of_a_connection_run_concurrently(serving: Serving) -> None:
     app = App()
     async with serving(app) as site, site.peer() as peer:
         waits = await peer.ask("/wait")
@@ -340,7 +340,7 @@ async def test_application_that_fails_ends_its_own_stream(serving: Serving) -> N
         assert (await peer.answer(await peer.ask())).body == b"ok"
 
 
-async def test_application_is_told_of_a_reset_and_of_a_disconnect(serving: Serving) -> None:
+async def test_application_is_notified_of_a_reset_and_of_a_disconnect(serving: Serving) -> None:
     app = App()
     async with serving(app) as site:
         async with site.peer() as peer:
@@ -374,7 +374,7 @@ async def test_response_in_flight_is_completed_at_the_end_and_no_other_begun(ser
     assert app.running == 0
 
 
-async def test_idle_connection_is_closed_and_told(serving: Serving) -> None:
+async def test_idle_connection_is_closed_and_notified(serving: Serving) -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(keepalive_timeout=0.2)) as site:
         async with site.peer() as peer:

@@ -170,7 +170,7 @@ async def test_session_is_spoken_with_by_its_stream_alone() -> None:
         assert [each["result"] for each in peer.received[-1]] == [{}, {}]
 
 
-async def test_what_is_no_message_is_refused_and_the_session_goes_on() -> None:
+async def test_an_invalid_message_is_refused_and_the_session_continues() -> None:
     async with site() as here, here.peer() as peer:
         assert isinstance(peer.wire, SSEWire)
         refused, body = await peer.wire.post(b"{")
@@ -248,7 +248,7 @@ async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
             await peer.ended.wait()  # the end of the response, in order: else h11 would say
 
 
-async def test_stream_on_which_nothing_is_said_ends() -> None:
+async def test_silent_stream_ends() -> None:
     async with site(HTTPOptions(body_timeout=1.0)) as here, here.peer() as peer:
         async with here.wire() as silent:
             assert len(here.server.status.sessions) == 2

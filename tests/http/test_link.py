@@ -202,7 +202,7 @@ async def test_server_asks_back(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_what_nobody_asked_for_comes_on_the_sessions_stream(revision: Revision) -> None:
+async def test_unsolicited_messages_use_the_session_stream(revision: Revision) -> None:
     async with serving(echo) as (server, url, _), connected(url, revision) as peer:
 
         def told() -> bool:

@@ -200,7 +200,7 @@ async def test_refusal_whose_body_never_ends(monkeypatch: pytest.MonkeyPatch) ->
     assert str(error) == "HTTP 500: well,"
 
 
-async def test_nobody_listens() -> None:
+async def test_no_listener() -> None:
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     port = listener.socket.getsockname()[1]
     await listener.aclose()

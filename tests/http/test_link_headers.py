@@ -127,7 +127,7 @@ async def test_arguments_are_mirrored() -> None:
     }
 
 
-async def test_name_that_would_be_a_header_of_its_own() -> None:
+async def test_name_that_would_be_another_header() -> None:
     async with linked(accept) as (link, web, _):
         with pytest.raises(RequestFailed, match="cannot be written as HTTP") as caught:
             await link.exchange(call("t", {"a": "b"}), MODERN, mirrored={"x: y\r\nz": ("a",)})
@@ -283,7 +283,7 @@ async def test_404_without_a_session_is_an_ordinary_refusal() -> None:
             assert not isinstance(caught.value, SessionLost)
 
 
-async def test_revision_tells_how_to_cancel() -> None:
+async def test_revision_determines_the_cancellation() -> None:
     async with linked(accept) as (link, _, _):
         assert link.cancels_by_leaving(MODERN)
         assert not link.cancels_by_leaving(HANDSHAKE)

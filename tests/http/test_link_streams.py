@@ -134,7 +134,7 @@ async def test_rubbish_in_a_stream_is_passed_over() -> None:
         assert received == []
 
 
-async def test_rubbish_instead_of_the_answer_is_said_at_once() -> None:
+async def test_malformed_answer_fails_at_once() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen) | {"result": None}, id="1")
@@ -262,7 +262,7 @@ async def test_stream_without_ids_cannot_be_resumed(revision: Any) -> None:
         assert len(web.seen) == 1
 
 
-async def test_resuming_that_brings_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resumption_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         if seen.method == "POST":
@@ -383,7 +383,7 @@ async def test_session_stream_brings_what_was_not_asked_for() -> None:
         assert "content-length" not in get.headers
 
 
-async def test_session_stream_comes_back_where_it_was() -> None:
+async def test_session_stream_resumes_at_its_position() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         number = len(web.of("GET"))
         await wire.stream()
@@ -448,7 +448,7 @@ async def test_page_instead_of_a_session_stream() -> None:
         assert len(web.of("GET")) == 1
 
 
-async def test_forgotten_event_begins_the_session_stream_anew() -> None:
+async def test_forgotten_event_restarts_the_session_stream() -> None:
     """404 with Last-Event-ID may be about the event; only without it is it about the session."""
 
     async def handle(seen: Seen, wire: Wire) -> None:

@@ -135,7 +135,7 @@ async def test_a_stream_that_is_left_is_forgotten_at_once() -> None:
         assert await other.next() is not None
 
 
-async def test_streams_count_as_exchanges_as_long_as_they_are_open() -> None:
+async def test_open_streams_count_as_exchanges() -> None:
     async with served(HTTPLimits(streams=2)) as server, listening(server, "memo://a"):
         async with listening(server, "memo://a"), listening(server, "memo://a") as refused:
             assert refused.status == 503
@@ -154,7 +154,7 @@ async def test_silence_is_broken_by_comments_again_and_again() -> None:
                     assert await events.next() is not None
 
 
-async def test_a_client_that_does_not_read_holds_up_nobody_and_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_is_disconnected_and_delays_no_other() -> None:
     uris = [f"{URI}{number}" for number in range(400)]
     async with (
         served(connection=ConnectionLimits(write_timeout=0.3)) as server,
@@ -169,7 +169,7 @@ async def test_a_client_that_does_not_read_holds_up_nobody_and_is_cut_off() -> N
             assert [event["data"]["params"]["uri"] for event in got if event is not None] == uris
 
 
-async def test_the_end_of_the_server_is_told_and_the_response_complete() -> None:
+async def test_the_end_of_the_server_is_notified_and_the_response_complete() -> None:
     async with served() as server, listening(server, "memo://a") as events:
         await server.engine.supervisor.drain()
         last = await events.next()
@@ -180,7 +180,7 @@ async def test_the_end_of_the_server_is_told_and_the_response_complete() -> None
         assert await events.next() is None
 
 
-async def test_who_looks_at_what_is_sent_sees_all_of_it() -> None:
+async def test_observers_see_everything_that_is_sent() -> None:
     """An application's ``send`` is not bypassed."""
     sent: list[MutableMapping[str, Any]] = []
 

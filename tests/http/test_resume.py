@@ -150,7 +150,7 @@ async def test_get_stream_loses_nothing_between_two_connections(start: Starter) 
         assert live["data"]["method"] == "notifications/live"
 
 
-async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter) -> None:
+async def test_get_stream_stops_collecting_without_a_reader(start: Starter) -> None:
     server = await start(limits=HTTPLimits(resume_timeout=0))
     await server.client.initialize()
     async with server.client.stream("GET") as events:
@@ -172,7 +172,7 @@ async def test_get_stream_stops_collecting_when_nobody_comes_back(start: Starter
         assert event["data"]["method"] == "notifications/new"
 
 
-async def test_later_streams_are_not_lost_for_who_comes_back_to_an_earlier_one(start: Starter) -> None:
+async def test_resuming_an_earlier_stream_keeps_the_later_ones(start: Starter) -> None:
     """The response that went on with them may not have reached the client."""
     server = await start(limits=HTTPLimits(resume_timeout=0))
     await server.client.initialize()
@@ -215,7 +215,7 @@ async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
     assert [d["params"]["progress"] for d in data[:-1]] == list(range(3000))
 
 
-async def test_events_found_before_their_writer_has_counted_them_hold_up_nobody(start: Starter, tmp_path: Path) -> None:
+async def test_events_read_before_they_are_counted_do_not_block(start: Starter, tmp_path: Path) -> None:
     """In a slow store, an event may be read before its append returns."""
     async with open_sqlite_stores(tmp_path / "kept.db") as stores:
         server = await start(events=stores.events, limits=HTTPLimits(stream_delay=0.02, window=20))

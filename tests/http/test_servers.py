@@ -214,7 +214,7 @@ async def test_refused_upload_still_reads_why(monkeypatch: pytest.MonkeyPatch) -
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_body_that_stalls_is_given_up_and_a_slow_application_waited_for() -> None:
+async def test_stalled_body_times_out_and_a_slow_application_does_not() -> None:
     app = App()
 
     async def slow(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -305,7 +305,7 @@ async def test_request_in_flight_finishes_during_the_shutdown() -> None:
     await stream.aclose()
 
 
-async def test_disconnect_is_told_at_once() -> None:
+async def test_disconnect_is_reported_at_once() -> None:
     app = App()
     async with serving(app) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)

@@ -242,7 +242,7 @@ async def test_session_that_the_server_lost(status: int) -> None:
             await channel.send([Notification("n")])
 
 
-async def test_post_that_is_answered_late_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_late_post_response_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some servers answer the POST when they have served the request; it can be cancelled all the same."""
     monkeypatch.setattr("mcptrio.http.client.legacy_sse.POST_ORDER_TIMEOUT", 0.05)
     old = Old(hold=trio.Event())
@@ -305,7 +305,7 @@ async def test_closed_channel() -> None:
         await eventually(lambda: not web.open)
 
 
-async def test_closing_wakes_who_receives() -> None:
+async def test_closing_wakes_the_receiver() -> None:
     old = Old()
 
     async def wait() -> None:

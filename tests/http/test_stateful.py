@@ -144,7 +144,7 @@ async def test_session_expires_when_idle(start: Starter) -> None:
     assert server.engine.sessions == set()
 
 
-async def test_sweeper_lets_go_of_idle_parts_and_the_session_goes_on(start: Starter) -> None:
+async def test_idle_parts_are_released_and_the_session_continues(start: Starter) -> None:
     server = await start(limits=HTTPLimits(idle_timeout=0))
     await server.client.initialize()
     await server.app._sessions._sweep()

@@ -327,7 +327,7 @@ async def test_heads_are_looked_at_as_in_a_post(start: Start) -> None:
         assert (await served.refused(*headers)).status == status == await served.post(*headers)
 
 
-async def test_who_may_not_is_told_so_before_the_upgrade(start: Start) -> None:
+async def test_refusal_is_sent_before_the_upgrade(start: Start) -> None:
     served = await start(options=HTTPOptions(auth=FunctionGuard(authenticate)))
 
     refused = await served.refused()
@@ -365,7 +365,7 @@ async def test_paths(start: Start) -> None:
     assert (await nowhere.refused(path="/ws")).status == 404
 
 
-async def test_a_plain_request_is_told_to_upgrade(start: Start) -> None:
+async def test_a_plain_request_gets_upgrade_required(start: Start) -> None:
     served = await start()
 
     async with await trio.open_tcp_stream("127.0.0.1", served.port) as stream:
@@ -529,7 +529,7 @@ async def test_a_stopping_server_refuses_with_503(start: Start) -> None:
 # Clients that do not read
 
 
-async def test_who_does_not_read_is_cut_off_and_others_are_served(start: Start) -> None:
+async def test_a_peer_that_does_not_read_is_disconnected_and_others_are_served(start: Start) -> None:
     tools = Tools()
     served = await start(tools, options=HTTPOptions(write_timeout=0.5))
 

@@ -129,7 +129,7 @@ async def test_a_mount_point_is_no_part_of_the_path() -> None:
             assert connection.types == ["websocket.accept"]
 
 
-async def test_who_leaves_before_the_answer_gets_none() -> None:
+async def test_a_disconnected_client_gets_no_answer() -> None:
     connection = Connection(OneChannel(echo), connects=False)
     connection.disconnect()
 
@@ -139,7 +139,7 @@ async def test_who_leaves_before_the_answer_gets_none() -> None:
 
 
 @pytest.mark.parametrize("code", [1000, 1006, None])
-async def test_who_has_closed_is_told_nothing_more(code: int | None) -> None:
+async def test_nothing_is_sent_after_the_close(code: int | None) -> None:
     async with a_server() as engine:
         connection = Connection(engine)
         connection.text(PING)
@@ -227,7 +227,7 @@ async def test_a_client_that_answers_no_close_is_waited_for_half_a_second(
     assert trio.current_time() - began == 0.5
 
 
-async def test_a_send_that_never_ends_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_blocked_send_times_out(autojump_clock: trio.testing.MockClock) -> None:
     """And nothing follows the message that may have been begun."""
     async with a_server() as engine, trio.open_nursery() as nursery:
         connection = Connection(engine, limits=HTTPLimits(write_timeout=7))
@@ -270,7 +270,7 @@ async def test_a_send_that_says_the_client_is_gone_ends_the_session() -> None:
     assert connection.types == ["websocket.accept"]
 
 
-async def test_a_client_that_goes_while_it_is_told_why() -> None:
+async def test_a_client_disconnects_while_the_reason_is_sent() -> None:
     async with a_server() as engine, trio.open_nursery() as nursery:
         connection = Connection(engine)
         nursery.start_soon(connection.run)

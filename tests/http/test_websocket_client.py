@@ -76,7 +76,7 @@ async def shouted(client: Any, text: str) -> None:
     assert result.content[0].text == text.upper()
 
 
-async def test_the_end_of_the_server_is_said_and_not_waited_for() -> None:
+async def test_the_end_of_the_server_is_sent_without_waiting() -> None:
     async with serving(Tools()) as url:
         async with connect(url) as client:
             await shouted(client, "a")
@@ -261,7 +261,7 @@ def answers(*lines: str, body: bytes = b"") -> Handle:
     return handle
 
 
-async def test_nobody_is_there() -> None:
+async def test_no_server_is_listening() -> None:
     async with accepting(answers()) as port:
         pass
 

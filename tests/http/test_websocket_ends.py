@@ -52,7 +52,7 @@ PING_REQUEST = Request(1, "ping")
         (4000, "ours", "the server closed it: 4000: 'ours'"),
     ],
 )
-async def test_close_codes_are_told(code: int, reason: str, said: str) -> None:
+async def test_close_codes_are_reported(code: int, reason: str, said: str) -> None:
     async def close(socket: Socket) -> None:
         await socket.close(code, reason)
         assert await socket.receive() == code
@@ -93,7 +93,7 @@ async def test_a_connection_that_breaks(how: str) -> None:
     ],
     ids=["utf-8", "continuation", "long-ping", "close", "interleaved", "rubbish", "binary", "large", "bytes", "opcode"],
 )
-async def test_what_a_server_does_wrong_is_told(data: bytes, said: str) -> None:
+async def test_protocol_errors_of_a_server_are_reported(data: bytes, said: str) -> None:
     async def wrong(socket: Socket) -> None:
         await socket.raw(data)
         await socket.wait_closed()
@@ -310,7 +310,7 @@ def a_line() -> tuple[Line, trio.StapledStream[Any, Any]]:
     return Line(ours, bottom), theirs
 
 
-async def test_a_server_that_reads_nothing_is_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_server_that_reads_nothing_times_out(autojump_clock: trio.testing.MockClock) -> None:
     line, theirs = a_line()
 
     async def read_late() -> None:
@@ -328,7 +328,7 @@ async def test_a_server_that_reads_nothing_is_given_up(autojump_clock: trio.test
     assert line.problem is not None
 
 
-async def test_a_server_that_reads_slowly_is_not_given_up(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_server_that_reads_slowly_does_not_time_out(autojump_clock: trio.testing.MockClock) -> None:
     line, theirs = a_line()
 
     async def read_slowly() -> None:

@@ -190,7 +190,7 @@ def test_yaml_with_aliases_and_tabs(text: str, after: str) -> None:
     assert entry_at(parse("yaml", remove("yaml", after, ("s", "m"))), ("s", "m")) is None
 
 
-def test_aliases_that_stand_for_too_much_are_refused() -> None:
+def test_aliases_that_expand_too_much_are_refused() -> None:
     text = "a0: &a0 [1, 2]\n" + "".join(
         f"a{number}: &a{number} [*a{number - 1}, *a{number - 1}]\n" for number in range(1, 40)
     )

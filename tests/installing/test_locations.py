@@ -139,7 +139,7 @@ def test_an_unknown_host_is_refused_with_a_guess() -> None:
         ("{", "mcpServers"),
     ],
 )
-def test_a_file_of_its_own_keeps_its_shape(machine: Machine, text: str, key: str) -> None:
+def test_a_dedicated_file_keeps_its_structure(machine: Machine, text: str, key: str) -> None:
     path = machine.project / "mcp.json"
     path.write_text(text)
     host = find_host(str(path))

@@ -123,7 +123,7 @@ def test_install_and_uninstall_leave_nothing(host: str, is_there: bool, machine:
 
 @settings(deadline=None, max_examples=50)
 @given(jsonc(("mcpServers", "mcptrio")))
-def test_any_file_comes_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_install_and_uninstall_restore_any_file(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("file")
     path = folder / "mcp.json"
     path.write_bytes(text.encode())
@@ -168,7 +168,7 @@ OTHERS = [{"command": "npx", "args": ["-y", "x"]}, {"url": "https://other.exampl
 
 
 @pytest.mark.parametrize("other", OTHERS[:4], ids=["a command", "a URL", "a number", "a text"])
-def test_somebody_elses_entry_is_left_alone(machine: Machine, other: object) -> None:
+def test_a_foreign_entry_is_unchanged(machine: Machine, other: object) -> None:
     kind = HOSTS["cursor"]
     path = kind.file(machine, "user")
     path.parent.mkdir()
@@ -310,7 +310,7 @@ def test_links_are_followed_and_stay(machine: Machine) -> None:
     assert path.is_symlink()
 
 
-def test_a_link_to_a_file_that_is_not_there_yet(machine: Machine) -> None:
+def test_a_link_to_a_missing_file(machine: Machine) -> None:
     path = machine.home / "mcp.json"
     path.symlink_to(machine.home / "dotfiles" / "cursor.json")
 
@@ -346,7 +346,7 @@ def test_no_more_than_a_few_copies_are_kept(machine: Machine) -> None:
     assert kept[0].read_text().count("mcptrio") < path.read_text().count("mcptrio")
 
 
-def test_a_change_of_somebody_else_is_not_lost(machine: Machine) -> None:
+def test_a_concurrent_change_is_not_lost(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     path.write_text("{}")
     plan = plan_install(kind, path, "mcptrio", STARTED)

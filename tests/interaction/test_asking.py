@@ -174,7 +174,7 @@ async def test_a_declined_or_cancelled_form_brings_nothing(serve: Serve) -> None
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_a_form_comes_back_as_its_class(serve: Serve) -> None:
+async def test_a_form_returns_an_instance_of_its_class(serve: Serve) -> None:
     peer = await _peer(serve, order, elicit=accept(dish="soup", count=2))
 
     assert await peer.text("order") == "Order(dish='soup', count=2, hot=False)"
@@ -191,7 +191,7 @@ async def test_a_refused_form_ends_a_tool_that_needs_it(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_choices_come_back_as_what_they_were(serve: Serve) -> None:
+async def test_choices_return_their_values(serve: Serve) -> None:
     answers = iter(["large", "blue", "tuesday"])
     peer = await _peer(serve, choose, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
 
@@ -351,7 +351,7 @@ async def test_a_client_that_answers_with_an_error_is_heard(serve: Serve) -> Non
 
 
 @only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
-async def test_a_client_that_never_answers_is_waited_for_so_long_and_told(serve: Serve) -> None:
+async def test_a_silent_client_times_out_and_is_notified(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(input=0.05))
 
     text = await peer.failure("sample")

@@ -141,7 +141,7 @@ async def test_a_request_with_an_envelope_is_refused_inside_a_batch(serve: Serve
 
 
 @without(revisions=BATCHES, because="2025-03-26 has batches")
-async def test_an_array_is_refused_where_there_are_no_batches(serve: Serve) -> None:
+async def test_an_array_is_refused_in_revisions_without_batches(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.send([_call(1001, "a"), _call(1002, "b")])

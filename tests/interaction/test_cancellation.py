@@ -182,7 +182,7 @@ async def test_what_a_shielded_handler_brings_comes_too_late(serve: Serve) -> No
         assert call.answer is None
 
 
-async def test_a_handler_that_takes_long_to_let_go_holds_nobody_up(serve: Serve) -> None:
+async def test_a_handler_that_ends_slowly_delays_no_other(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("stubborn")

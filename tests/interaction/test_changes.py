@@ -54,7 +54,7 @@ async def _another() -> str:
     return "another"
 
 
-async def test_a_tool_added_or_removed_is_told(serve: Serve) -> None:
+async def test_an_added_or_removed_tool_is_notified(serve: Serve) -> None:
     peer = await serve(echo)
     await peer.watch("tools")
 
@@ -68,7 +68,7 @@ async def test_a_tool_added_or_removed_is_told(serve: Serve) -> None:
     assert not serve.server.remove_tool("another")
 
 
-async def test_prompts_and_resources_added_or_removed_are_told(serve: Serve) -> None:
+async def test_added_or_removed_prompts_and_resources_are_notified(serve: Serve) -> None:
     peer = await serve(echo, memo, greet)
     await peer.watch("prompts", "resources")
 
@@ -101,7 +101,7 @@ async def test_a_tool_may_add_another(serve: Serve) -> None:
     assert await peer.text("grown") == "another"
 
 
-async def test_every_client_is_told(serve: Serve) -> None:
+async def test_every_client_is_notified(serve: Serve) -> None:
     peers = [await serve(echo), await serve.connect()]
     for peer in peers:
         await peer.watch("tools")
@@ -112,7 +112,7 @@ async def test_every_client_is_told(serve: Serve) -> None:
         await peer.until("notifications/tools/list_changed")
 
 
-async def test_a_subscriber_is_told_of_its_resource_and_no_other(serve: Serve) -> None:
+async def test_a_subscriber_is_notified_of_its_resource_only(serve: Serve) -> None:
     peer = await serve(memo, touch)
     await peer.watch(uris=["memo://a"])
 
@@ -124,7 +124,7 @@ async def test_a_subscriber_is_told_of_its_resource_and_no_other(serve: Serve) -
 
 
 @without(revisions=MODERN, because="there a subscription ends with its stream")
-async def test_who_unsubscribes_is_told_no_more(serve: Serve) -> None:
+async def test_an_unsubscribed_client_is_not_notified(serve: Serve) -> None:
     peer = await serve(memo, echo)
     await peer.watch(uris=["memo://a", "memo://b"])
 
@@ -147,7 +147,7 @@ async def test_more_subscriptions_than_the_limit_are_refused(serve: Serve) -> No
 
 
 @only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP there is no stream before that")
-async def test_nothing_is_told_before_initialized(serve: Serve) -> None:
+async def test_no_notification_before_initialized(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
     await peer.initialize()

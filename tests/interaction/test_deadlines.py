@@ -137,7 +137,7 @@ async def test_a_handler_with_a_context_is_bound_as_well_and_ends(serve: Serve) 
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_tool_may_have_a_bound_of_its_own(serve: Serve) -> None:
+async def test_a_tool_may_have_a_timeout(serve: Serve) -> None:
     peer = await serve(hasty)
 
     await _timed_out(await peer.start_call("hasty"), 5)
@@ -151,7 +151,7 @@ async def test_a_tool_may_have_no_bound_at_all(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_plugin_may_have_a_bound_of_its_own(serve: Serve) -> None:
+async def test_a_plugin_may_have_a_timeout(serve: Serve) -> None:
     peer = await serve(plugins=[Slow()], config={"Slow": {"timeout": 7}})
 
     await _timed_out(await peer.start_call("dawdle"), 7)
@@ -197,7 +197,7 @@ async def test_silence_ends_a_request_before_its_time(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_progress_pushes_the_idle_time_even_if_nobody_wants_to_hear_of_it(serve: Serve) -> None:
+async def test_progress_restarts_the_idle_timeout_without_a_token(serve: Serve) -> None:
     peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
 
     assert await peer.text("steps", {"count": 10, "pause": 9}) == "done"

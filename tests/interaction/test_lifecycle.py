@@ -126,7 +126,7 @@ async def test_an_unknown_notification_is_ignored(serve: Serve) -> None:
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-async def test_an_answer_that_nobody_asked_for_is_ignored(serve: Serve) -> None:
+async def test_an_unsolicited_answer_is_ignored(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.send({"jsonrpc": "2.0", "id": 99, "result": {}})
@@ -218,7 +218,7 @@ async def test_nothing_is_remembered_between_requests(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="only 2026-07-28 says who answered with every result")
-async def test_every_result_says_who_answered(serve: Serve) -> None:
+async def test_every_result_contains_the_server_info(serve: Serve) -> None:
     peer = await serve(echo)
 
     result = await peer.call("echo", {"text": "a"})

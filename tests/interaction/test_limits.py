@@ -69,7 +69,7 @@ async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
     assert (await peer.request("tools/list"))["tools"]
 
 
-async def test_rate_is_told_from_a_server_that_is_busy(serve: Serve) -> None:
+async def test_a_rate_limit_differs_from_a_busy_server(serve: Serve) -> None:
     peer = await serve(plugins=[Hold()], config={"Hold": {"rate": 0.01}})
     first = await peer.start_call("hold")
     await peer.eventually(lambda: serve.server.status.in_flight == 1)

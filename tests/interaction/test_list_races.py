@@ -112,7 +112,7 @@ async def test_lists_are_whole_while_tasks_change_them() -> None:
                 nursery.cancel_scope.cancel()
 
 
-async def test_name_that_a_thread_frees_wakes_who_waits_for_it() -> None:
+async def test_name_freed_by_a_thread_wakes_the_waiting_task() -> None:
     """A mount waits in the event loop for names that are taken."""
     server = Server()
     server.add_tool(nothing, name="taken")

@@ -78,7 +78,7 @@ async def test_the_subscription_is_named_by_its_request_with_the_type_kept(serve
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_nobody_is_told_what_was_not_asked_for(serve: Serve) -> None:
+async def test_only_requested_changes_are_notified(serve: Serve) -> None:
     peer = await serve(echo, memo, greet)
     await _listen(peer, toolsListChanged=True, resourceSubscriptions=["memo://a"])
 
@@ -124,7 +124,7 @@ async def test_a_cancelled_stream_gets_nothing_more(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_the_end_of_the_server_is_told_with_a_result(serve: Serve) -> None:
+async def test_the_end_of_the_server_ends_the_stream_with_a_result(serve: Serve) -> None:
     peer = await serve(echo)
     call, _ = await _listen(peer, toolsListChanged=True)
 
@@ -150,7 +150,7 @@ async def test_a_stream_stays_open_beyond_every_timeout(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_other_requests_go_on_beside_a_stream(serve: Serve) -> None:
+async def test_other_requests_continue_during_a_stream(serve: Serve) -> None:
     peer = await serve(echo)
     await _listen(peer, toolsListChanged=True)
 

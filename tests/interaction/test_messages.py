@@ -37,7 +37,7 @@ async def _refused(peer: Peer, data: bytes) -> dict[str, Any]:
     return error
 
 
-async def test_the_id_comes_back_as_it_was(serve: Serve) -> None:
+async def test_the_id_is_returned_unchanged(serve: Serve) -> None:
     peer = await serve(echo)
 
     for id in (0, -7, 2**53, "1", "", "ä😀", "a" * 1000):
@@ -72,7 +72,7 @@ async def test_a_number_and_its_text_are_two_ids(serve: Serve) -> None:
 
 
 @only(transports=["memory", "stdio"], because="over HTTP the second one is answered on a stream of its own")
-async def test_an_id_that_is_in_flight_is_refused_and_the_first_one_goes_on(serve: Serve) -> None:
+async def test_a_duplicate_id_is_refused_and_the_first_request_continues(serve: Serve) -> None:
     peer = await serve(wait)
     first = await peer.start_call("wait", id="same")
 
@@ -103,7 +103,7 @@ async def test_an_id_can_be_used_again_when_it_is_answered(serve: Serve) -> None
 
 
 @only(transports=BYTES, because="in memory there are messages, not bytes")
-async def test_what_is_not_json_is_a_parse_error_and_the_conversation_goes_on(serve: Serve) -> None:
+async def test_invalid_json_is_a_parse_error_and_the_session_continues(serve: Serve) -> None:
     peer = await serve(echo)
 
     for data in (b"{", b"nonsense", b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"', b"\xff\xfe"):

@@ -41,7 +41,7 @@ async def _capabilities(serve: Serve, *functions: Any) -> Any:
 
 
 @only(revisions=MODERN, because="discover is new in 2026-07-28")
-async def test_discover_tells_versions_capabilities_and_how_long_that_holds(serve: Serve) -> None:
+async def test_discover_returns_versions_capabilities_and_a_lifetime(serve: Serve) -> None:
     peer = await serve(echo, instructions="Use echo.", list_ttl_ms=5000)
 
     found = await peer.request("server/discover")
@@ -53,7 +53,7 @@ async def test_discover_tells_versions_capabilities_and_how_long_that_holds(serv
     assert set(found["capabilities"]) >= {"tools"}
 
 
-async def test_only_what_is_there_is_advertised(serve: Serve) -> None:
+async def test_only_existing_features_are_advertised(serve: Serve) -> None:
     capabilities = await _capabilities(serve, echo)
 
     assert capabilities["tools"] == {"listChanged": True}

@@ -137,7 +137,7 @@ async def test_a_request_of_ones_own_is_answered_by_the_client(serve: Serve) -> 
 
 
 @only(revisions=MODERN, because="handshake revisions have requests from a server")
-async def test_a_request_of_ones_own_is_not_sent_where_there_are_none(serve: Serve) -> None:
+async def test_a_custom_request_is_not_sent_without_a_back_channel(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     message = await (await peer.start_call("ask")).wait()
@@ -147,7 +147,7 @@ async def test_a_request_of_ones_own_is_not_sent_where_there_are_none(serve: Ser
 
 
 @without(revisions=MODERN, because="2026-07-28 has no messages that nobody asked for")
-async def test_everybody_can_be_told(serve: Serve) -> None:
+async def test_all_clients_can_be_notified(serve: Serve) -> None:
     peers = [await serve(plugins=[Acme()]), await serve.connect()]
     for peer in peers:
         await peer.open_stream()

@@ -112,7 +112,7 @@ async def test_a_cursor_holds_when_several_that_were_shown_are_gone(serve: Serve
     assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
 
 
-async def test_a_tool_that_comes_back_keeps_its_place(serve: Serve) -> None:
+async def test_a_restored_tool_keeps_its_position(serve: Serve) -> None:
     """As after a restart of its plugin."""
     peer = await serve(first, page_size=2)
     for number in range(4):

@@ -121,7 +121,7 @@ async def test_the_annotation_is_listed_in_the_schema(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["http"], because="2026-07-28 asks for the headers")
-async def test_before_nobody_asks_for_headers(serve: Serve) -> None:
+async def test_earlier_revisions_require_no_headers(serve: Serve) -> None:
     peer = await serve(query)
 
     assert await peer.text("query", {"region": "eu"}) == "eu 0 False"

@@ -51,7 +51,7 @@ async def test_a_client_that_answers_is_kept(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
-async def test_a_client_that_stops_answering_is_given_up(serve: Serve) -> None:
+async def test_a_client_that_stops_answering_is_disconnected(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
     peer._be_asked = lambda message: None  # type: ignore[method-assign]
 
@@ -94,7 +94,7 @@ async def test_a_session_is_pinged_on_its_own_stream(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP there is nobody to ping")
-async def test_nobody_is_pinged_without_a_handshake(serve: Serve) -> None:
+async def test_no_pings_without_a_handshake(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=0.01)
 
     await peer.call("wait", {"seconds": 0.05})

@@ -177,7 +177,7 @@ async def test_being_strict_makes_a_failing_lifespan_fatal() -> None:
             pass
 
 
-async def test_a_plugin_quarantined_at_run_time_is_told(serve: Serve) -> None:
+async def test_a_plugin_quarantined_at_run_time_is_notified(serve: Serve) -> None:
     peer = await serve(good, plugins=[BadBehaviour()])
     await peer.watch("tools")
     assert await _tools(peer) == ["good", "brittle"]
@@ -212,7 +212,7 @@ async def test_a_background_task_is_started_again_later_each_time(serve: Serve) 
     assert _states(serve.server)["Background"] == "running"
 
 
-async def test_what_a_lifespan_yields_is_the_state_of_its_own_handlers(serve: Serve) -> None:
+async def test_the_value_of_a_lifespan_is_the_state_of_its_handlers(serve: Serve) -> None:
     class Stateful:
         """A plugin with a state."""
 

@@ -136,7 +136,7 @@ async def test_what_is_no_finite_number_is_the_authors_mistake(serve: Serve, cap
     assert "finite" in caplog.text
 
 
-async def test_each_call_hears_of_its_own_progress(serve: Serve) -> None:
+async def test_each_call_receives_its_own_progress(serve: Serve) -> None:
     peer = await serve(steps)
 
     calls = [

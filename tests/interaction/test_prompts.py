@@ -81,7 +81,7 @@ async def test_a_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
     assert not arguments["strict"].get("required")
 
 
-async def test_a_text_is_said_by_the_user(serve: Serve) -> None:
+async def test_a_text_has_the_role_user(serve: Serve) -> None:
     peer = await serve(review)
 
     (message,) = await _get(peer, "review", {"code": "x = 1"})
@@ -165,7 +165,7 @@ async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
     assert "secret" not in str(error)
 
 
-async def test_a_prompt_knows_who_asks(serve: Serve) -> None:
+async def test_a_prompt_knows_the_caller(serve: Serve) -> None:
     peer = await serve(who)
 
     assert (await _get(peer, "who"))[0]["content"]["text"] == "raw"

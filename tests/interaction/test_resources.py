@@ -176,14 +176,14 @@ async def test_no_path_climbs_out(serve: Serve) -> None:
         await _not_found(peer, uri)
 
 
-async def test_a_uri_that_nobody_offers_is_not_found(serve: Serve) -> None:
+async def test_an_unknown_uri_is_not_found(serve: Serve) -> None:
     peer = await serve(one, note)
 
     for uri in ("memo://two", "notes://a/b", "memo://one/", "MEMO://one", "no uri at all", "gone://1"):
         await _not_found(peer, uri)
 
 
-async def test_a_resource_may_say_that_it_is_not_there(serve: Serve) -> None:
+async def test_a_resource_may_raise_not_found(serve: Serve) -> None:
     peer = await serve(gone)
 
     await _not_found(peer, "gone://1")
@@ -212,7 +212,7 @@ async def test_a_failure_may_be_for_the_reader(serve: Serve) -> None:
     assert "asleep" in (await peer.error("resources/read", {"uri": "memo://tells"}))["message"]
 
 
-async def test_a_resource_knows_who_asks(serve: Serve) -> None:
+async def test_a_resource_knows_the_caller(serve: Serve) -> None:
     peer = await serve(who)
 
     assert (await _read(peer, "who://asks"))["text"] == "raw"

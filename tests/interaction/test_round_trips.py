@@ -94,7 +94,7 @@ async def _asked(peer: Peer, name: str) -> dict[str, Any]:
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_a_question_is_the_answer_and_the_retry_goes_on(serve: Serve) -> None:
+async def test_a_question_is_returned_and_the_retry_continues(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
 
@@ -146,7 +146,7 @@ async def test_an_effect_happens_once_where_the_handler_waits(serve: Serve) -> N
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_another_replica_with_the_same_keys_goes_on(serve: Serve) -> None:
+async def test_another_replica_with_the_same_keys_continues(serve: Serve) -> None:
     first_replica, second_replica = Asking(), Asking()
     peer = await serve(plugins=[first_replica], capabilities=FORMS, keys=[KEY])
     first = await _asked(peer, "ask")

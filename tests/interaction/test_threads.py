@@ -102,7 +102,7 @@ async def test_a_thread_can_report_progress(serve: Serve) -> None:
     transports=["memory", "http"],
     because="the others tell in the same ways, but for 2025-11-25, whose stream ends when it is released",
 )
-async def test_a_thread_can_tell_of_changes(serve: Serve) -> None:
+async def test_a_thread_can_notify_changes(serve: Serve) -> None:
     peer = await serve(tell, watched)
     await peer.watch(uris=["watched://a", "watched://b"])
 
@@ -207,7 +207,7 @@ async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
 
 @real_time(because=THREADS)
 @only(transports=["memory"], because="nothing of it depends on the transport")
-async def test_a_thread_that_asks_is_told_that_it_is_cancelled(serve: Serve) -> None:
+async def test_a_thread_that_asks_sees_the_cancellation(serve: Serve) -> None:
     told = threading.Event()
     begun = threading.Event()
 

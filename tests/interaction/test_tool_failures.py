@@ -135,7 +135,7 @@ async def test_an_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
     assert "nobody" in error["message"]
 
 
-async def test_bad_arguments_are_told_to_whoever_can_mend_them(serve: Serve) -> None:
+async def test_invalid_arguments_reach_the_side_that_can_fix_them(serve: Serve) -> None:
     peer = await serve(add)
 
     for arguments, what in (

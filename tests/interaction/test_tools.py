@@ -158,7 +158,7 @@ async def test_bytes_of_a_sound_are_audio(serve: Serve) -> None:
 
 
 @without(revisions=SINCE_2025_03, because="later revisions have audio")
-async def test_a_sound_becomes_a_text_that_names_it_where_there_is_no_audio(serve: Serve) -> None:
+async def test_audio_becomes_text_in_revisions_without_audio(serve: Serve) -> None:
     peer = await serve(sound)
 
     (block,) = (await peer.call("sound"))["content"]
@@ -193,7 +193,7 @@ async def test_a_stream_of_texts_is_collected(serve: Serve) -> None:
     assert [block["text"] for block in (await peer.call("stream"))["content"]] == ["a", "b"]
 
 
-async def test_a_result_made_by_hand_is_sent_as_it_is(serve: Serve) -> None:
+async def test_a_prepared_result_is_sent_unchanged(serve: Serve) -> None:
     peer = await serve(ready)
 
     result = await peer.call("ready")

@@ -97,7 +97,7 @@ async def test_cancelling_reaches_the_handler(upstream: str, revision: str, tmp_
         assert await text(client, "up_odd_name_92c9b577") == "odd"
 
 
-async def test_time_of_the_caller_goes_on(autojump_clock: MockClock) -> None:
+async def test_the_callers_deadline_continues(autojump_clock: MockClock) -> None:
     """``mcptrio/timeout`` of the caller ends the call on both sides."""
     happened: list[str] = []
 

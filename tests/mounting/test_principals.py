@@ -126,7 +126,7 @@ async def test_principal_reaches_the_process(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_authorizers_of_the_process_judge_who_calls(revision: str) -> None:
+async def test_authorizers_of_the_process_see_the_caller(revision: str) -> None:
     everything = {"vault", "vault_prompt", "vault://gold", "vault://{name}/box"}
     async with (
         isolated(Neighbour()) as parent,
@@ -193,7 +193,7 @@ async def test_scopes_of_the_process_are_known_to_the_parent() -> None:
         assert entry.scopes == {"write"}
 
 
-async def test_nobody_else_is_believed_over_stdio() -> None:
+async def test_forwarded_callers_are_not_trusted_over_stdio() -> None:
     with trio.fail_after(PATIENCE):
         async with mcptrio.connect(command(JUDGED), timeouts=TIMEOUTS) as client:
             told = await who(client, FORGED)
@@ -207,7 +207,7 @@ async def test_nobody_else_is_believed_over_stdio() -> None:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_nobody_is_believed_over_http(revision: str) -> None:
+async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> None:
     class Plain:
         @tool
         async def who(self, ctx: Context) -> dict[str, Any]:
@@ -242,7 +242,7 @@ async def test_nobody_is_believed_over_http(revision: str) -> None:
             shutdown.set()
 
 
-async def test_servers_of_others_are_not_told() -> None:
+async def test_foreign_servers_do_not_receive_the_caller() -> None:
     """Neither a foreign mount nor a mount of an isolated process learns the caller."""
     mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(PATIENCE):
@@ -271,7 +271,7 @@ async def test_servers_of_others_are_not_told() -> None:
         (None, None),
     ],
 )
-async def test_what_cannot_be_read_is_nobody(said: Any, subject: str | None) -> None:
+async def test_an_unreadable_caller_is_anonymous(said: Any, subject: str | None) -> None:
     seen: list[Principal | None] = []
 
     class Plain:

@@ -92,7 +92,7 @@ async def test_changes_of_its_lists_and_resources(upstream: str, revision: str) 
             await eventually(is_told)
 
 
-async def test_changes_of_resources_are_told_after_a_restart() -> None:
+async def test_changes_of_resources_are_notified_after_a_restart() -> None:
     """Also those of the time in between, when nothing was subscribed to."""
     async with mounted() as (client, mount, _):
         async with client.subscribe(["count://up"]) as changes:
@@ -213,7 +213,7 @@ async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> Non
     assert "two: resource 'bytes://all' is not offered" in caplog.text
 
 
-async def test_one_whose_server_is_not_open() -> None:
+async def test_a_mount_of_a_closed_server() -> None:
     mount = Mount(["some-server", "--token", "hidden"])
 
     assert mount.status == MountStatus(state="closed", where="some-server")

@@ -160,7 +160,7 @@ os.execv(sys.executable, [sys.executable, "-m", "mcptrio", "serve", "--stdio", "
 """
 
 
-async def test_arguments_and_environment_of_a_server_are_told_to_no_client(entry: dict[str, Any]) -> None:
+async def test_arguments_and_environment_of_a_server_reach_no_client(entry: dict[str, Any]) -> None:
     key = ["--api-key", "sk-SECRET"]
     entry |= {"args": ["-c", STARTS_ONCE, *key], "env": {"WHOSE": "sk-SECRET"}}
     gone = {"command": "/no/such/program", "args": key}
@@ -176,7 +176,7 @@ async def test_arguments_and_environment_of_a_server_are_told_to_no_client(entry
         assert "SECRET" not in f"{told} {called}"
 
 
-async def test_arguments_of_a_server_that_does_not_answer_are_told_to_no_client() -> None:
+async def test_arguments_of_a_silent_server_reach_no_client() -> None:
     options = MountOptions(start_timeout=0, timeouts=ClientTimeouts(connect=0.4, probe=0.2))
     mount = Mount(
         [sys.executable, "-c", "import sys; sys.stdin.read()", "--api-key", "sk-SECRET"], name="mute", options=options

@@ -136,7 +136,7 @@ async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_changes_are_told_to_who_may_see_them(revision: str) -> None:
+async def test_changes_are_notified_to_authorized_clients(revision: str) -> None:
     server = Server(plugins=[Papers(), Levels()])
     async with server.open() as running, trio.open_nursery() as nursery:
         served = Served(nursery, running, revision)
@@ -200,7 +200,7 @@ class Doorman(Levels):
         super().setup(server, config)
 
 
-async def test_nothing_is_allowed_while_its_plugin_begins_anew() -> None:
+async def test_nothing_is_allowed_during_the_restart_of_its_plugin() -> None:
     doorman = Doorman()
     server = Server(plugins=[Papers(), doorman])
 

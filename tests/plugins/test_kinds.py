@@ -102,7 +102,7 @@ def test_object_without_marks_and_hooks_is_a_fault() -> None:
 CLASS = "from mcptrio import tool\nclass Bed:\n    @tool\n    async def dig(self) -> str: return ''\n"
 
 
-async def test_module_with_one_class_stands_for_it() -> None:
+async def test_module_with_one_class_is_that_plugin() -> None:
     module = types.ModuleType("garden")
     exec(CLASS, vars(module))
 
@@ -138,7 +138,7 @@ def test_settings_of_a_class_are_checked() -> None:
         (Split, "config: expected one class of settings, got Beds in opened, Trees in setup"),
     ],
 )
-def test_class_whose_settings_cannot_be_told_is_a_fault(plugin: type, said: str) -> None:
+def test_class_with_unknown_settings_is_a_fault(plugin: type, said: str) -> None:
     given = plugin if plugin is not Split else plugin()
     with pytest.raises(PluginError) as raised:
         Server(plugins=[given], settings=ServerSettings(strict=True))

@@ -127,7 +127,7 @@ async def test_a_lifespan_may_hold_a_nursery(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", None])
-async def test_a_lifespan_that_fails_while_open_is_alone_and_clients_are_told(
+async def test_a_failing_lifespan_affects_only_its_plugin_and_clients_are_notified(
     revision: str | None, autojump_clock: Any
 ) -> None:
     happened: list[str] = []
@@ -237,7 +237,7 @@ async def test_lifespans_are_left_in_order_where_the_server_is_cancelled(autojum
     assert happened[2:] == ["leave b", "leave a"]
 
 
-async def test_an_exit_that_hangs_is_cancelled_and_the_others_go_on(
+async def test_a_hanging_exit_is_cancelled_and_the_others_continue(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has what is left of ``timeouts.shutdown``; the next one has a second of its own."""
@@ -279,7 +279,7 @@ async def test_an_exit_that_shields_itself_keeps_no_other_one_waiting(
     assert "stuck: its lifespan does not end although it was cancelled" in caplog.text
 
 
-async def test_an_exit_that_fails_is_logged_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_exit_is_logged_and_the_others_continue(caplog: pytest.LogCaptureFixture) -> None:
     happened: list[str] = []
     server = Server(plugins=[Plugin("a", happened), Plugin("bad", happened, leave=fail), Plugin("c", happened)])
     async with server.open():
@@ -344,7 +344,7 @@ async def test_a_background_task_that_fails_is_started_again_later_each_time(
     assert "RuntimeError: no such luck" in caplog.text
 
 
-async def test_a_background_task_that_ran_for_long_starts_anew(autojump_clock: Any) -> None:
+async def test_a_long_running_background_task_is_restarted(autojump_clock: Any) -> None:
     starts: list[float] = []
 
     async def poll() -> None:

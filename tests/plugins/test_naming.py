@@ -210,7 +210,7 @@ async def test_a_tool_whose_name_was_taken_is_named_as_it_is_called_then() -> No
         )
 
 
-async def test_without_a_plugin_tools_are_called_as_they_are() -> None:
+async def test_without_a_plugin_tool_names_are_unchanged() -> None:
     def name(ctx: Context) -> str:
         return ctx.tool_name("other")
 

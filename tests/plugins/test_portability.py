@@ -18,7 +18,7 @@ def made(name: str = "look", description: str | None = "Look.", defs: Any = None
     return Tool(name=name, description=description, input_schema={"type": "object", **schema, **more})
 
 
-def test_the_estimate_is_of_the_bytes_as_they_are_listed() -> None:
+def test_the_estimate_uses_the_listed_bytes() -> None:
     text = '{"name":"look","description":"Lo\u00f6k","inputSchema":{"type":"object"}}'
 
     assert estimated_tokens(made(description="Lo\u00f6k")) == -(-len(text.encode()) // 4)

@@ -53,7 +53,7 @@ def tables(**of: dict[str, Any]) -> PluginTables:
     return PluginTables(tables=of, environ={})
 
 
-async def test_only_what_has_changed_begins_anew() -> None:
+async def test_only_changed_plugins_are_restarted() -> None:
     shop = Shop()
     server = Server(plugins=[shop], config=tables(Shop={"a": 1}))
     async with server.open(), mcptrio.connect(server) as client:
@@ -87,7 +87,7 @@ class Kiosk(Shop):
         return True
 
 
-async def test_plugin_that_takes_new_settings_goes_on() -> None:
+async def test_plugin_that_accepts_new_settings_continues() -> None:
     kiosk = Kiosk()
     server = Server(plugins=[kiosk], config=tables(Kiosk={"a": 1}))
     async with server.open(), mcptrio.connect(server) as client:
@@ -237,7 +237,7 @@ def setup(server, config):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGHUP")
-async def test_hangup_takes_the_configuration_anew(tmp_path: Path) -> None:
+async def test_sighup_reads_the_configuration_again(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, "renew-one", modules={"renew_one": SOURCE}, one="renew_one")
     config = tmp_path / "mcptrio.toml"
@@ -295,6 +295,6 @@ async def test_clients_see_the_tools_of_the_first_plugin_that_has_any(tmp_path: 
         assert served.end()[0] == 0
 
 
-async def test_tables_that_cannot_be_read_are_an_error_for_who_asks() -> None:
+async def test_unreadable_tables_raise_for_the_caller() -> None:
     with pytest.raises(ConfigError):
         tables(Shop={"timeout": "long"}).policy("Shop")

@@ -62,7 +62,7 @@ async def said(client: mcptrio.Client, tool: str) -> str:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_clients_are_told_that_a_plugin_has_come_or_gone(revision: str) -> None:
+async def test_clients_are_notified_of_enabled_and_disabled_plugins(revision: str) -> None:
     server = Server(plugins=[Shop(), Neighbour()])
     async with (
         server.open(),
@@ -195,7 +195,7 @@ class Discreet:
         server.add_redaction(lambda text: text.replace(secret, "*"))
 
 
-async def test_redactions_of_a_plugin_that_begins_anew_are_bounded() -> None:
+async def test_redactions_of_a_restarted_plugin_are_bounded() -> None:
     server = Server(plugins=[Discreet()])
     before = len(server.catalog.logging.redactions)
     async with server.open():
@@ -251,7 +251,7 @@ async def test_what_one_plugin_offers_no_other_one_takes_away() -> None:
         assert [each.uri async for each in client.resources()] == ["shelf://one"]
 
 
-async def test_plugin_that_is_not_there_is_named() -> None:
+async def test_unknown_plugin_is_named() -> None:
     server = Server(plugins=[Shop()])
     async with server.open():
         for change in (server.enable_plugin, server.disable_plugin):
@@ -394,7 +394,7 @@ async def test_nothing_of_a_plugin_is_offered_before_its_lifespan_has_yielded(re
             assert {"around", "judged"} <= set(sleeper.said)
 
 
-async def test_plugin_whose_lifespan_does_not_yield_keeps_no_other_one_away(
+async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     slow = Slow()
@@ -461,7 +461,7 @@ async def test_tool_can_disable_its_own_plugin(autojump_clock: trio.testing.Mock
         assert (quitter.open, await said(client, "sell")) == (1, "open")
 
 
-async def test_disabling_goes_on_when_its_caller_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_disabling_continues_when_its_caller_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     shop = Shop()
     server = Server(plugins=[shop, Neighbour()])
     async with server.open(), mcptrio.connect(server) as client, trio.open_nursery() as nursery:

@@ -195,7 +195,7 @@ async def test_names_that_are_made_up_give_no_rate(autojump_clock: trio.testing.
         ({"clients": {"one": {"bursts": 1}}}, "there is no setting bursts"),
     ],
 )
-def test_wrong_limits_are_told(settings: dict[str, Any], said: str) -> None:
+def test_invalid_limits_are_reported(settings: dict[str, Any], said: str) -> None:
     tables = PluginTables(tables={"rate_limit": settings})
     with pytest.raises(ConfigError, match=said):
         tables.of("rate_limit", RateLimitConfig)
@@ -301,7 +301,7 @@ async def test_secrets_that_a_plugin_names_are_not_kept(tmp_path: Path) -> None:
     assert record["arguments"]["text"] == "the [bird] flies"
 
 
-async def test_record_says_who_it_was(tmp_path: Path) -> None:
+async def test_record_contains_the_caller(tmp_path: Path) -> None:
     audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl"))
     principal = Principal(
         subject="me", issuer="https://id.example.com", client_id="app", scopes=frozenset("ba"), claims={"secret": "zzz"}
@@ -337,7 +337,7 @@ async def test_what_a_client_makes_up_is_bounded(tmp_path: Path) -> None:
     assert "hunter2hunter2" not in second
 
 
-def test_pattern_that_is_none_is_told() -> None:
+def test_invalid_pattern_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"secret_values: expected a regular expression, got '\['"):
         PluginTables(tables={"audit_log": {"secret_values": ["["]}}).of("audit_log", AuditLogConfig)
 

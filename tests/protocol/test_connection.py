@@ -274,7 +274,7 @@ def test_the_stateless_revision_has_no_requests_of_ours(method: str) -> None:
     assert peer.pending == {}
 
 
-def test_before_it_is_initialized_a_client_is_told_logs_only() -> None:
+def test_before_initialized_a_client_receives_logs_only() -> None:
     peer = connection()
     request = peer.receive(initialize())
     assert isinstance(request, RequestReceived)

@@ -272,7 +272,7 @@ def test_a_broken_plugin_is_not_packed(folder: Path) -> None:
     assert not list(folder.glob("*.mcpb"))
 
 
-def test_what_is_left_open_is_not_there() -> None:
+def test_omitted_members_are_absent() -> None:
     environ = {"MCPTRIO_A_B": "${user_config.a_b}", "MCPTRIO_A_C": "", "MCPTRIO_A_D": "1", "OTHER": ""}
     args = [
         "--plugin",

@@ -37,14 +37,14 @@ def acknowledged(id: RequestId) -> Notification:
     return Notification("notifications/subscriptions/acknowledged", {"_meta": {SUBSCRIPTION: id}})
 
 
-def test_who_has_said_nothing_has_nothing_to_repeat() -> None:
+def test_a_silent_client_has_nothing_to_replay() -> None:
     talk: SessionState[str] = SessionState()
 
     assert talk.replay("new") == []
     assert talk.news() == []
 
 
-def test_what_was_agreed_on_is_said_again_under_other_ids() -> None:
+def test_accepted_requests_are_replayed_with_other_ids() -> None:
     talk = introduced()
     exchange(talk, "old", 1, "logging/setLevel", level="info")
     exchange(talk, "old", 2, "logging/setLevel", level="debug")
@@ -67,7 +67,7 @@ def test_what_was_agreed_on_is_said_again_under_other_ids() -> None:
     assert all(str(id).startswith(OWN) for id in ids)
 
 
-def test_what_was_refused_is_not_said_again() -> None:
+def test_refused_requests_are_not_replayed() -> None:
     talk = introduced()
     talk.asked(Request(1, "resources/subscribe", {"uri": "a:1"}), "old")
     assert talk.answered(ErrorResponse(1, -32002, "no"), "old")
@@ -87,14 +87,14 @@ def test_an_introduction_that_is_not_answered_goes_to_the_new_one() -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE_VERSIONS)
-def test_every_list_is_told_of_in_a_session(revision: str) -> None:
+def test_every_list_is_notified_in_a_session(revision: str) -> None:
     talk = introduced(revision)
 
     assert told([*talk.news()]) == [f"notifications/{each}/list_changed" for each in LISTS]
     assert talk.batches == REVISIONS[revision].batches
 
 
-def test_nothing_is_told_before_the_client_is_ready() -> None:
+def test_no_notification_before_the_client_is_ready() -> None:
     talk: SessionState[str] = SessionState()
     exchange(talk, "old", 0, "initialize", protocolVersion="2025-11-25")
 
@@ -102,7 +102,7 @@ def test_nothing_is_told_before_the_client_is_ready() -> None:
     assert told(talk.replay("new")) == ["initialize"]
 
 
-def test_who_listens_goes_on_listening_and_is_told_what_it_wants() -> None:
+def test_a_listener_stays_subscribed_to_its_changes() -> None:
     talk: SessionState[str] = SessionState()
     listen = Request("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     talk.asked(listen, "old")
@@ -118,7 +118,7 @@ def test_who_listens_goes_on_listening_and_is_told_what_it_wants() -> None:
     assert talk.news() == []
 
 
-def test_who_was_not_told_that_it_listens_is_told_by_the_new_one() -> None:
+def test_the_new_worker_acknowledges_a_pending_listener() -> None:
     talk: SessionState[str] = SessionState()
     talk.asked(Request("L", "subscriptions/listen", {"notifications": {}}), "old")
     talk.replay("new")

@@ -149,7 +149,7 @@ async def text_of(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_what_is_saved_is_served_and_the_client_is_told(garden: Path, revision: str) -> None:
+async def test_a_saved_change_is_served_and_notified(garden: Path, revision: str) -> None:
     async with (
         developing(garden, revision) as (client, log),
         client.subscribe(tools=True, prompts=True, resources=True) as changes,
@@ -167,7 +167,7 @@ async def test_what_is_saved_is_served_and_the_client_is_told(garden: Path, revi
         assert "ms: garden.py" in await log.until("reloaded in ")
 
 
-async def test_a_list_that_was_empty_is_told_of(garden: Path) -> None:
+async def test_a_list_that_was_empty_is_notified(garden: Path) -> None:
     """There was no prompt when the client asked what there is."""
     async with developing(garden) as (client, log):
         assert [each.name async for each in client.prompts()] == []
@@ -177,7 +177,7 @@ async def test_a_list_that_was_empty_is_told_of(garden: Path) -> None:
         assert [each.name async for each in client.prompts()] == ["plan"]
 
 
-async def test_a_call_in_flight_ends_in_time_or_is_told_why_not(garden: Path) -> None:
+async def test_a_call_in_flight_ends_in_time_or_gets_the_reason(garden: Path) -> None:
     answers: dict[str, str] = {}
     async with developing(garden) as (client, log):
 
@@ -213,7 +213,7 @@ async def test_what_cannot_be_imported_leaves_what_was(garden: Path) -> None:
         assert await text_of(client, "grow") == "peas"
 
 
-def test_a_first_start_that_fails_is_told_and_tried_again(garden: Path) -> None:
+def test_a_failed_first_start_is_reported_and_retried(garden: Path) -> None:
     garden.write_text("def broken(:\n")
     with raw(garden) as served:
         served.send(HELLO)
@@ -231,7 +231,7 @@ def test_a_first_start_that_fails_is_told_and_tried_again(garden: Path) -> None:
         assert served.call("grow") == "beans"
 
 
-def test_an_import_that_hangs_is_given_up_when_the_file_changes(garden: Path) -> None:
+def test_a_hanging_import_is_stopped_when_the_file_changes(garden: Path) -> None:
     garden.write_text("import sys, time\nsys.stderr.write('hanging\\n')\nsys.stderr.flush()\ntime.sleep(600)\n")
     with raw(garden) as served:
         served.until("hanging")
@@ -241,7 +241,7 @@ def test_an_import_that_hangs_is_given_up_when_the_file_changes(garden: Path) ->
         assert served.receive()["result"]["serverInfo"]["name"] == "mcptrio"
 
 
-async def test_log_level_subscriptions_and_questions_go_on(garden: Path) -> None:
+async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> None:
     heard: list[Any] = []
     asked: list[str] = []
 
@@ -285,7 +285,7 @@ async def test_what_was_sealed_before_is_opened_after(garden: Path) -> None:
         assert reloaded.is_set()
 
 
-def test_a_server_that_falls_is_told_of(garden: Path) -> None:
+def test_a_crashed_server_is_reported(garden: Path) -> None:
     with raw(garden) as served:
         # All at once, so that it falls as soon as it serves: of one that has served for a while another is started.
         served.send(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -431,7 +431,7 @@ async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
                 assert names == ["grow", "pause", "ask", "tell", "freeze", "fall"]
 
 
-def test_the_worker_is_told_what_was_said(garden: Path) -> None:
+def test_the_worker_receives_the_session_state(garden: Path) -> None:
     """In the environment as on the command line."""
     command = [*DEV, "--stdio", "--no-plugin", "nobody"]
     with serving(cwd=garden.parent, command=command, env={"MCPTRIO_SERVER_ENABLE": "garden.py"}) as served:

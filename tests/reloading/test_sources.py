@@ -20,7 +20,7 @@ def names(sources: Sources, folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in sources.all())
 
 
-def test_sources_of_a_package_are_what_somebody_writes(tmp_path: Path) -> None:
+def test_sources_of_a_package_are_written_files(tmp_path: Path) -> None:
     for name in ("a.py", "deep/b.py", "data.json", "deep/page.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -76,7 +76,7 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
     assert patience.cancelled_caught
 
 
-async def test_a_change_is_told_when_it_is_over(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_clock: MockClock) -> None:
     """A file is written every 50 milliseconds for two seconds: that is one change."""
     watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
@@ -95,7 +95,7 @@ async def test_a_change_is_told_when_it_is_over(tmp_path: Path, autojump_clock: 
         assert 2 <= trio.current_time() - began <= 2 + MAX_POLL_INTERVAL
 
 
-async def test_one_that_never_ends_is_told_all_the_same(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_a_continuous_change_is_reported_after_the_timeout(tmp_path: Path, autojump_clock: MockClock) -> None:
     watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
 

@@ -112,7 +112,7 @@ async def test_issuer_and_subject_cannot_be_taken_for_another_pair() -> None:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_change_of_one_caller_is_told_to_that_one(revision: str) -> None:
+async def test_change_of_one_caller_notifies_that_caller_only(revision: str) -> None:
     paper, bell = "desk://paper", "desk://bell"
     async with (
         office() as here,

@@ -57,7 +57,7 @@ async def talk() -> Conversation:
     return Conversation.begin()
 
 
-async def test_the_result_comes_back(talk: Conversation, autojump_clock: Any) -> None:
+async def test_the_result_is_returned(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         results: list[dict[str, Any]] = []
 
@@ -85,7 +85,7 @@ async def test_an_error_of_the_peer_is_raised(talk: Conversation, autojump_clock
     talk.assert_nothing_left()
 
 
-async def test_without_an_answer_the_peer_is_told(talk: Conversation, autojump_clock: Any) -> None:
+async def test_without_an_answer_the_peer_is_notified(talk: Conversation, autojump_clock: Any) -> None:
     began = trio.current_time()
     with pytest.raises(trio.TooSlowError):
         await talk.ping()
@@ -100,7 +100,7 @@ async def test_without_an_answer_the_peer_is_told(talk: Conversation, autojump_c
     talk.assert_nothing_left()
 
 
-async def test_who_leaves_early_tells_the_peer_under_a_shield(talk: Conversation, autojump_clock: Any) -> None:
+async def test_a_cancelled_request_notifies_the_peer_under_a_shield(talk: Conversation, autojump_clock: Any) -> None:
     with trio.move_on_after(3):
         await talk.ping()
     assert [type(message) for message in talk.outbox.try_take()] == [Request, Notification]
@@ -127,7 +127,7 @@ async def test_what_never_went_out_is_not_taken_back(autojump_clock: Any) -> Non
     talk.assert_nothing_left()
 
 
-async def test_who_is_cancelled_already_sends_nothing(talk: Conversation, autojump_clock: Any) -> None:
+async def test_a_request_that_is_cancelled_already_sends_nothing(talk: Conversation, autojump_clock: Any) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await talk.ping()

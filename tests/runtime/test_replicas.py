@@ -86,7 +86,7 @@ async def name(ctx: Context) -> str:
     return str(await ctx.ask("name?", str))
 
 
-async def test_a_session_goes_on_at_the_other_replica(autojump_clock: Any) -> None:
+async def test_a_session_continues_at_the_other_replica(autojump_clock: Any) -> None:
     async def who(ctx: Context) -> str:
         assert ctx.client_info is not None
         return ctx.client_info.name
@@ -193,7 +193,7 @@ async def test_a_session_that_ends_at_one_replica_has_ended_at_the_other(autojum
         assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 404
 
 
-async def test_a_session_is_there_for_its_own_principal_only(autojump_clock: Any) -> None:
+async def test_a_session_is_available_to_its_own_principal_only(autojump_clock: Any) -> None:
     async with replicas() as both:
         session = await both.begin(0, x_user="ann")
         for app in both.apps:
@@ -225,7 +225,7 @@ async def test_a_handler_sees_the_token_of_its_own_request(autojump_clock: Any) 
         assert all(scopes == got for scopes, got in seen.items())
 
 
-async def test_a_session_whose_peer_answers_no_pings_can_come_back(autojump_clock: Any) -> None:
+async def test_a_session_without_ping_answers_can_resume(autojump_clock: Any) -> None:
     """Its local part has ended regularly: nothing hangs, and all counts return to zero."""
     async with replicas(ping_interval=10, timeouts=Timeouts(ping=5)) as both:
         session = await both.begin(0)

@@ -24,7 +24,7 @@ SAME: dict[str, str] = {"audience": "here", "principal": "ann", "digest": "d"}
 JOURNAL = Journal(round=2, answers={"a": {"action": "accept"}}, once={"e": [1]}, asked=("b",), ticket="t")
 
 
-def test_what_is_sealed_comes_back() -> None:
+def test_sealed_values_round_trip() -> None:
     ring = KeyRing([NEW])
 
     assert open_state(ring, seal_state(ring, JOURNAL, **SAME), **SAME) == JOURNAL
@@ -58,7 +58,7 @@ def test_a_short_key_is_refused() -> None:
         KeyRing([NEW, b"short"])
 
 
-def test_every_failed_check_sounds_the_same_and_the_log_tells(
+def test_all_failed_checks_give_the_same_error_and_the_log_has_the_reason(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.WARNING)

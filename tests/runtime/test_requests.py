@@ -183,7 +183,7 @@ async def test_a_stateless_request_is_in_no_session(autojump_clock: Any) -> None
         assert outside["content"][0]["text"] == "None"
 
 
-async def test_too_many_requests_are_refused_and_the_places_come_back(autojump_clock: Any) -> None:
+async def test_too_many_requests_are_refused_and_their_places_are_released(autojump_clock: Any) -> None:
     async def slow() -> str:
         await trio.sleep(10)
         return "done"
@@ -201,7 +201,7 @@ async def test_too_many_requests_are_refused_and_the_places_come_back(autojump_c
         assert server.supervisor.in_flight == 0
 
 
-async def test_an_id_in_flight_is_refused_and_its_request_goes_on(autojump_clock: Any) -> None:
+async def test_an_id_in_flight_is_refused_and_its_request_continues(autojump_clock: Any) -> None:
     async def slow() -> str:
         await trio.sleep(10)
         return "done"
@@ -216,7 +216,7 @@ async def test_an_id_in_flight_is_refused_and_its_request_goes_on(autojump_clock
         assert [type(other) for other in others] == [Response, Response]
 
 
-async def test_cancelling_what_is_not_there_does_nothing(autojump_clock: Any) -> None:
+async def test_cancelling_an_unknown_request_does_nothing(autojump_clock: Any) -> None:
     async def ok() -> str:
         return "ok"
 

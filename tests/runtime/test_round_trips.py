@@ -108,7 +108,7 @@ async def test_the_same_retry_twice_runs_to_the_end_twice(autojump_clock: Any) -
             assert text(answer.result) == "a, b"  # type: ignore[union-attr]
 
 
-async def test_a_question_that_is_given_up_is_not_asked_again(autojump_clock: Any) -> None:
+async def test_an_abandoned_question_is_not_asked_again(autojump_clock: Any) -> None:
     async def patient(ctx: Context) -> str:
         with trio.move_on_after(5):
             await ctx.elicit("now?", str, key="now")
@@ -141,7 +141,7 @@ async def test_a_retry_while_the_parked_handler_is_being_cleaned_up_replays(auto
         assert len(starts) == 2
 
 
-async def test_a_parked_handler_ends_when_nobody_comes(autojump_clock: Any) -> None:
+async def test_a_parked_handler_ends_without_a_retry(autojump_clock: Any) -> None:
     ended: list[float] = []
 
     async def waiting(ctx: Context) -> str:
@@ -308,7 +308,7 @@ async def test_two_questions_at_once_may_be_answered_one_by_one(autojump_clock: 
         assert text(asked) == "ab"
 
 
-async def test_nothing_is_parked_whose_state_is_too_large(autojump_clock: Any) -> None:
+async def test_a_handler_with_a_large_state_is_not_parked(autojump_clock: Any) -> None:
     """The client has no state, so no retry would ever come."""
     ended: list[int] = []
 

@@ -165,7 +165,7 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
                 await trio.sleep(0.01)
 
 
-async def test_who_floods_waits_for_the_answers_to_be_read(autojump_clock: Any) -> None:
+async def test_a_flooding_client_waits_until_its_answers_are_read(autojump_clock: Any) -> None:
     served: list[int] = []
 
     async def count() -> str:
@@ -215,7 +215,7 @@ async def test_ending_a_session_before_it_runs_leaves_nothing(autojump_clock: An
         assert outbox.closed
 
 
-async def test_a_stored_session_goes_on_where_it_was(autojump_clock: Any) -> None:
+async def test_a_stored_session_continues(autojump_clock: Any) -> None:
     server = Server()
     server.add_tool(slow)
     record = SessionRecord(id="s", revision="2025-06-18", initialized=True, log_level="error")

@@ -40,7 +40,7 @@ async def test_broadcast_of_what_json_cannot_carry_is_refused(autojump_clock: tr
         await client.silence()
 
 
-async def test_many_changes_at_once_are_told_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_many_changes_at_once_are_notified_once(autojump_clock: trio.testing.MockClock) -> None:
     async def work() -> str:
         return ""
 

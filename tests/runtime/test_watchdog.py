@@ -48,13 +48,13 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.name == "mcptrio.watchdog"]
 
 
-async def test_what_waits_holds_nobody_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_waiting_requests_do_not_block_others(caplog: pytest.LogCaptureFixture) -> None:
     async with watch_loop(2, lambda path: None):
         await trio.sleep(3)
     assert told(caplog) == []
 
 
-async def test_nobody_looks_where_there_is_no_bound() -> None:
+async def test_without_a_limit_the_watchdog_does_not_run() -> None:
     async with watch_loop(inf, lambda path: None):
         assert watchers() == 0
     async with watch_loop(1, lambda path: None):
@@ -74,9 +74,9 @@ async def gone() -> None:
             await trio.sleep(0.01)
 
 
-async def test_code_of_nobody_is_shown_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
+async def test_code_without_a_plugin_is_shown_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    place = "test_code_of_nobody_is_shown_by_its_place ("
+    place = "test_code_without_a_plugin_is_shown_by_its_place ("
     async with watch_loop(0.1, lambda path: None):
         await trio.sleep(0.1)
         with trio.fail_after(60):

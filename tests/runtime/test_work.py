@@ -245,9 +245,7 @@ async def test_a_timeout_counts_from_when_the_call_begins(
 
 
 @REVISIONS
-async def test_a_call_whose_time_is_over_when_its_turn_comes_is_not_begun(
-    revision: str | None, autojump_clock: Any
-) -> None:
+async def test_an_expired_call_is_not_started_at_its_turn(revision: str | None, autojump_clock: Any) -> None:
     begun: list[int] = []
 
     async def work(number: int) -> str:

@@ -59,5 +59,5 @@ def test_pattern_is_shown_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("annotation", [int, str | None, list[int], Annotated[str, "said"], dict[str, Any]])
-def test_what_has_no_pattern_stays_as_it_is(annotation: Any) -> None:
+def test_schemas_without_a_pattern_are_unchanged(annotation: Any) -> None:
     assert anchored(annotation) is annotation

@@ -229,7 +229,7 @@ def test_a_value_that_may_be_none_may_be_left_out() -> None:
     assert form.convert({"value": "x"}) == "x"
 
 
-def test_a_ready_schema_is_kept_as_it_is() -> None:
+def test_a_ready_schema_is_unchanged() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",

@@ -43,7 +43,7 @@ POINT = {
 }
 
 
-def test_what_refers_to_nothing_of_its_own_is_put_in_place() -> None:
+def test_definitions_without_references_are_inlined() -> None:
     def draw(lines: list[Line], origin: Point | None = None) -> None: ...
 
     schema = Arguments.of(draw).schema
@@ -70,7 +70,7 @@ def test_what_refers_to_itself_stays_a_definition() -> None:
         arguments.convert({"tree": {"at": {"x": 1}, "branches": [{"at": 5}]}})
 
 
-def test_keywords_beside_a_reference_hold_too() -> None:
+def test_keywords_next_to_a_reference_apply_too() -> None:
     definitions = {"Text": {"type": "string", "minLength": 2, "title": "Text"}}
 
     [remark, bound, other], rest = inlined(

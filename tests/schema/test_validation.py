@@ -139,7 +139,7 @@ def test_dialects() -> None:
         Validator({"$schema": 7})
 
 
-def test_keywords_beside_an_old_reference_are_ignored() -> None:
+def test_keywords_next_to_an_old_reference_are_ignored() -> None:
     schema = {"$schema": DRAFT_07, "properties": {"a": {"$ref": "#/definitions/s", "$id": "http://x/", "minLength": 9}}}
 
     Validator({**schema, "definitions": {"s": {"type": "string"}}}).validate({"a": "short"})

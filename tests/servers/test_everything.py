@@ -215,7 +215,7 @@ async def test_pages_to_open_first(target: Any) -> None:
     assert user.asked == ["https://modelcontextprotocol.io", "https://example.com/y"]
 
 
-async def test_pages_to_open_first_that_nobody_opens(target: Any) -> None:
+async def test_required_pages_that_are_not_opened(target: Any) -> None:
     async def decline(page: OpenURL) -> Any:
         return page.decline()
 

@@ -47,7 +47,7 @@ async def test_progress(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", CANCELLABLE, indirect=True, ids=str)
-async def test_a_call_that_is_given_up_stops_at_the_server(way: Way, target: Any, tmp_path: Path) -> None:
+async def test_a_cancelled_call_stops_at_the_server(way: Way, target: Any, tmp_path: Path) -> None:
     left, late = tmp_path / "left", tmp_path / "late"
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         async with client.start_tool("linger", {"file": str(left)}):

@@ -81,7 +81,7 @@ async def test_prompts_and_resources_that_ask(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ways("http", "json", "stateless", "sse"), indirect=True, ids=str)
-async def test_nobody_there_to_ask(way: Way, target: Any) -> None:
+async def test_no_user_to_ask(way: Way, target: Any) -> None:
     """The client has declared nothing: the call fails, and the next one does not."""
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         try:

@@ -64,7 +64,7 @@ def content_of(file: Path) -> bytes:
 # What survives
 
 
-async def test_everything_is_there_again_and_open_streams_have_ended(file: Path) -> None:
+async def test_everything_is_restored_and_open_streams_have_ended(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         await stores.sessions.save(RECORD)
         first = await stores.events.append("a", "done", b"1")
@@ -366,7 +366,7 @@ async def test_database_that_is_not_ours_is_refused_and_left_alone(
     assert content_of(file) == before
 
 
-async def test_damage_is_told_where_it_is_met(file: Path) -> None:
+async def test_damage_is_reported_where_it_is_found(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         await stores.sessions.save(RECORD)
         for n in range(200):
@@ -436,7 +436,7 @@ async def test_closed_store_says_so(file: Path) -> None:
         await stores.events.append("a", "x", b"1")
 
 
-async def test_what_the_body_raises_comes_out_as_it_is(file: Path) -> None:
+async def test_an_exception_of_the_body_is_unchanged(file: Path) -> None:
     with pytest.raises(ValueError, match="mine"):
         async with open_sqlite_stores(file):
             raise ValueError("mine")

@@ -127,7 +127,7 @@ async def test_what_is_deleted_is_gone(store: TokenStore) -> None:
     assert await store.keys() == ("b",)
 
 
-async def test_nobody_changes_what_is_kept(store: TokenStore) -> None:
+async def test_stored_values_cannot_be_changed(store: TokenStore) -> None:
     value: dict[str, Any] = {"scopes": ["a"]}
     await store.save("a", value)
     value["scopes"].append("b")

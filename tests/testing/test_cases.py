@@ -32,7 +32,7 @@ def test_the_closest_marker_counts_for_each_word() -> None:
     assert names({"revisions": ["2024-11-05", "2024-11-05"]}) == ["memory-2024-11-05"]
 
 
-def test_replay_is_a_case_of_its_own_where_there_is_any() -> None:
+def test_replay_is_a_separate_case_if_supported() -> None:
     assert names({"replay": True}) == ["memory-2026-07-28-replayed"]
     assert names({"replay": "both", "revisions": REVISIONS[-2:]}) == [
         "memory-2025-11-25",

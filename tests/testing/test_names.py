@@ -19,7 +19,7 @@ ALIASES = {"FormAnswer", "QuestionKind", "SampleAnswer", "Transport", "Which"}
 """Types that signatures of the kit name; ``tests/test_public_signatures.py`` says that each has its name."""
 
 
-def test_type_checkers_are_told_what_is_importable() -> None:
+def test_type_checkers_see_the_importable_names() -> None:
     block = next(node for node in ast.parse(inspect.getsource(testing)).body if isinstance(node, ast.If))
     told = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names

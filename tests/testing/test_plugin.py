@@ -161,7 +161,7 @@ class TestMany:
     assert "test_three[memory-2026-07-28-replayed]" in output
 
 
-def test_what_a_server_is_made_of_is_said_by_name_or_by_fixture(project: pytest.Pytester) -> None:
+def test_parts_of_a_server_are_given_by_name_or_by_fixture(project: pytest.Pytester) -> None:
     project.makepyfile(other="from mcptrio import tool\n@tool\nasync def more() -> str:\n    return 'more'\n")
     tests = """
 import other
@@ -429,7 +429,7 @@ async def test_now(mcp_client):
     assert "site-packages" not in output
 
 
-def test_a_plain_test_is_told_to_be_async(project: pytest.Pytester) -> None:
+def test_a_synchronous_test_is_refused(project: pytest.Pytester) -> None:
     project.makepyfile(test_it="def test_it(mcp_client): ...")
     result = project.runpytest_inprocess()
 
@@ -437,7 +437,7 @@ def test_a_plain_test_is_told_to_be_async(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["test_it.py::test_it: mcp_client needs an async test: async def test_it"])
 
 
-def test_a_property_is_told_to_open_its_own_server(project: pytest.Pytester) -> None:
+def test_a_property_test_has_to_open_its_own_server(project: pytest.Pytester) -> None:
     given = "import hypothesis\n\n@hypothesis.given(zone=hypothesis.strategies.text())\n"
     run(project, given + "async def test_it(mcp_client, zone): ...", errors=1)
     own = """
@@ -454,7 +454,7 @@ async def test_it(zone):
     run(project, own, passed=1)
 
 
-def test_without_pytest_trio_it_is_told_what_is_missing(project: pytest.Pytester) -> None:
+def test_without_pytest_trio_the_error_names_it(project: pytest.Pytester) -> None:
     project.makepyfile(test_it=FIVE_LINES)
     result = project.runpytest_inprocess("-p", "no:trio")
 
@@ -473,7 +473,7 @@ def pytest_configure(config):
 """
 
 
-def test_beside_pytest_asyncio_in_its_mode_auto_it_is_told_what_to_set(project: pytest.Pytester) -> None:
+def test_with_pytest_asyncio_in_auto_mode_the_error_names_the_setting(project: pytest.Pytester) -> None:
     project.makepyfile(test_it=FIVE_LINES, like_asyncio=ASYNCIO_AUTO)
     result = project.runpytest_inprocess("-p", "like_asyncio")
 

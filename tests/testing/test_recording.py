@@ -112,7 +112,7 @@ async def test_json_has_whole_messages() -> None:
     assert messages[1]["message"]["id"] == "<request 1>"
 
 
-def test_what_differs_has_the_same_name_wherever_it_stands() -> None:
+def test_equal_values_have_equal_names_everywhere() -> None:
     uuid, other = "123e4567-e89b-12d3-a456-426614174000", "123e4567-e89b-12d3-a456-42661417400f"
     subscribed = {"_meta": {"io.modelcontextprotocol/subscriptionId": "8"}}
     page = {"elicitations": [{"elicitationId": "pay"}]}
@@ -146,7 +146,7 @@ def test_what_differs_has_the_same_name_wherever_it_stands() -> None:
     )
 
 
-async def test_several_connections_are_told_apart() -> None:
+async def test_several_connections_are_distinguished() -> None:
     recording = Recording()
     for _ in range(2):
         ours, theirs = memory_channel_pair()
@@ -189,7 +189,7 @@ def test_a_difference_is_shown_by_line(tmp_path: Path) -> None:
     assert {"---> b", "+--> c", " --> a"} < set(str(failed.value).splitlines())
 
 
-def test_a_snapshot_that_is_not_there_is_not_made_up(tmp_path: Path) -> None:
+def test_a_missing_snapshot_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"no such snapshot: .*wire\.txt; pytest --mcp-update-snapshots writes it"):
         said(Recording(folder=tmp_path), "a").assert_wire("wire.txt")
     assert list(tmp_path.iterdir()) == []

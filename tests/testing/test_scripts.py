@@ -106,7 +106,7 @@ async def test_every_kind_of_question_is_answered(revision: str, autojump_clock:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_who_is_asked_may_say_no_or_nothing(revision: str, autojump_clock: object) -> None:
+async def test_a_script_may_decline_or_cancel(revision: str, autojump_clock: object) -> None:
     script = Script().decline().cancel().decline()
     async with asking(script, revision) as client:
         assert await text(client, "sow", bed="north") == "nothing: decline"
@@ -116,9 +116,7 @@ async def test_who_is_asked_may_say_no_or_nothing(revision: str, autojump_clock:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_questions_of_one_round_are_told_apart_by_what_they_are_about(
-    revision: str, autojump_clock: object
-) -> None:
+async def test_questions_of_one_round_are_matched_by_their_text(revision: str, autojump_clock: object) -> None:
     script = Script().elicit({"plant": "peas"}, about="second").elicit({"plant": "beans"}).sample("so")
     async with asking(script, revision) as client:
         assert await text(client, "several") == "beans, peas, so"
@@ -146,7 +144,7 @@ async def test_a_question_may_be_answered_with_an_error(autojump_clock: object) 
     script.check()
 
 
-async def test_whoever_is_asked_takes_time(autojump_clock: object) -> None:
+async def test_an_answer_takes_time(autojump_clock: object) -> None:
     script = Script().elicit({"plant": "peas"}, after=50).elicit({"plant": "peas"}, after=100)
     async with asking(script, input=60.0) as client:
         before = trio.current_time()
@@ -188,9 +186,7 @@ asked before:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_unwatched_an_unexpected_question_is_refused_and_told_afterwards(
-    revision: str, autojump_clock: object
-) -> None:
+async def test_an_unexpected_question_is_refused_and_reported_at_the_end(revision: str, autojump_clock: object) -> None:
     script = Script()
     async with asking(script, revision) as client:
         if revision == ERAS[1]:
@@ -204,7 +200,7 @@ async def test_unwatched_an_unexpected_question_is_refused_and_told_afterwards(
         script.check()
 
 
-async def test_an_answer_that_does_not_fit_the_question_is_told(autojump_clock: object) -> None:
+async def test_an_answer_that_does_not_fit_the_question_is_reported(autojump_clock: object) -> None:
     script = Script().elicit({"plant": "roses"})
     problem = r"^the script's elicit\({'plant': 'roses'}\) does not answer the server's form"
     with pytest.raises(AssertionError, match=problem):

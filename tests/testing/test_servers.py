@@ -120,7 +120,7 @@ async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_failure_inside_comes_out_as_it_is(transport: str) -> None:
+async def test_an_exception_of_the_block_is_unchanged(transport: str) -> None:
     case = Case(transport=transport)  # type: ignore[arg-type]
     with pytest.raises(KeyError):
         async with open_served(ServerSpec(), case) as served, served.connect():

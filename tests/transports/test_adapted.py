@@ -103,7 +103,7 @@ async def test_batch_is_received() -> None:
     assert await adapt_channel(ours).receive() == [Batch((Notification("a"),))]
 
 
-async def test_nothing_is_shared_with_who_sent_it() -> None:
+async def test_received_messages_share_nothing_with_the_sender() -> None:
     ours, theirs = pair(1)
     params = {"list": [1]}
     await theirs.send({"jsonrpc": "2.0", "method": "a", "params": params})
@@ -114,7 +114,7 @@ async def test_nothing_is_shared_with_who_sent_it() -> None:
 
 
 @pytest.mark.parametrize("received", ["rubbish", "\ud800", b"\xff", 17, None, {}, "x" * 200, {"a": [[[[[[]]]]]]}])
-async def test_what_is_no_message_is_told(received: object) -> None:
+async def test_an_invalid_message_is_reported(received: object) -> None:
     ours, theirs = pair(1)
     await theirs.send(received)
 
@@ -122,7 +122,7 @@ async def test_what_is_no_message_is_told(received: object) -> None:
     assert isinstance(told, Malformed)
 
 
-async def test_mistake_of_who_made_the_channel_is_told() -> None:
+async def test_an_error_of_the_adapted_channel_is_reported() -> None:
     ours, theirs = pair(1)
     await theirs.send(object())
 

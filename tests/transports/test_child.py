@@ -60,7 +60,7 @@ async def test_a_large_message_each_way(tmp_path: Path) -> None:
             assert await channel.receive() == [Response(1, {"text": text})]
 
 
-async def test_what_the_server_prints_beside_messages(tmp_path: Path) -> None:
+async def test_output_of_the_server_between_messages(tmp_path: Path) -> None:
     code = """
     print("Starting...", flush=True)
     say(n=1)
@@ -254,7 +254,7 @@ async def test_a_slow_reader_gets_a_large_message_whole(tmp_path: Path) -> None:
     assert '"b"' in answer["next"]
 
 
-async def test_closing_wakes_who_waits(tmp_path: Path) -> None:
+async def test_closing_wakes_the_waiting_task(tmp_path: Path) -> None:
     async def expect_closed(task_status: trio.TaskStatus[None]) -> None:
         task_status.started()
         with pytest.raises(ConnectionClosed, match="the channel was closed"):
@@ -271,7 +271,7 @@ async def test_closing_wakes_who_waits(tmp_path: Path) -> None:
                 await channel.send([Notification("a")])
 
 
-async def test_anybody_may_wait_for_the_end(tmp_path: Path) -> None:
+async def test_any_task_may_wait_for_the_end(tmp_path: Path) -> None:
     codes = []
 
     async def wait() -> None:
@@ -391,7 +391,7 @@ async def test_a_server_gets_nothing_of_ours_but_its_three_streams(tmp_path: Pat
     assert said == {"fds": ["0", "1", "2", "3"], "blocking": True}
 
 
-async def test_what_the_block_raises_is_raised_as_it_is(tmp_path: Path) -> None:
+async def test_exceptions_of_the_block_are_unchanged(tmp_path: Path) -> None:
     """Though there is a nursery inside."""
     cause = ValueError("cause")
     error = KeyError("error")

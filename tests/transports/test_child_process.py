@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 IMPATIENT = ChildTimeouts(exit=0.3, terminate=0.3)
 
 
-async def test_it_leads_a_session_of_its_own(tmp_path: Path) -> None:
+async def test_the_child_has_its_own_process_session(tmp_path: Path) -> None:
     """So Ctrl-C in our terminal does not reach it."""
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path)) as channel:
@@ -121,7 +121,7 @@ async def test_its_number_is_kept_until_the_end(tmp_path: Path) -> None:
     assert not is_kept(channel.pid)
 
 
-async def test_what_it_has_started_may_go_on_talking(tmp_path: Path) -> None:
+async def test_grandchildren_may_keep_writing(tmp_path: Path) -> None:
     """The end of the process is not the end of its output."""
     code = """
     if os.fork():
@@ -186,7 +186,7 @@ async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pyt
     assert channel.returncode == 4
 
 
-async def test_somebody_else_has_waited_for_it(tmp_path: Path) -> None:
+async def test_another_task_has_reaped_it(tmp_path: Path) -> None:
     """Then the exit status is lost, and no signal is sent to a number that may belong to another process."""
     with trio.fail_after(PATIENCE):
         async with open_child(server(tmp_path, "os._exit(4)")) as channel:

@@ -196,7 +196,7 @@ def start_stuck(command: list[str], redirect: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("redirect", ["", "2>&-"])
-async def test_our_own_standard_error_that_nobody_reads_holds_up_nobody(tmp_path: Path, redirect: str) -> None:
+async def test_unread_standard_error_does_not_block(tmp_path: Path, redirect: str) -> None:
     code = """
     for n in range(100_000):
         sys.stderr.write(f"{n}\\n")
@@ -231,9 +231,7 @@ async def test_last_words_come_while_the_server_is_being_ended(tmp_path: Path) -
     assert [(each.returncode, each.last_words[-1]) for each in opened] == [(0, "goodbye")]
 
 
-async def test_who_holds_standard_error_open_does_not_hold_up_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon in a session of its own: we neither wait for it nor end it."""
     monkeypatch.setattr(child, "SETTLE", 0.2)  # in vain
     code = """

@@ -72,7 +72,7 @@ async def test_nothing_of_a_long_line_is_written(ends: tuple[ByteWriter, int, in
     assert drain(read) == b""
 
 
-async def test_nothing_is_written_where_there_is_no_room(ends: tuple[ByteWriter, int, int]) -> None:
+async def test_nothing_is_written_without_room(ends: tuple[ByteWriter, int, int]) -> None:
     writer, fd, read = ends
     blocking = os.get_blocking(fd)
     fill(fd)
@@ -82,14 +82,14 @@ async def test_nothing_is_written_where_there_is_no_room(ends: tuple[ByteWriter,
     assert set(drain(read)) == {ord("x")}
 
 
-async def test_whoever_has_closed_the_descriptor_writes_nothing(ends: tuple[ByteWriter, int, int]) -> None:
+async def test_a_closed_descriptor_writes_nothing(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, _ = ends
     writer.close()
 
     assert not writer.write_whole(b"y")
 
 
-async def test_a_peer_that_has_gone_is_told_of_by_the_next_send() -> None:
+async def test_a_disconnected_peer_fails_the_next_send() -> None:
     read, fd = os.pipe()
     os.close(read)
     writer = open_writer(fd)

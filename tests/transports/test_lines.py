@@ -149,7 +149,7 @@ def test_a_report_says_which_request_the_line_was_about(
         assert ping == Request(1, "ping")
 
 
-def test_a_report_waits_for_the_end_only_where_the_id_may_stand_there() -> None:
+def test_a_report_waits_for_the_end_only_if_the_id_may_follow() -> None:
     limits = MessageLimits(bytes=60)
     framer = LineFramer(limits, answers=True)
 

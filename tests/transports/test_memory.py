@@ -92,7 +92,7 @@ async def test_closing_one_end_ends_the_other() -> None:
     await server.aclose()
 
 
-async def test_closing_wakes_who_waits() -> None:
+async def test_closing_wakes_the_waiting_task() -> None:
     client, server = memory_channel_pair()
     ended = []
 

@@ -134,7 +134,7 @@ def test_name_with_several_addresses_listens_on_all_with_one_port() -> None:
     ],
 )
 @unix_only
-def test_wrong_address_is_told(address: str, problem: str) -> None:
+def test_invalid_address_is_reported(address: str, problem: str) -> None:
     with pytest.raises(OSError, match=problem) as caught:
         listen(address)
 
@@ -248,7 +248,7 @@ def test_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
 
 
 @unix_only
-def test_socket_on_which_somebody_listens_is_refused(tmp_path: Path) -> None:
+def test_socket_in_use_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     with closing(listen(f"unix:{path}")) as first:
         with pytest.raises(OSError, match=rf"^cannot listen on unix:{path}: another process listens there"):
@@ -286,7 +286,7 @@ def test_what_is_no_socket_is_refused_and_kept(tmp_path: Path, kind: str) -> Non
 
 
 @unix_only
-def test_path_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
+def test_foreign_path_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     first = listen(f"unix:{path}")
     path.unlink()
@@ -406,7 +406,7 @@ def test_sockets_passed_by_systemd_are_served() -> None:
     ],
     ids=["none", "another-process", "no-number", "too-many", "zero"],
 )
-def test_wrong_variables_of_systemd_are_told(
+def test_invalid_variables_of_systemd_are_reported(
     variables: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("LISTEN_PID", "LISTEN_FDS"):

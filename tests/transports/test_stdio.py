@@ -248,7 +248,7 @@ async def test_a_peer_that_closes_while_we_write(peer: Peer) -> None:
                 peer.close("read_fd")
 
 
-async def test_closing_wakes_who_waits(peer: Peer) -> None:
+async def test_closing_wakes_the_waiting_task(peer: Peer) -> None:
     async def receive() -> None:
         with pytest.raises(ConnectionClosed):
             await channel.receive()
@@ -414,7 +414,7 @@ async def test_a_thread_that_cannot_write_counts_as_a_peer_that_is_gone(
         await threaded.send([Notification("a", {"text": "x" * 500_000})])
 
 
-async def test_closing_wakes_who_waits_for_a_thread(threaded: LineChannel) -> None:
+async def test_closing_wakes_the_task_that_waits_for_a_thread(threaded: LineChannel) -> None:
     async def receive() -> None:
         with pytest.raises(ConnectionClosed):
             await threaded.receive()
@@ -429,7 +429,7 @@ async def test_closing_wakes_who_waits_for_a_thread(threaded: LineChannel) -> No
 
 
 @pytest.mark.parametrize("kinds", [(ThreadReader, ThreadWriter), (WaitingReader, WaitingWriter)])
-async def test_somebody_else_may_have_set_non_blocking(
+async def test_another_process_may_have_set_non_blocking(
     peer: Peer, kinds: tuple[type[ThreadReader | WaitingReader], type[ThreadWriter | WaitingWriter]]
 ) -> None:
     message = Notification("a", {"text": "x" * 300_000})

@@ -115,7 +115,7 @@ def test_in_a_process_that_ends_standard_output_is_not_restored() -> None:
     assert b"late" in err
 
 
-def test_nobody_eats_the_input() -> None:
+def test_input_is_not_consumed_by_children() -> None:
     lines = to_lines([Request(n, "echo", {"text": "x" * 1000}) for n in range(500)])
     out, err, code = talk(lines, body="subprocess.run(['cat']); sys.stdin.read(); os.read(0, 1000)")
 

@@ -202,7 +202,7 @@ async def test_cancelled_line_is_the_end_of_another_stream(autojump_clock: trio.
 
 
 @every_stream
-async def test_closing_wakes_who_waits(kind: str) -> None:
+async def test_closing_wakes_the_waiting_task(kind: str) -> None:
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
         channel = StreamChannel(ours)
 
@@ -263,7 +263,7 @@ async def test_short_message_is_written_at_once_and_whole(kind: str) -> None:
         assert channel.send_now(Response(1, {})) is False
 
 
-async def test_silent_peer_is_given_up(autojump_clock: trio.abc.Clock) -> None:
+async def test_silent_peer_times_out(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(PING[:10])
 

@@ -72,7 +72,7 @@ async def exchange(site: Site, assertion: str, **form: str) -> httpx2.Response:
     return await site.post("token", body, auth=("robot", SECRET))
 
 
-async def test_user_of_the_company_is_let_in_without_being_asked(trusting: Site, key: Key, web: Web) -> None:
+async def test_company_user_is_admitted_without_consent(trusting: Site, key: Key, web: Web) -> None:
     response = await exchange(trusting, jag(trusting, key))
 
     body = response.json()
@@ -163,7 +163,7 @@ async def test_workload_gets_no_more_than_the_client_it_names(folder: Path, key:
         {"exp": 1_900_000_000 + 90_000},
     ],
 )
-async def test_workload_that_is_not_let_in(trusting: Site, key: Key, changes: dict[str, Any]) -> None:
+async def test_unknown_workload_is_refused(trusting: Site, key: Key, changes: dict[str, Any]) -> None:
     claims = {"iss": PLATFORM, "sub": WORKLOAD, "aud": [trusting.issuer], "exp": trusting.clock.now + 300}
 
     response = await trusting.post("token", {"grant_type": GRANT, "assertion": sign({**claims, **changes}, key)})
@@ -171,7 +171,7 @@ async def test_workload_that_is_not_let_in(trusting: Site, key: Key, changes: di
     assert error_of(response) == "invalid_grant"
 
 
-async def test_issuer_that_is_away_is_said_to_be(trusting: Site, key: Key, web: Web) -> None:
+async def test_unreachable_issuer_is_reported(trusting: Site, key: Key, web: Web) -> None:
     web.pages.clear()
 
     response = await exchange(trusting, jag(trusting, key))

@@ -62,7 +62,7 @@ async def test_code_expires(site: Site) -> None:
     assert error_of(await site.redeem(code)) == "invalid_grant"
 
 
-async def test_code_is_good_once_for_many_who_come_at_the_same_time(site: Site) -> None:
+async def test_code_is_valid_once_among_concurrent_requests(site: Site) -> None:
     code = (await site.code())["code"]
     statuses: list[int] = []
 
@@ -107,7 +107,7 @@ async def test_pkce_is_not_left_out(site: Site, changes: dict[str, str | None]) 
         "javascript:alert(1)",
     ],
 )
-async def test_nobody_is_sent_where_the_client_did_not_register(site: Site, uri: str) -> None:
+async def test_unregistered_redirect_uri_is_refused(site: Site, uri: str) -> None:
     for changes in ({}, {"response_type": "token"}, {"scope": "nonsense"}):
         response = await site.authorize(redirect_uri=uri, **changes)
 
@@ -182,7 +182,7 @@ async def test_cookie_is_of_one_port(site: Site) -> None:
 # Refresh tokens
 
 
-async def test_refresh_token_whose_answer_was_lost_is_good_once_more(site: Site) -> None:
+async def test_refresh_token_is_valid_once_more_after_a_lost_response(site: Site) -> None:
     """Also if two processes of the client have sent it at the same time."""
     token = (await site.tokens())["refresh_token"]
     first = (await site.refresh(token)).json()
@@ -290,7 +290,7 @@ async def test_flood_of_registrations_pushes_out_no_client_in_use(folder: Path) 
         assert kept == 10
 
 
-async def test_clients_that_nobody_uses_are_forgotten(site: Site) -> None:
+async def test_unused_clients_expire(site: Site) -> None:
     client = (await site.register()).json()["client_id"]
     assert (await site.authorize(client_id=client)).status_code == 200
     site.clock.now += 3601
@@ -340,7 +340,7 @@ async def test_name_of_a_client_is_text(site: Site) -> None:
     "resource",
     ["https://elsewhere.example/mcp", "http://127.0.0.1:1/mcp", "nonsense", "javascript:x", "http://a@127.0.0.1/mcp"],
 )
-async def test_token_for_somebody_elses_server_is_not_given(site: Site, resource: str) -> None:
+async def test_token_for_a_foreign_server_is_refused(site: Site, resource: str) -> None:
     assert answer_of(await site.authorize(resource=resource))["error"] == "invalid_target"
     form = {"grant_type": "client_credentials", "resource": resource}
     assert error_of(await site.post("token", form, auth=("robot", SECRET))) == "invalid_target"
@@ -372,7 +372,7 @@ async def test_huge_bodies_are_refused(site: Site, endpoint: str) -> None:
         assert response.status_code == 413
 
 
-async def test_reuse_is_told_to_the_operator(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_reuse_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     token = (await site.tokens())["refresh_token"]
     await site.refresh(token)
     site.clock.now += LEEWAY + 1
@@ -415,7 +415,7 @@ async def test_passwords_are_not_guessed_for_long(site: Site) -> None:
     assert (await site.submit(await site.authorize(), username="ada", password=PASSWORD)).status_code == 303
 
 
-async def test_name_that_is_not_there_looks_like_a_wrong_password(site: Site) -> None:
+async def test_unknown_name_looks_like_a_wrong_password(site: Site) -> None:
     page = await site.authorize()
 
     there = await site.submit(page, username="ada", password="wrong")
@@ -544,7 +544,7 @@ async def test_pages_are_not_framed_kept_or_scripted(site: Site) -> None:
     assert "samesite=lax" in cookie
 
 
-async def test_cookie_is_the_hosts_own_where_there_is_tls(folder: Path) -> None:
+async def test_cookie_has_the_host_prefix_with_tls(folder: Path) -> None:
     async with opened(folder, issuer="https://login.example/auth") as site:
         page = await site.get(f"/auth/authorize?{site.query(resource='https://login.example/mcp')}")
 

@@ -43,7 +43,7 @@ async def reaching(folder: Path, web: Web) -> AsyncIterator[Site]:
 # Registration
 
 
-async def test_client_registers_itself_and_is_let_in(site: Site) -> None:
+async def test_client_registers_itself_and_is_admitted(site: Site) -> None:
     answer = await site.register(
         grant_types=["authorization_code", "refresh_token"], application_type="native", scope="notes:read nonsense"
     )
@@ -322,7 +322,7 @@ async def test_client_authenticates_with_a_key_once(keyed: Site, key: Key, clien
     assert (await keyed.post("token", signed(endpoint))).status_code == 200
 
 
-async def test_keys_are_fetched_anew_for_a_key_that_is_not_there(keyed: Site, key: Key, web: Web) -> None:
+async def test_keys_are_fetched_again_for_an_unknown_key(keyed: Site, key: Key, web: Web) -> None:
     url = "https://keys.example/jwks"
     assert (await keyed.post("token", signed(assertion(key, "publisher", keyed)))).status_code == 200
     other = Key.generate("ES256")

@@ -95,7 +95,7 @@ async def test_user_may_grant_no_more_than_his(site: Site) -> None:
     assert answer_of(told)["error"] == "access_denied"
 
 
-async def test_user_who_is_taken_out_of_the_file_is_out(site: Site, folder: Path) -> None:
+async def test_user_removed_from_the_file_is_refused(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
     users = folder / "users"
 
@@ -135,7 +135,7 @@ async def test_consent_is_asked_for_each_time_and_login_once(site: Site) -> None
     assert 'name="password"' in (await site.authorize()).text
 
 
-async def test_silent_request_is_told_what_is_missing(site: Site) -> None:
+async def test_empty_request_gets_the_missing_parameter(site: Site) -> None:
     assert answer_of(await site.authorize(prompt="none"))["error"] == "login_required"
     await site.tokens()
     assert answer_of(await site.authorize(prompt="none"))["error"] == "consent_required"
@@ -209,7 +209,7 @@ async def test_revoked_access_token_leaves_the_grant(site: Site) -> None:
     assert (await site.refresh(tokens["refresh_token"])).status_code == 200
 
 
-async def test_introspection_tells_each_only_what_is_theirs(site: Site) -> None:
+async def test_introspection_shows_each_client_only_its_tokens(site: Site) -> None:
     tokens = await site.tokens()
 
     told = (await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))).json()
@@ -223,7 +223,7 @@ async def test_introspection_tells_each_only_what_is_theirs(site: Site) -> None:
 
 
 @pytest.mark.parametrize("method", ["basic", "post"])
-async def test_client_is_let_in_for_itself(site: Site, method: str) -> None:
+async def test_client_is_admitted_without_a_user(site: Site, method: str) -> None:
     form = {"grant_type": "client_credentials", "scope": "notes:read", "resource": f"{site.url}/mcp"}
 
     if method == "basic":
@@ -236,7 +236,7 @@ async def test_client_is_let_in_for_itself(site: Site, method: str) -> None:
     assert "refresh_token" not in response.json()
 
 
-async def test_client_that_is_called_as_a_user_is_somebody_else(folder: Path) -> None:
+async def test_client_with_the_name_of_a_user_is_another_principal(folder: Path) -> None:
     clients = {"ada": ClientSettings(secret=Secret(SECRET), grant_types=("client_credentials",))}
     async with opened(folder, clients=clients) as site:
         response = await site.post("token", {"grant_type": "client_credentials"}, auth=("ada", SECRET))

@@ -471,7 +471,7 @@ async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
         assert await store.transact(attempt) == (0, 900, 900)
 
 
-async def test_good_logins_lock_nobody_out(tmp_path: Path) -> None:
+async def test_successful_logins_do_not_lock_out(tmp_path: Path) -> None:
     """Many logins from an office, or of one user, are no failures; failed ones still count."""
     clock, config = Clock(), Config(folder=tmp_path)
     async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
@@ -564,7 +564,7 @@ async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkey
             pass
 
 
-def test_addresses_count_by_who_has_them() -> None:
+def test_addresses_count_by_their_owner() -> None:
     assert neighbourhood("203.0.113.7") == "203.0.113.7"
     assert neighbourhood("::ffff:203.0.113.7") == "203.0.113.7"
     assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::/64"

@@ -229,7 +229,7 @@ async def test_provider_that_is_away_ends_nothing(delegating: Site, provider: Pr
     assert (await delegating.refresh(tokens["refresh_token"])).status_code == 200
 
 
-async def test_client_is_told_that_the_provider_is_away(delegating: Site, provider: Provider) -> None:
+async def test_client_receives_that_the_provider_is_unreachable(delegating: Site, provider: Provider) -> None:
     location = await consent(delegating)
     provider.web.pages[f"{PROVIDER}/token"] = RequestFailed("no answer")
 
@@ -285,7 +285,7 @@ async def test_id_token_of_another_key_is_not_good(delegating: Site, provider: P
     assert answer["error"] == "access_denied"
 
 
-async def test_only_the_browser_that_was_sent_may_come_back_and_once(delegating: Site, provider: Provider) -> None:
+async def test_only_the_redirected_browser_may_return_and_once(delegating: Site, provider: Provider) -> None:
     """Confused deputy: an attacker's link with a response of the provider has no effect in a victim's browser."""
     query = provider.log_in(await consent(delegating))
     cookies = dict(delegating.http.cookies)
@@ -304,7 +304,7 @@ async def test_only_the_browser_that_was_sent_may_come_back_and_once(delegating:
     assert (await come_back(delegating, again)).status_code == 400
 
 
-async def test_nobody_is_sent_there_who_has_not_consented_to_this_client(delegating: Site, provider: Provider) -> None:
+async def test_redirect_requires_consent_to_this_client(delegating: Site, provider: Provider) -> None:
     page = await delegating.authorize()
     denied = await delegating.submit(page, decision="deny")
     assert answer_of(denied)["error"] == "access_denied"

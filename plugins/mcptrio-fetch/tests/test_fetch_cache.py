@@ -88,7 +88,7 @@ async def test_a_shelf_holds_so_much_for_so_long(autojump_clock: Any) -> None:
     assert shelf.weight == 0
 
 
-async def test_who_leaves_while_waiting_for_a_host_gives_the_turn_back(autojump_clock: Any) -> None:
+async def test_cancelled_wait_for_a_host_returns_its_turn(autojump_clock: Any) -> None:
     lanes = HostLanes(width=1, rate=1)
     for _ in range(BURST):
         async with lanes.enter("a"):

@@ -242,7 +242,7 @@ async def test_an_endless_page_is_cut_and_its_connection_closed(reading: Any, si
 
 
 @pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"])
-async def test_a_slow_site_is_given_up(
+async def test_a_slow_site_times_out(
     reading: Any, site: Any, begins: bytes, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.rate = 1.0
@@ -286,7 +286,7 @@ async def test_cancelling_closes_the_connection_at_once(reading: Any, site: Any)
     assert again.endswith("still here")
 
 
-async def test_what_is_no_http_is_said(reading: Any, site: Any) -> None:
+async def test_a_response_that_is_not_http_is_reported(reading: Any, site: Any) -> None:
     async def rude(seen: Any) -> None:
         await seen.stream.send_all(b"SSH-2.0-OpenSSH\r\n\r\n")
         await seen.stream.aclose()
@@ -296,7 +296,7 @@ async def test_what_is_no_http_is_said(reading: Any, site: Any) -> None:
         assert "does not speak HTTP properly" in await reader.failure(site.url("/rude"))
 
 
-async def test_progress_is_told(reading: Any, site: Any) -> None:
+async def test_progress_is_reported(reading: Any, site: Any) -> None:
     go_on = trio.Event()
 
     async def in_two(seen: Any) -> None:

@@ -128,14 +128,14 @@ async def test_the_next_one_asks_when_the_first_is_cancelled(reading: Any, site:
         ("User-agent: *\nDisallow:", True),
     ],
 )
-async def test_whose_rules_count(rules: str, allowed: bool, reading: Any, site: Any) -> None:
+async def test_which_robots_rules_apply(rules: str, allowed: bool, reading: Any, site: Any) -> None:
     site.page("/robots.txt", rules, TEXT)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
         assert (await reader.call("fetch", url=site.url("/a"))).is_error is not allowed
 
 
-async def test_the_user_agent_is_whose_rules_count(reading: Any, site: Any) -> None:
+async def test_the_rules_of_the_user_agent_apply(reading: Any, site: Any) -> None:
     site.page("/robots.txt", "User-agent: mybot\nDisallow: /", TEXT)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True, user_agent="MyBot/2.0 (+https://example.com)") as reader:

@@ -95,7 +95,7 @@ async def test_pieces_come_from_one_download(reading: Any, site: Any) -> None:
     assert site.paths() == ["GET /long"]
 
 
-async def test_where_nobody_can_ask_for_pieces_it_is_said_what_is_missing(reading: Any, site: Any) -> None:
+async def test_resource_and_prompt_report_the_missing_part(reading: Any, site: Any) -> None:
     site.page("/a", "<p>" + "word " * 1000)
     async with reading(allow_private=True, max_chars=100) as reader:
         [page] = (await reader.client.read_resource(f"fetch://{site.url('/a')}")).contents
@@ -107,7 +107,7 @@ async def test_where_nobody_can_ask_for_pieces_it_is_said_what_is_missing(readin
     assert piece["next_start_index"] == 100
 
 
-async def test_raw_and_other_texts_are_left_as_they_are(reading: Any, site: Any) -> None:
+async def test_raw_and_other_texts_are_unchanged(reading: Any, site: Any) -> None:
     site.page("/a", PAGE)
     site.page("/data", '{"a": [1, 2]}', "application/json")
     site.page("/plain", "just text", "text/plain")
@@ -171,7 +171,7 @@ async def test_text_is_decoded_as_browsers_do(reading: Any, site: Any, body: byt
         assert "größe" in await reader.text(site.url("/a"))
 
 
-async def test_what_is_no_page_is_said(reading: Any, site: Any) -> None:
+async def test_a_response_that_is_not_a_page_is_reported(reading: Any, site: Any) -> None:
     site.page("/empty", "<html><body></body></html>")
     site.page("/gone", "x", status=410)
     async with reading(allow_private=True) as reader:

@@ -137,7 +137,7 @@ class TestHanging:
 
     # A clock that only the test advances: nothing is late except the hanging thread.
 
-    async def test_a_call_gives_up_and_others_go_on(
+    async def test_a_call_times_out_and_others_continue(
         self, inside: Path, outside: Path, mock_clock: trio.testing.MockClock
     ) -> None:
         door = access(inside, outside, step_timeout=5, max_threads=2)
@@ -214,7 +214,7 @@ async def test_edits_of_one_file_take_turns(inside: Path) -> None:
     assert door._editing == {}
 
 
-async def test_a_changed_file_is_told_to_its_subscribers(inside: Path) -> None:
+async def test_a_changed_file_notifies_its_subscribers(inside: Path) -> None:
     (inside / "a").write_text("1")
     uri = uri_of(str(inside / "a"))
     told, looked = trio.Event(), trio.Event()

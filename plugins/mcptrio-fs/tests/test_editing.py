@@ -49,9 +49,7 @@ def test_special_characters_are_text() -> None:
         ("  a\n", "a\n", "b\n", "  b\n"),
     ],
 )
-def test_finds_lines_by_what_stands_in_them_and_keeps_the_indentation(
-    text: str, old: str, new: str, expected: str
-) -> None:
+def test_finds_lines_by_their_text_and_keeps_the_indentation(text: str, old: str, new: str, expected: str) -> None:
     if old not in text:
         assert edit(text, (old, new)).text == expected
     else:
@@ -69,11 +67,11 @@ def test_finds_lines_by_what_stands_in_them_and_keeps_the_indentation(
         ("\ufeffa\r\nb", "b", "c\n", "\ufeffa\r\nc\r\n"),
     ],
 )
-def test_line_ends_stay_as_they_are(text: str, old: str, new: str, expected: str) -> None:
+def test_line_ends_are_unchanged(text: str, old: str, new: str, expected: str) -> None:
     assert edit(text, (old, new)).text == expected
 
 
-def test_text_that_is_not_there_is_an_error_that_names_the_edit() -> None:
+def test_missing_text_is_an_error_that_names_the_edit() -> None:
     with pytest.raises(ToolError, match=r"edit 2 of 2 in /d/f\.txt; nothing was changed"):
         edit("a\n", ("a", "b"), ("nowhere", "c"))
     with pytest.raises(ToolError, match="edit 1 of 1"):
@@ -103,7 +101,7 @@ def test_the_diff_has_the_form_of_the_reference() -> None:
     )
 
 
-def test_the_end_without_a_line_end_is_said() -> None:
+def test_a_missing_final_line_end_is_shown() -> None:
     assert edit("a", ("a", "b")).diff.endswith("-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n")
 
 
@@ -112,7 +110,7 @@ def test_the_fence_is_longer_than_any_in_the_diff() -> None:
     assert fenced("+````\n").startswith("`````diff\n+````\n`````\n")
 
 
-def test_a_diff_too_long_to_read_is_cut_and_said() -> None:
+def test_a_long_diff_is_truncated_and_marked() -> None:
     assert "more characters of diff" in fenced("x" * (MAX_DIFF + 5))
 
 

@@ -164,7 +164,7 @@ class TestListing:
         walk = search(sandbox, "**")
         assert (walk.found, walk.skipped) == ([str(inside / "d")], 1)
 
-    def test_nobody_waiting_ends_it_in_the_middle(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_stops_early_when_cancelled(self, crowded: Sandbox, crowd: Path) -> None:
         with pytest.raises(NobodyWaits):
             list_entries(crowded, "crowd", offset=0, limit=1, sizes=False, largest_first=False, checkpoint=stop)
 
@@ -233,14 +233,14 @@ class TestSearch:
 
                 assert paths == whole
 
-    def test_goes_on_after_a_file_that_is_gone(self, sandbox: Sandbox, project: Path) -> None:
+    def test_continues_after_a_removed_file(self, sandbox: Sandbox, project: Path) -> None:
         walk = search(sandbox, "**/*.py", limit=1)
         (project / "src/app.py").unlink()
 
         assert walk.cut is not None
         assert search(sandbox, "**/*.py", after=walk.cut).found == [str(project / "src/lib/util.py")]
 
-    def test_does_not_go_into_what_lies_before_the_place_to_go_on(self, sandbox: Sandbox, project: Path) -> None:
+    def test_skips_folders_before_the_cursor(self, sandbox: Sandbox, project: Path) -> None:
         assert search(sandbox, "**/*.py", after="src/app.py").visited < search(sandbox, "**/*.py").visited
 
     def test_a_huge_directory_is_searched_in_pages(self, crowded: Sandbox, crowd: Path) -> None:
@@ -249,7 +249,7 @@ class TestSearch:
         assert len(walk.found) == 10
         assert search(crowded, "**/*9.txt", limit=5000, after=walk.cut or "").found[0].endswith("00109.txt")
 
-    def test_nobody_waiting_ends_it_in_the_middle(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_stops_early_when_cancelled(self, crowded: Sandbox, crowd: Path) -> None:
         walk = Search(crowded, str(crowd), GlobPattern.parse("**"), (), 10, 100_000)
 
         with pytest.raises(NobodyWaits):

@@ -45,7 +45,7 @@ def test_a_file_that_exactly_fits_is_not_cut(sandbox: Sandbox, inside: Path) -> 
     assert whole(sandbox, limit=3).cut
 
 
-def test_bytes_that_are_no_utf8_are_replaced_and_said(sandbox: Sandbox, inside: Path) -> None:
+def test_invalid_utf8_is_replaced_and_reported(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"a\xffb")
 
     assert whole(sandbox).text == "a\ufffdb"
@@ -141,7 +141,7 @@ def test_head_and_tail_cross_the_blocks_they_are_read_in(sandbox: Sandbox, insid
     assert tail(sandbox, 900).text.split("\n") == rows[100:]
 
 
-def test_lines_longer_than_the_limit_are_cut_and_said(sandbox: Sandbox, inside: Path) -> None:
+def test_lines_longer_than_the_limit_are_truncated_and_marked(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(("é" * 100 + "\n").encode() * 2)
 
     first, last = head(sandbox, 2, limit=51), tail(sandbox, 2, limit=51)
@@ -157,7 +157,7 @@ def test_a_tail_that_stops_inside_a_line_says_so(sandbox: Sandbox, inside: Path)
     assert not tail(sandbox, 1, limit=300_000).cut
 
 
-def test_nobody_waiting_ends_the_reading(sandbox: Sandbox, inside: Path) -> None:
+def test_cancelled_read_stops_early(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"x" * 1000)
 
     for read in (read_text, read_head):

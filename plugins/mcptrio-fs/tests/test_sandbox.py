@@ -193,7 +193,7 @@ def test_a_unicode_twin_that_leads_outside_is_refused(sandbox: Sandbox, inside: 
         read(sandbox, inside / "\u00e9/secret.txt")
 
 
-def test_a_missing_file_is_not_there(sandbox: Sandbox, inside: Path) -> None:
+def test_a_missing_file_is_not_found(sandbox: Sandbox, inside: Path) -> None:
     with pytest.raises(NotThere, match="not found: no/such"):
         read(sandbox, "no/such")
 

@@ -101,7 +101,7 @@ class TestReading:
         with pytest.raises(ToolError, match="tail or offset"):
             await files.read_text_file(call, "a", tail=1, offset=1)
 
-    async def test_says_what_was_cut_and_how_to_go_on(self, call: Call, inside: Path) -> None:
+    async def test_reports_the_truncation_and_how_to_continue(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_read_bytes=4)
         (inside / "a").write_text("123456789")
 
@@ -116,7 +116,7 @@ class TestReading:
         assert last.structured_content == {"content": "9"}
         assert (text(tail), note(tail)) == ("6789", "[cut: these are bytes 5 to 9 of 9]")
 
-    async def test_media_is_told_by_its_type(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_media_is_recognized_by_its_type(self, files: Files, call: Call, inside: Path) -> None:
         for name, data in (("a.png", b"\x89PNG"), ("b.mp3", b"ID3"), ("c.bin", b"\0\1")):
             (inside / name).write_bytes(data)
         blocks = []
@@ -345,7 +345,7 @@ class TestChanging:
             await changes.edit_file(call, "a", [{"oldText": "4", "newText": "45"}])
         assert os.listdir(inside) == ["a"]
 
-    async def test_create_only_keeps_what_is_there(self, changes: FileChanges, call: Call, inside: Path) -> None:
+    async def test_create_only_keeps_an_existing_file(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("old")
 
         with pytest.raises(ToolError, match="already exists"):

@@ -44,7 +44,7 @@ class World:
         )
 
 
-async def test_tells_of_changes_creation_and_removal_once_each(
+async def test_reports_changes_creation_and_removal_once_each(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     world = World({"file:///a": 1})
@@ -63,9 +63,7 @@ async def test_tells_of_changes_creation_and_removal_once_each(
     assert world.told == ["file:///a", "file:///b", "file:///a"]
 
 
-async def test_does_nothing_while_nobody_is_subscribed(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
+async def test_does_nothing_without_subscribers(nursery: trio.Nursery, autojump_clock: trio.testing.MockClock) -> None:
     world = World({"file:///a": 1})
     nursery.start_soon(world.watcher().run)
     await trio.sleep(100)

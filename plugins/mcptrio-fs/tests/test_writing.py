@@ -105,7 +105,7 @@ def test_refuses_what_is_no_regular_file(sandbox: Sandbox, inside: Path) -> None
 
 if os.geteuid() != 0:  # root may write everything
 
-    def test_a_read_only_file_stays_as_it_is(sandbox: Sandbox, inside: Path) -> None:
+    def test_a_read_only_file_is_unchanged(sandbox: Sandbox, inside: Path) -> None:
         (inside / "a.txt").write_text("old")
         (inside / "a.txt").chmod(0o444)
 
@@ -113,7 +113,7 @@ if os.geteuid() != 0:  # root may write everything
             put(sandbox, "a.txt")
 
 
-def test_a_write_nobody_waits_for_leaves_nothing_behind(sandbox: Sandbox, inside: Path) -> None:
+def test_a_cancelled_write_leaves_no_file(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a.txt").write_text("old")
     calls = 0
 

@@ -109,7 +109,7 @@ async def test_only_allowed_repositories(repo: Repo, outside: Repo, call: Caller
         assert "no repository is allowed: set repositories" in await nothing.refused("git_status")
 
 
-async def test_whether_a_path_outside_exists_is_not_told(outside: Repo, call: Caller, tmp_path: Path) -> None:
+async def test_the_existence_of_an_outside_path_is_not_revealed(outside: Repo, call: Caller, tmp_path: Path) -> None:
     there = await call.refused("git_log", repo_path=str(tmp_path / "home"))
     not_there = await call.refused("git_log", repo_path=str(tmp_path / "hole"))
     assert there.replace("home", "hole") == not_there
@@ -225,7 +225,7 @@ async def test_what_is_remembered_of_a_configuration_ends_with_a_change(
     assert "core.worktree" in await call.refused("git_status")
 
 
-async def test_submodules_are_repositories_of_their_own(repo: Repo, outside: Repo, call: Caller) -> None:
+async def test_submodules_are_separate_repositories(repo: Repo, outside: Repo, call: Caller) -> None:
     repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(outside.path), "sub")
     repo.git("commit", "-q", "-m", "With a submodule")
     (repo.path / "sub/secret.txt").write_text("changed")
@@ -401,7 +401,7 @@ async def test_a_slow_command_is_ended_in_time_and_when_cancelled(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_call_that_takes_long_tells_how_long(repo: Repo, call: Caller, tmp_path: Path) -> None:
+async def test_a_long_call_reports_its_duration(repo: Repo, call: Caller, tmp_path: Path) -> None:
     hook, told = repo.path / ".git/hooks/pre-commit", tmp_path / "told"
     hook.write_text(f"#!/bin/sh\nuntil [ -e '{told}' ]; do sleep 0.05; done\n")
     hook.chmod(0o755)

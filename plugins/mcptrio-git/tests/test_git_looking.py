@@ -103,7 +103,7 @@ async def test_blame_in_pages(repo: Repo, call: Caller) -> None:
     assert "has only 3 lines" in await call.refused("git_blame", path="a.txt", start_line=100)
 
 
-async def test_blame_of_a_line_longer_than_all_that_is_read_goes_on(repo: Repo, call: Caller) -> None:
+async def test_blame_continues_after_a_line_longer_than_the_limit(repo: Repo, call: Caller) -> None:
     repo.commit("Long", long_txt="x" * (9 * 2**20) + "\nshort\n")
     first = await call.ok("git_blame", path="long.txt")
     assert [(hunk["start_line"], hunk["lines"][0][:3]) for hunk in first["items"]] == [(1, "xxx")]

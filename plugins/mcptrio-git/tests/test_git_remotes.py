@@ -120,7 +120,7 @@ async def test_clone(repo: Repo, remote: Any, serve: Any, tmp_path: Path) -> Non
     assert {path.name for path in folder.iterdir()} == {"remote", "thin"}
 
 
-async def test_a_remote_that_is_silent_is_given_up(repo: Repo, serve: Any, tmp_path: Path) -> None:
+async def test_a_silent_remote_times_out(repo: Repo, serve: Any, tmp_path: Path) -> None:
     folder = tmp_path / "clones"
 
     async def stay_silent(stream: trio.SocketStream) -> None:

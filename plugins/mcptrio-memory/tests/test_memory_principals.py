@@ -100,7 +100,7 @@ async def test_resources_and_completion_are_of_ones_own_graph(file: Path, call: 
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_changes_are_told_to_whose_graph_it_is(file: Path, call: Any, revision: str) -> None:
+async def test_changes_notify_the_owner_of_the_graph(file: Path, call: Any, revision: str) -> None:
     graph, node = "memory://knowledge-graph", "memory://node/hers"
     async with clients(file, ANN, ALSO_ANN, BOB, revision=revision) as (ann, also, bob):
         async with also.subscribe([graph, node]) as hers, bob.subscribe([graph, node]) as his:

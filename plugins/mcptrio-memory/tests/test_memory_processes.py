@@ -76,7 +76,7 @@ async def test_two_processes_on_one_file_lose_nothing_and_hear_of_each_other(tmp
     assert stats["entities"] == stats["observations"] == 400
 
 
-async def test_a_file_of_its_own_for_nobody_else(open_memory, call, tmp_path: Path) -> None:
+async def test_the_file_is_private(open_memory, call, tmp_path: Path) -> None:
     file = tmp_path / "new" / "folder" / "memory.db"
     async with open_memory(file=file) as client:
         await create(client, "a")
@@ -105,7 +105,7 @@ def test_the_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPa
         (lambda path: path.mkdir(), "got something else"),
     ],
 )
-async def test_a_file_that_is_not_ours_is_left_as_it_is(open_memory, file: Path, make, fault: str) -> None:
+async def test_a_foreign_file_is_unchanged(open_memory, file: Path, make, fault: str) -> None:
     make(file)
     before = _bytes(file)
     with pytest.raises(PluginError, match=fault):

@@ -76,7 +76,7 @@ async def test_completes_names_and_namespaces(open_memory, call) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_every_change_is_told_in_every_revision(open_memory, call, revision: str) -> None:
+async def test_every_change_is_notified_in_every_revision(open_memory, call, revision: str) -> None:
     relations = [{"from": "Bob", "to": "a/b c", "relationType": "edits"}]
     changes = {
         "create_entities": {"entities": ENTITIES},
@@ -97,7 +97,7 @@ async def test_every_change_is_told_in_every_revision(open_memory, call, revisio
                     assert heard == {graph, node}, tool
 
 
-async def test_what_changes_nothing_is_not_told(open_memory, call) -> None:
+async def test_a_call_without_a_change_notifies_no_client(open_memory, call) -> None:
     graph = "memory://knowledge-graph"
     with trio.fail_after(60):
         async with open_memory(watch_interval=3600) as client, client.subscribe([graph]) as told:

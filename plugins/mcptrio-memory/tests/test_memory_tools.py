@@ -61,7 +61,7 @@ async def test_creates_what_is_new_and_answers_with_it(open_memory, call) -> Non
     assert graph["total"] == 2
 
 
-async def test_relations_need_both_ends_and_are_there_once(open_memory, call, refusal) -> None:
+async def test_relations_need_both_ends_and_are_unique(open_memory, call, refusal) -> None:
     async with open_memory() as client:
         await call(client, "create_entities", entities=[entity("a"), entity("b")])
         created = await call(client, "create_relations", relations=[relation("a", "b")] * 2)

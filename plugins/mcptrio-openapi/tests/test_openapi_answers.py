@@ -129,7 +129,7 @@ async def test_a_picture_where_json_was_promised_is_an_error(call: Call, reply: 
     assert result.content[1].mime_type == "image/png"
 
 
-async def test_a_head_tells_its_headers(call: Call, reply: Any) -> None:
+async def test_a_head_request_returns_headers(call: Call, reply: Any) -> None:
     headers = {"ETag": '"x"', "Set-Cookie": "session=1", "X-Any": "y"}
     result = await call(b"HTTP/1.1 200 OK\r\n" + reply(headers=headers).split(b"\r\n", 1)[1], method="head")
 
@@ -233,7 +233,7 @@ async def test_what_is_no_answer_is_an_error(call: Call, answer: bytes, text: st
     assert text in result.content[0].text
 
 
-async def test_nobody_there(connected: Any, document: Any) -> None:
+async def test_no_server(connected: Any, document: Any) -> None:
     with trio.socket.socket() as free:
         await free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -176,7 +176,7 @@ GOOD = {"get": {"operationId": "good", **OK}}
         ("/bad", {"get": {"servers": [{"url": "https://else.example"}]}}, "#/paths/~1bad/get/servers"),
     ],
 )
-def test_a_problem_costs_its_operation_and_is_told_with_its_place(path: str, item: Any, pointer: str) -> None:
+def test_a_problem_omits_its_operation_and_is_reported_with_its_place(path: str, item: Any, pointer: str) -> None:
     reading = read({"/before": GOOD, path: item, "/after": {"get": OK}})
 
     assert tools(reading) == ["good", "get_after"]
@@ -425,7 +425,7 @@ def nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", ["petstore.yaml", "hub.json"])
-def test_whatever_is_wrong_something_is_left_or_a_problem_is_told(data: Path, name: str) -> None:
+def test_any_damage_leaves_operations_or_is_reported(data: Path, name: str) -> None:
     """Real documents with a few places replaced at random: a misfit is found by its kind, never by an accident."""
     original = read_document((data / name).read_bytes())
     config = Config(apis={"one": Api(file=Path("x"), methods=ALL, base_url=BASE, anonymous=True)})

@@ -123,7 +123,7 @@ async def test_hints_follow_the_method(connected: Any, document: Make, revision:
     }
 
 
-async def test_safe_methods_only_unless_told(connected: Any, document: Make) -> None:
+async def test_safe_methods_only_by_default(connected: Any, document: Make) -> None:
     paths = {"/a": {method.lower(): {"operationId": method} for method in ALL}}
     async with connected(Api(file=document(paths), base_url="http://127.0.0.1:1")) as client:
         assert [tool.name.removeprefix(PREFIX) async for tool in client.tools()] == ["GET", "HEAD"]
@@ -257,7 +257,7 @@ async def test_a_call_that_is_cancelled_closes_its_connection(connected: Any, si
             await site.closed.wait()
 
 
-async def test_a_download_that_is_cancelled_is_closed_and_the_next_call_goes_on(
+async def test_a_cancelled_download_is_closed_and_the_next_call_works(
     connected: Any, site: Any, document: Make, reply: Any
 ) -> None:
     begun = trio.Event()
@@ -334,7 +334,7 @@ async def test_so_many_requests_at_a_time(connected: Any, site: Any, document: M
     assert len(site.arrived) == 6
 
 
-async def test_a_download_tells_its_progress(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_a_download_reports_progress(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.always = reply(b"x" * 300_000, kind="image/png")
     heard: list[Any] = []
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
@@ -394,7 +394,7 @@ async def test_a_pace_is_kept(autojump_clock: Any) -> None:
     assert trio.current_time() - began == pytest.approx(101.5)
 
 
-async def test_who_would_wait_too_long_is_told_at_once(autojump_clock: Any) -> None:
+async def test_a_wait_beyond_the_limit_fails_at_once(autojump_clock: Any) -> None:
     pace, began = Pace(0.1, 1), trio.current_time()
     await pace.wait(began + 5)
     with pytest.raises(ToolError, match="next turn is in 10 s"):
@@ -405,7 +405,7 @@ async def test_who_would_wait_too_long_is_told_at_once(autojump_clock: Any) -> N
     assert trio.current_time() - began == pytest.approx(10)
 
 
-async def test_who_leaves_while_waiting_gives_the_turn_back(autojump_clock: Any) -> None:
+async def test_a_cancelled_wait_returns_its_turn(autojump_clock: Any) -> None:
     pace, began = Pace(1.0, 1), trio.current_time()
     await pace.wait(began)
     for _ in range(50):
@@ -416,7 +416,7 @@ async def test_who_leaves_while_waiting_gives_the_turn_back(autojump_clock: Any)
     assert trio.current_time() - began == pytest.approx(1, abs=0.1)
 
 
-async def test_without_a_rate_nobody_waits(autojump_clock: Any) -> None:
+async def test_without_a_rate_no_call_waits(autojump_clock: Any) -> None:
     pace, began = Pace(None, 1), trio.current_time()
     for _ in range(1000):
         await pace.wait(began)

@@ -140,7 +140,7 @@ def test_names_of_definitions_are_valid_and_differ() -> None:
     assert sorted(convert(schema, **other)["$defs"]) == ["a_b", "a_b_2"]
 
 
-def test_notes_beside_a_reference_stay_in_3_1_only() -> None:
+def test_siblings_of_a_reference_are_kept_in_3_1_only() -> None:
     schema = {"$ref": "#/components/schemas/Node", "description": "Here."}
 
     assert convert(schema, minor=1, Node={"type": "string", "description": "There."}) == {
@@ -177,7 +177,7 @@ def test_notes_beside_a_reference_stay_in_3_1_only() -> None:
         ({"$ref": "#/components/schemas/Loop"}, "#/components/schemas/Loop/$ref"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(schema: Any, pointer: str) -> None:
+def test_errors_have_a_place(schema: Any, pointer: str) -> None:
     with pytest.raises(DocumentError) as caught:
         convert(schema, Loop={"$ref": "#/components/schemas/Loop"})
 

@@ -130,7 +130,7 @@ def test_unless_the_operator_says_so(document: Make) -> None:
     assert len(reading(document, schemes(any=KEY), anonymous=True).operations) == 1
 
 
-def test_credentials_that_nothing_uses_are_told(document: Make) -> None:
+def test_unused_credentials_are_reported(document: Make) -> None:
     found = reading(document, {}, auth={"typo": Credential(token=Secret("x"))})
 
     assert "'typo'" in found.problems[0].text
@@ -213,7 +213,7 @@ async def test_calls_at_the_same_time_share_a_token(connected: Any, site: Any, d
     assert sorted(arrived.target for arrived in site.arrived) == ["/a"] * 4 + ["/token"]
 
 
-async def test_a_token_that_is_over_is_got_anew(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_an_expired_token_is_renewed(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 0}), reply({}), reply({"access_token": "u" * 20})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client:
@@ -345,7 +345,7 @@ async def test_redirects_end(connected: Any, site: Any, document: Make, reply: A
     assert len(site.arrived) == 6
 
 
-async def test_secrets_are_seen_by_nobody(
+async def test_secrets_are_not_shown(
     connected: Any, site: Any, document: Make, reply: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not in the list of tools, not in the report, not in the log at its loudest, not when the API repeats them."""

@@ -71,7 +71,7 @@ async def test_a_command_answers_with_its_code_and_its_output(
 NOTHING_OMITTED = {"omitted_bytes": 0, "omitted_lines": 0}
 
 
-async def test_arguments_reach_the_program_as_they_are(connected: Connect) -> None:
+async def test_arguments_reach_the_program_unchanged(connected: Connect) -> None:
     words = ["a b", "", "$HOME", "*", "`id`", "é\n", "';\""]
     async with connected(allow=(Rule(argv=("printf", "<%s>"), rest=("*",)),)) as client:
         result = await client.call_tool("run_command", {"argv": ["printf", "<%s>", *words]})
@@ -130,7 +130,7 @@ async def test_streams_can_be_merged_in_the_order_of_writing(connected: Connect,
     assert done["stderr"]["bytes"] == 0
 
 
-async def test_progress_tells_the_last_line(connected: Connect) -> None:
+async def test_progress_contains_the_last_line(connected: Connect) -> None:
     async with connected(progress_interval=0.05) as client:
         async with client.start_tool("run_command", {"argv": ["sh", "-c", "echo one; sleep 60"]}) as running:
             async for progress in running:

@@ -203,7 +203,7 @@ async def test_a_file_that_has_become_a_link_is_not_followed(shelf: Path, tmp_pa
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_subscribers_and_lists_are_told(shelf: Path, revision: str) -> None:
+async def test_subscribers_and_lists_are_notified(shelf: Path, revision: str) -> None:
     uri = "skill://acme/pdf/references/FORMS.md"
     async with connected(shelf, revision=revision) as client:
         async with client.subscribe([uri], resources=True) as changes:

@@ -18,7 +18,7 @@ from mcptrio_sqlite.policy import AccessMode, SQLitePolicy
 from mcptrio_sqlite.watching import CallStopped, Watch
 
 
-async def test_rows_are_changed_and_told(sqlite_client: Any, call: Any, rows_in: Any) -> None:
+async def test_changed_rows_are_reported(sqlite_client: Any, call: Any, rows_in: Any) -> None:
     async with sqlite_client(writable=("shop",)) as client:
         inserted = await call(
             client,

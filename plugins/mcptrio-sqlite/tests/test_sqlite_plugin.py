@@ -23,7 +23,7 @@ async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) ->
     assert result.structured_content["truncated"]
 
 
-async def test_a_setting_that_does_not_fit_is_told() -> None:
+async def test_an_invalid_setting_is_reported() -> None:
     parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
     with pytest.raises(PluginError, match=r"plugins\.sqlite\.writable: expected the name of a database"):
         async with open_served(parts):

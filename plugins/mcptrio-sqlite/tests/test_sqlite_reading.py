@@ -188,7 +188,7 @@ async def test_an_error_says_where_it_lies(sqlite_client: Any, refusal: Any) -> 
             assert message in await refusal(client, "read_query", query=query), query
 
 
-async def test_bad_parameters_are_told(sqlite_client: Any, refusal: Any) -> None:
+async def test_invalid_parameters_are_reported(sqlite_client: Any, refusal: Any) -> None:
     async with sqlite_client() as client:
         for params, message in (
             ([{"base64": "?"}], "params[0]"),
@@ -319,7 +319,7 @@ async def test_databases_come_from_the_folder_too(
         assert "one of a.db, b.sqlite" in await refusal(client, "list_tables")
 
 
-async def test_what_is_no_database_is_told(sqlite_client: Any, refusal: Any, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_reported(sqlite_client: Any, refusal: Any, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database " * 1000)
     async with sqlite_client(databases={"text": tmp_path / "text", "none": tmp_path / "none.db"}) as client:
         assert "not an SQLite database" in await refusal(client, "list_tables", database="text")

@@ -95,7 +95,7 @@ async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revisio
             assert "None yet" in memo.text
 
 
-async def test_who_has_signed_in_has_one_memo(shop: Path, call: Any) -> None:
+async def test_a_principal_has_one_memo(shop: Path, call: Any) -> None:
     server = Server(plugins=objects(Config(databases={"shop": shop})))
     with trio.fail_after(60):
         async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:

@@ -172,7 +172,7 @@ async def test_one_function_that_takes_very_long_is_ended(
             assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
 
 
-async def test_a_writer_that_is_killed_has_changed_nothing_and_readers_go_on(
+async def test_a_killed_writer_changes_nothing_and_readers_continue(
     sqlite_client: Any, refusal: Any, call: Any, rows_in: Any, shop: Path, timed: trio.testing.MockClock
 ) -> None:
     """The rows before have overflown the cache, so the file holds half of them and a journal that is hot."""

@@ -89,7 +89,7 @@ async def test_the_tools_say_what_they_do() -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
-async def test_a_sequence_goes_on(revision: str) -> None:
+async def test_a_sequence_continues(revision: str) -> None:
     async with connected(revision) as client:
         first = await think(client, FIRST)
         id = first.pop("sequence_id")
@@ -107,7 +107,7 @@ async def test_a_sequence_goes_on(revision: str) -> None:
         assert (last["totalThoughts"], last["nextThoughtNeeded"]) == (5, False)
 
 
-async def test_strings_stand_for_numbers_and_truth_values() -> None:
+async def test_strings_are_accepted_for_numbers_and_booleans() -> None:
     async with connected() as client:
         told = await think(
             client,
@@ -140,7 +140,7 @@ async def test_strings_stand_for_numbers_and_truth_values() -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
-async def test_without_an_id_a_conversation_goes_on_with_its_last_sequence(revision: str) -> None:
+async def test_without_an_id_a_session_continues_its_last_sequence(revision: str) -> None:
     async with connected(revision) as client:
         one = await think(client, FIRST)
         two = await think(client, SECOND)
@@ -153,7 +153,7 @@ async def test_without_an_id_a_conversation_goes_on_with_its_last_sequence(revis
         assert (await call(client, "get_sequence"))["total"] == 4
 
 
-async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
+async def test_indistinguishable_callers_need_the_id() -> None:
     parts = ServerSpec(plugins=[Thinking(Config())])
     async with open_served(parts, Case(transport="http", revision=STATELESS)) as served, served.connect() as client:
         one = await think(client, FIRST)
@@ -165,7 +165,7 @@ async def test_where_callers_cannot_be_told_apart_the_id_is_needed() -> None:
         assert (await client.complete("resource", "thinking://{sequence_id}", "sequence_id", "")).values == ()
 
 
-async def test_who_has_signed_in_finds_their_sequences_everywhere() -> None:
+async def test_a_principal_finds_its_sequences_in_every_session() -> None:
     server = Server(plugins=[Thinking(Config())])
     ann, also_ann = Principal(subject="ann", client_id="a"), Principal(subject="ann", client_id="b")
     with trio.fail_after(60):

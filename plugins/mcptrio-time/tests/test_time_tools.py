@@ -148,7 +148,7 @@ async def test_a_time_that_clocks_skip_is_refused(refusal, zone: str, date: str,
     )
 
 
-async def test_a_time_that_is_there_twice_is_said_and_can_be_chosen(call) -> None:
+async def test_a_repeated_time_is_reported_and_selectable(call) -> None:
     arguments = {"source_timezone": "Europe/Berlin", "target_timezone": "UTC", "time": "02:30", "date": "2026-10-25"}
     first = await call("convert_time", **arguments)
     second = await call("convert_time", **arguments, occurrence="second")
@@ -348,5 +348,5 @@ async def test_an_offset_has_a_sign(client, timezone: str) -> None:
     assert "unknown time zone" in result.content[0].text
 
 
-async def test_a_sign_may_be_a_minus_as_it_is_printed(call) -> None:
+async def test_a_sign_may_be_a_typographic_minus(call) -> None:
     assert (await call("get_current_time", timezone="UTC\u221205"))["utc_offset"] == "-05:00"

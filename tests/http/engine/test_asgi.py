@@ -24,7 +24,7 @@ from tests.http.engine.served import POST, UPGRADE, Receive, Send, answering, co
 __all__: list[str] = []
 
 
-async def test_scope_tells_what_was_asked() -> None:
+async def test_scope_contains_the_request() -> None:
     scopes: list[MutableMapping[str, Any]] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -53,7 +53,7 @@ async def test_whole_response_has_its_length_and_a_date() -> None:
     assert b"transfer-encoding" not in headers
 
 
-async def test_streamed_response_is_chunked_and_the_connection_goes_on() -> None:
+async def test_streamed_response_is_chunked_and_the_connection_continues() -> None:
     app = answering(
         {"status": 200}, {"body": b"a", "more_body": True}, {"body": b"", "more_body": True}, {"body": b"b"}
     )
@@ -154,7 +154,7 @@ async def test_large_body_waits_for_an_application_that_is_slow() -> None:
     assert max(sizes) < 1_000_000
 
 
-async def test_continue_is_said_when_the_body_is_wanted() -> None:
+async def test_continue_is_sent_when_the_body_is_read() -> None:
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"] == "/take":
             await receive()
@@ -275,7 +275,7 @@ async def test_application_that_fails_in_the_middle_cuts_its_response_and_no_oth
     assert "the application failed" in caplog.text
 
 
-async def test_what_one_request_sets_is_not_there_for_the_next() -> None:
+async def test_state_of_a_request_does_not_reach_the_next() -> None:
     """One worker serves both."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nothing")
 
@@ -332,7 +332,7 @@ async def test_body_that_is_not_here_yet_is_received() -> None:
             assert (await stream.receive_some()).endswith(b"abcdef")
 
 
-async def test_continue_is_not_said_within_a_response() -> None:
+async def test_continue_is_not_sent_within_a_response() -> None:
     """An application that waits for the client to leave while it streams, as many frameworks do."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -357,7 +357,7 @@ async def test_continue_is_not_said_within_a_response() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["silent", "answering"])
-async def test_body_that_stalls_is_given_up(answers: bool) -> None:
+async def test_stalled_body_times_out(answers: bool) -> None:
     told = trio.Event()
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -397,7 +397,7 @@ async def test_slow_application_and_unasked_body_are_no_stall() -> None:
             assert (await stream.receive_some()).endswith(b"\r\n\r\n3")
 
 
-async def test_client_that_half_closes_during_a_call_is_told_nothing_false() -> None:
+async def test_client_that_half_closes_during_a_call_gets_no_false_message() -> None:
     """It counts as one that has left: neither a status nor a close code blames the server."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -467,7 +467,7 @@ async def test_one_address_takes_no_more_than_its_share(trusted: tuple[str, ...]
             shutdown.set()
 
 
-async def test_stream_that_nobody_reads_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unread_stream_does_not_delay_others(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -518,7 +518,7 @@ async def test_application_that_cannot_start_is_not_served() -> None:
         await serve(app, bind="127.0.0.1:0")
 
 
-async def test_a_response_goes_on_without_its_application_and_the_next_one_follows() -> None:
+async def test_a_response_continues_without_its_application_and_the_next_follows() -> None:
     parted: list[Any] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -98,7 +98,7 @@ def test_the_title_in_the_annotations_wins() -> None:
     assert wire["annotations"] == {"title": "A", "readOnlyHint": False}
 
 
-def test_execution_is_said_in_one_revision() -> None:
+def test_execution_is_sent_in_one_revision() -> None:
     said = [r.version for r in REVISIONS.values() if "execution" in r.unstructure(tool(execution=ToolExecution()))]
 
     assert said == [V4.version]

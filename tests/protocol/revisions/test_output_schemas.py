@@ -64,7 +64,7 @@ def test_what_a_wrapped_schema_refused_stays_refused(value: Any) -> None:
         assert not jsonschema_rs.is_valid(lowered, lower_structured_content(value))
 
 
-def test_an_object_schema_is_left_as_it_is() -> None:
+def test_an_object_schema_is_unchanged() -> None:
     assert lower_output_schema(SCHEMAS[0]) is SCHEMAS[0]
 
 
