@@ -80,9 +80,10 @@ def _sentences(results: Results) -> list[str]:
         f"Over HTTP with 16 connections, mcptrio serves {_figure(results, OURS.name, http)} calls a second: "
         f"{_times(results, http, 'TypeScript')} times as many as the TypeScript SDK and "
         f"{_times(results, http, 'mcp')} times as many as the official Python SDK.",
-        f"Over stdio, with one call at a time, it serves {_times(results, stdio, 'TypeScript')} and "
-        f"{_times(results, stdio, 'mcp')} times as many; it starts in {_figure(results, OURS.name, start)} ms, the "
-        f"TypeScript SDK in {_figure(results, 'TypeScript', start)} ms.",
+        f"Over stdio, with one call at a time, it serves {_times(results, stdio, 'TypeScript')} times as many as "
+        f"the TypeScript SDK and {_times(results, stdio, 'mcp')} times as many as the official Python SDK, and it "
+        f"starts in {_figure(results, OURS.name, start)} ms, the TypeScript SDK in "
+        f"{_figure(results, 'TypeScript', start)} ms.",
         f"A session takes {_figure(results, OURS.name, session)} KiB of memory, and "
         f"{_figure(results, 'mcp', session)} KiB in the official Python SDK.",
     ]
