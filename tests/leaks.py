@@ -15,7 +15,7 @@ from mcptrio.testing import adopt_orphans
 __all__ = ["adopt_orphans", "nothing_left"]
 
 GRACE = 30.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 
 @pytest.fixture(autouse=True)

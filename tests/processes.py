@@ -25,7 +25,7 @@ from attrs import define, field
 __all__ = ["HELLO", "PATIENCE", "Served", "held_port", "line", "run", "serving"]
 
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 HELLO = {
     "jsonrpc": "2.0",
@@ -150,7 +150,7 @@ class Served:
         return self.written.read_text(errors="replace")
 
     def until(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
-        """Wait until it says so on standard error."""
+        """Wait until its standard error matches the pattern."""
         deadline = time.monotonic() + seconds
         while True:
             # Whether it has ended is asked first, so that its last words are not missed.
@@ -195,8 +195,8 @@ def serving(
     """``mcptrio serve`` with these arguments, in a process group of its own.
 
     Args:
-        command: another command than that.
-        logs: the folder for its standard error, where not ``cwd``.
+        command: another command than ``mcptrio serve``.
+        logs: the folder for its standard error; by default ``cwd``.
     """
     written = (logs or cwd) / f"stderr-{time.monotonic_ns()}.log"
     with written.open("wb") as errors:

@@ -48,13 +48,13 @@ async def settings(ctx: Context) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working directory with a plugin file in it."""
+    """A working directory with a plugin file."""
     (tmp_path / "own.py").write_text(SETTINGS)
     return tmp_path
 
 
 def settings(folder: Path, *args: str, **env: str) -> dict[str, Any]:
-    """The settings of a server that is started so."""
+    """The settings of a server with these arguments."""
     with serving("--stdio", *args, cwd=folder, env=env) as served:
         served.greet()
         told: dict[str, Any] = json.loads(served.call("settings"))
@@ -66,7 +66,7 @@ def settings(folder: Path, *args: str, **env: str) -> dict[str, Any]:
 
 @pytest.fixture
 def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Calls ``mcptrio``, which has to exit with 2 without a word on standard output. Returns what it said."""
+    """Call ``mcptrio``, check that it exits with 2 and an empty standard output, and return its error."""
 
     def call(*args: str, **env: str) -> str:
         monkeypatch.chdir(folder)

@@ -1,7 +1,7 @@
 """Every function and class of the package is used by the package, a shipped plugin, an example or a page of the docs.
 
-A name counts as used where it occurs once more than it is defined, in code, a comment or a page. What only tests use is
-dead: it goes, and its tests with it.
+A name counts as used where it occurs once more than it is defined, in code, a comment or a page. Code that only tests
+use is dead, and must be removed with its tests.
 """
 
 from __future__ import annotations

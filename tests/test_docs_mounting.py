@@ -1,4 +1,4 @@
-"""docs/mounting.md: its program runs and prints what its comments say, and its options are those of the code."""
+"""docs/mounting.md: its program runs and prints the output in its comments, and its options are those of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/revisions.md says of each revision what the code does."""
+"""docs/revisions.md: its tables equal the code."""
 
 from __future__ import annotations
 

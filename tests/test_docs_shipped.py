@@ -1,4 +1,4 @@
-"""The plugins that ship: each is in docs/plugins.md, and its README says what is in the code.
+"""The plugins that ship: each is in docs/plugins.md, and its README matches the code.
 
 Settings with their defaults, tools under the names that clients see, and examples that load.
 """

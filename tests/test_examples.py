@@ -1,4 +1,4 @@
-"""The examples, run as their docstrings say and driven as a client would, in the revisions that matter to each."""
+"""The examples run as their docstrings describe, with a client, in the relevant revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each hook does what its docstring says, seen from a client; a plugin that gets one wrong is alone with it."""
+"""Each hook works as its docstring describes, as seen by a client; a wrong hook affects only its own plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promise of the README, kept word for word: a clone, one command, and a client reads a file.
+"""The first command of the README: a clone, one command, and a client reads a file.
 
 Runs the first block of README.md that serves over HTTP, in a copy of what git sees, in bash; then has the official
 Python SDK list the tools and read a file, over HTTP and, from the same installation, over stdio. Slow: pip installs.

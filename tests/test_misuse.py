@@ -1,4 +1,4 @@
-"""Misuse of the Python API ends in an error that names the expected value and the one that came."""
+"""Misuse of the Python API raises an error that names the expected and the actual value."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.interaction.wires import Exchange, HTTPWire
 __all__: list[str] = []
 
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 
 class Plugin:

@@ -1,6 +1,5 @@
-"""Plugins that fail, alone: at import, at registration, in a lifespan, in the background; and names that are taken.
-
-The distributions are real ones, with entry points; the server is a whole one, spoken to by a client.
+"""Plugins that fail at import, at registration, in a lifespan or in the background, and name collisions, affect no
+other plugin. The distributions have real entry points, and a client uses a complete server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The package touches no private name of a library: a release of the library may change it without a word.
+"""The package touches no private name of a library: a release of the library may change it without notice.
 
 A private name counts as our own where a class or a module of the package defines or assigns it.
 """

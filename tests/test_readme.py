@@ -1,4 +1,4 @@
-"""README and docs are true: the code compiles, its names exist, whole modules import, commands are known.
+"""README and docs: the code compiles, its names exist, whole modules import, commands and options exist.
 
 For authors: a ``python`` block compiles (``await`` at its top level is allowed), and its imports from mcptrio exist. A
 block whose first line is ``# name.py`` is a whole module and is imported. In a ``sh`` or ``console`` block, a line that

@@ -1,4 +1,4 @@
-"""A server on sockets: sessions of their own, a bound on everything, and an end in order."""
+"""A server on sockets: separate sessions, limits, and an orderly end."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
 __all__: list[str] = []
 
 PATIENCE = 120.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 TEMPLATES = ROOT / "mcptrio" / "cli" / "new" / "templates"
 
 

@@ -31,7 +31,7 @@ from tests.processes import run, serving
 __all__: list[str] = []
 
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The hook by which a plugin brings a transport, and what becomes of a plugin that gets it wrong."""
+"""The hook with which a plugin adds a transport, and plugins that use it incorrectly."""
 
 from __future__ import annotations
 

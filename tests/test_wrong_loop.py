@@ -1,4 +1,4 @@
-"""Entry points called where Trio does not run: one sentence says so, before anything is opened."""
+"""Entry points that are called without Trio raise an error of one sentence, before anything is opened."""
 
 from __future__ import annotations
 

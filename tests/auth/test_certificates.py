@@ -1,4 +1,4 @@
-"""The subject of a certificate: the one name of the operator's kind; none if there are two."""
+"""The subject of a certificate: the only name of the configured kind; none if there are two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs of possession: made, judged, replayed, taken from elsewhere."""
+"""Proofs of possession: signed, verified, replayed, and copied from another request."""
 
 from __future__ import annotations
 

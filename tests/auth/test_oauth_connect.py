@@ -1,7 +1,6 @@
-"""A client that is authorized on the way: over real sockets, at a server of ours, by an authorization server in memory.
-
-The official suite plays all of the flow; here is what it does not play: deadlines, step up at our own server, tokens
-that are bound, and everything at once.
+"""A client that is authorized during a request: over real sockets, at an mcptrio server, by an authorization server
+in memory. The official suite covers the flow; these tests cover deadlines, step-up, bound tokens, and concurrent
+requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""No proof is taken twice, whatever else comes; and a nonce is good for a while, wherever the key is known."""
+"""Each proof is accepted once; a nonce is valid for a limited time in every process that has the key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any request is admitted or refused, and none is admitted by chance."""
+"""Generated requests: each is admitted or refused, and only valid credentials are admitted."""
 
 from __future__ import annotations
 

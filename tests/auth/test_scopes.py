@@ -1,4 +1,4 @@
-"""A broad scope stands for the narrower ones that the operator says, and for no others."""
+"""A broad scope includes the configured narrower ones, and no others."""
 
 from __future__ import annotations
 

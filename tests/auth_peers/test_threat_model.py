@@ -1,4 +1,4 @@
-"""What docs/threat-model.md says is tried, is: each row names modules of tests that are there, and none is left out."""
+"""docs/threat-model.md: each row names existing test modules, and every module is named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEST = re.compile(r"^(?:async )?def test_\w+\(", re.MULTILINE)
 
 
 def rows() -> list[list[str]]:
-    """Attack, what happens, where it is tried."""
+    """The attack, the result, and the test modules."""
     section = PAGE.read_text("utf-8").partition("\n## Tests\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]

@@ -1,4 +1,4 @@
-"""Requests under way: their deadlines and what moves them, and pings to a server that says nothing."""
+"""Requests in flight: their deadlines, what extends them, and pings to a silent server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that come in pages: whole, page by page, and from servers that lose their way."""
+"""Paginated lists: complete, page by page, and from servers with faulty cursors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection with the official Python SDK's client, which records what it hears.
+"""A connection with the official Python SDK's client, which records the messages that it receives.
 
 Used by python_sdk.py.
 Source: mcp 2.3.0, mcp/client.

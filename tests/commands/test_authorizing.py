@@ -1,4 +1,4 @@
-"""``mcptrio auth``, and how the other commands use what was granted."""
+"""``mcptrio auth``, and how other commands use the stored tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A name in a list of the configuration: put in and taken out, and all else character for character as it was."""
+"""A name in a list of the configuration: adding and removing it changes no other character."""
 
 from __future__ import annotations
 

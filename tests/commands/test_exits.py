@@ -1,4 +1,4 @@
-"""How commands end: the exit code says whose fault it was, and one line on standard error says what."""
+"""The exit codes of commands, and their one-line errors."""
 
 from __future__ import annotations
 

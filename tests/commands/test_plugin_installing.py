@@ -1,4 +1,4 @@
-"""``mcptrio plugins install`` and ``uninstall``: with the real pip, into an environment of its own."""
+"""``mcptrio plugins install`` and ``uninstall``: with the real pip, into a separate environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions asked on a terminal: tables of what is entered and what is shown, and the driver over real input."""
+"""Questions at a terminal: tables of input and output, and the driver with real input."""
 
 from __future__ import annotations
 

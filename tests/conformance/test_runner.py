@@ -1,4 +1,4 @@
-"""The conformance runner can fail: each thing the suite's exit code forgives is a complaint here."""
+"""The conformance runner fails in each case that the suite's exit code ignores."""
 
 from __future__ import annotations
 

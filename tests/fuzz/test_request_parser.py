@@ -1,4 +1,4 @@
-"""The parser of requests: the same whatever the slices, and never of another opinion than h11 about what it accepts.
+"""The parser of requests: equal results for all slices of the input, and it accepts only what h11 accepts.
 
 In CI each test tries a hundred requests; for a long run see CONTRIBUTING.md.
 """

@@ -1,4 +1,4 @@
-"""Requests through a host reach the server that the name says, and fail as a client's do."""
+"""Requests through a host reach the named server, and fail like those of a client."""
 
 from __future__ import annotations
 

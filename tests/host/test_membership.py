@@ -1,4 +1,4 @@
-"""Servers come and go while a host is open, are started again when they are lost, and their state says so."""
+"""Servers are added and removed while a host is open, and restarted when they are lost; their status shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URLs, taken apart."""
+"""URLs are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers do wrong: each harms the one request it was done to, and says so."""
+"""Faults of servers: each affects only its own request, with an error that describes it."""
 
 from __future__ import annotations
 

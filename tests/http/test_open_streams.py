@@ -1,4 +1,4 @@
-"""Streams that stay open and say little: they cost no worker, and everything else that a stream promises they keep."""
+"""Open streams with few events: they need no worker task, and have all other properties of a stream."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.http.raw_websocket import Accepted, Socket, accepting
 __all__ = ["PATIENCE", "Handle", "ending", "failure", "opened", "patient"]
 
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 Handle = Callable[[Accepted], Awaitable[object]]
 

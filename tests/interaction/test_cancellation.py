@@ -1,4 +1,4 @@
-"""Requests taken back: by notification, by closing the stream, never by mistake."""
+"""Cancelled requests: by notification, by closing the stream, and never by accident."""
 
 from __future__ import annotations
 

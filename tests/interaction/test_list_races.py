@@ -23,7 +23,7 @@ ROUNDS = 5
 
 @pytest.fixture
 def hasty() -> Iterator[None]:
-    """Threads take turns after a microsecond, as they might at any place."""
+    """Switch threads every microsecond, so that races show."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -47,7 +47,7 @@ def fill(server: Server) -> None:
 
 
 def change(server: Server, name: str) -> None:
-    """Add an entry to each list and take it back."""
+    """Add an entry to each list and remove it."""
     server.add_tool(nothing, name=name)
     server.add_prompt(nothing, name=name)
     server.add_resource(nothing, f"own://{name}", name=name)
@@ -131,7 +131,7 @@ async def test_name_freed_by_a_thread_wakes_the_waiting_task() -> None:
 
 
 class Restless:
-    """A plugin whose tool adds others until it may not."""
+    """A plugin whose tool adds tools until that is refused."""
 
     @tool
     def restless(self, ctx: Context) -> str:

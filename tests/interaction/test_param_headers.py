@@ -1,4 +1,4 @@
-"""Headers that repeat what the body says (2026-07-28 over HTTP), and arguments mirrored in headers."""
+"""Headers that repeat members of the body (2026-07-28 over HTTP), and parameter headers."""
 
 from __future__ import annotations
 

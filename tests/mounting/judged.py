@@ -1,4 +1,4 @@
-"""A plugin that says who calls it, and lets not everybody see everything: run in a process of its own."""
+"""A plugin that returns its caller and restricts its entries; it runs in its own process."""
 
 from __future__ import annotations
 

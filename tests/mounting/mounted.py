@@ -21,7 +21,7 @@ __all__ = ["OFFERED", "PATIENCE", "TIMEOUTS", "WAITING", "User", "command", "eve
 
 OFFERED = Path(__file__).with_name("offered.py")
 PATIENCE = 120.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 TIMEOUTS = ClientTimeouts(connect=PATIENCE / 2, probe=PATIENCE / 2)
 # A mount normally waits for a late server in the background; these tests need it at once, on any machine.
 WAITING = MountOptions(

@@ -1,4 +1,4 @@
-"""``isolate = true``: a plugin in a process of its own, with the same names, through the command line."""
+"""``isolate = true``: a plugin in its own process, with the same names, through the command line."""
 
 from __future__ import annotations
 

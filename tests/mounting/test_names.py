@@ -1,4 +1,4 @@
-"""The names of what is mounted: the same every day, and taken by every host."""
+"""Names of mounted tools: stable, and accepted by every host application."""
 
 from __future__ import annotations
 

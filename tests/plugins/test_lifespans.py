@@ -1,4 +1,4 @@
-"""Lifespans and background tasks: entered in order, left in reverse order, each in a task of its own, all bounded."""
+"""Lifespans and background tasks: entered in order, left in reverse order, each in its own task, all with timeouts."""
 
 from __future__ import annotations
 

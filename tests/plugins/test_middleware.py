@@ -1,4 +1,4 @@
-"""What plugins put around every request."""
+"""Middleware of plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins that come, go and come again while the server is open."""
+"""Plugins that are enabled and disabled while the server is open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 class Shop:
-    """A plugin that needs something that is not always there."""
+    """A plugin that fails while a resource is missing."""
 
     def __init__(self) -> None:
         self.is_there = True
@@ -126,7 +126,7 @@ async def test_calls_in_flight_have_their_time_and_then_end(autojump_clock: trio
 
 
 class Till:
-    """Asks, and notices what becomes of the one who asked and of what it works with."""
+    """Asks the client, and records whether its caller and its lifespan are still there."""
 
     def __init__(self) -> None:
         self.left: list[str] = []
@@ -165,7 +165,7 @@ async def test_handlers_that_wait_for_an_answer_leave_before_their_lifespan() ->
 
 
 class Sulky:
-    """Fails when it is left."""
+    """Its lifespan raises at the end."""
 
     @hookimpl
     @asynccontextmanager
@@ -183,7 +183,7 @@ async def test_plugin_that_fails_when_it_is_disabled_is_disabled() -> None:
 
 
 class Discreet:
-    """Knows a secret that is another one each time."""
+    """Registers a new secret at each start."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -271,7 +271,7 @@ async def test_plugin_disabled_before_the_server_is_open_stays_so() -> None:
 
 
 class Slow:
-    """Takes as long to open as a test wants."""
+    """Its lifespan yields when the test allows it."""
 
     def __init__(self) -> None:
         self.is_opening = trio.Event()
@@ -324,7 +324,7 @@ async def test_plugin_that_goes_while_the_server_opens_is_not_opened() -> None:
 
 
 class Sleeper(Slow):
-    """Has one of everything that must not be used before its lifespan has yielded."""
+    """Has one entry of each kind; none may be used before its lifespan has yielded."""
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:

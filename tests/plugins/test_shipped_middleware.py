@@ -1,4 +1,4 @@
-"""The middlewares that ship: a rate for each caller, and a record of what was done."""
+"""The included middleware: the rate limit and the audit log."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["UPSTREAM", "documented", "proxying"]
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "deployment.md"
 _PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 UPSTREAM = "http://127.0.0.1:8000"
 """The server, as the page has it."""

@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 
 @define

@@ -1,6 +1,6 @@
-"""A raw client in memory: it sends messages and reads what comes, one by one, in the order of the wire.
+"""A raw client in memory: it sends messages and reads the received ones in order.
 
-Used by the tests of the runtime. Everything is in one process under the jumping clock, so order and time are exact.
+Used by the tests of the runtime. All tasks are in one process with the autojump clock, so order and time are exact.
 """
 
 from __future__ import annotations

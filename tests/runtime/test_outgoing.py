@@ -1,4 +1,4 @@
-"""Requests of ours: answered, timed out, taken back, and nothing left in any table."""
+"""Outgoing requests: answered, timed out, cancelled; afterwards all tables are empty."""
 
 from __future__ import annotations
 

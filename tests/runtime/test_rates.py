@@ -1,4 +1,4 @@
-"""The token bucket: a burst at once, then so many a second."""
+"""The token bucket: a burst, then a number of calls per second."""
 
 from __future__ import annotations
 

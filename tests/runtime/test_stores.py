@@ -1,4 +1,4 @@
-"""A store that fails costs what was to be stored, and nothing else."""
+"""A failing store loses only the values that were to be stored."""
 
 from __future__ import annotations
 

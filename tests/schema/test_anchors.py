@@ -1,4 +1,4 @@
-"""A pattern admits no line end after its end, in Python as in every other language; and is shown as it was written."""
+"""A pattern matches no final line end, in Python as in other languages, and is shown unchanged."""
 
 from __future__ import annotations
 

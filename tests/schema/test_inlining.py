@@ -1,4 +1,4 @@
-"""Definitions in input schemas: put in place, unless they refer to themselves or there would be too much."""
+"""Definitions in input schemas: inlined, unless they are recursive or the result is too large."""
 
 from __future__ import annotations
 

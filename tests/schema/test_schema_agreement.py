@@ -1,4 +1,4 @@
-"""The schema that is shown and the conversion that is done say the same, whatever the annotation and the value."""
+"""The schema and the conversion of an annotation accept the same values."""
 
 from __future__ import annotations
 

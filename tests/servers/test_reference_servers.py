@@ -1,6 +1,6 @@
 """The reference servers in Python: on the first SDK, which speaks handshake revisions, and on the second.
 
-The first answers what it does not know, and so the question for the newest revision, with "invalid parameters".
+The first answers unknown methods, and so the request of the newest revision, with "invalid parameters".
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE, idle=PATIENCE, request=PATIENCE, input=PATIENCE)
 

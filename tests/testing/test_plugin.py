@@ -1,4 +1,4 @@
-"""The pytest plugin, seen from a project that uses it: what its tests look like, and how they fail."""
+"""The pytest plugin, used in a project: its tests, and the output of failures."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _loaded() -> None:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A project with a plugin, and with nothing said about Trio."""
+    """A project with a plugin, and without settings for Trio."""
     pytester.makepyfile(my_plugin=PLUGIN)
     pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider\n")
     pytester.syspathinsert()
@@ -81,7 +81,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
 
 
 def run(project: pytest.Pytester, tests: str, *options: str, **outcomes: int) -> str:
-    """Run these tests in a pytest of their own: everything it has printed."""
+    """Run these tests in a separate pytest, and return its output."""
     project.makepyfile(test_it="import my_plugin\nimport pytest\nmcp_plugins = [my_plugin]\n" + tests)
     result = project.runpytest_inprocess("-rA", "--showlocals", *options)
     result.assert_outcomes(**outcomes)

@@ -1,4 +1,5 @@
-"""A script answers what the server asks, in both eras, and fails readably where the server does not go by it."""
+"""A script answers the server's questions, in handshake and newer revisions, and fails with a readable error if the
+questions differ."""
 
 from __future__ import annotations
 

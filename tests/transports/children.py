@@ -22,7 +22,7 @@ from mcptrio.transports.child import ChildChannel, ChildTimeouts
 __all__ = ["PATIENCE", "PATIENT", "heard", "is_kept", "lives", "patient", "reap", "server"]
 
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 PATIENT = 30.0
 """Seconds that the product waits in these tests, where it waits for what comes."""
 

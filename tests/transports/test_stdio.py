@@ -23,7 +23,7 @@ from mcptrio.transports.lines import LineFramer, to_lines
 from mcptrio.transports.stdio import open_stdio
 
 PATIENCE = 30.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 
 @pytest.fixture(autouse=True)

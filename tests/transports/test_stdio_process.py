@@ -15,7 +15,7 @@ from mcptrio.transports.lines import to_lines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 60.0
-"""Seconds; only a test that fails waits so long."""
+"""Seconds; only a failing test waits this long."""
 
 SERVER = """
 import ctypes, os, subprocess, sys, trio

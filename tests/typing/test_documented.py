@@ -1,6 +1,6 @@
 """The programs, and the Python blocks of README and docs, pass ``mypy --strict``: one run each, with one cache.
 
-A block whose first line is ``# name.py`` is a module of its own, which later blocks of its page may import.
+A block whose first line is ``# name.py`` is a separate module, which later blocks of its page may import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The application's response is the one on the wire, and the request on the wire is the application's."""
+"""The application receives the request unchanged, and its response is sent unchanged."""
 
 from __future__ import annotations
 
