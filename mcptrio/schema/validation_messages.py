@@ -111,7 +111,7 @@ def show_path(path: Iterable[str | int]) -> str:
 def suggest(name: str, known: Sequence[str]) -> str:
     """Return a suffix for an error about an unknown ``name``: the nearest of ``known``, or the first 20."""
     # Cut, because the comparison takes quadratic time in the length.
-    near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.5)
+    near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean `{near[0]}`?"
     if not known:
