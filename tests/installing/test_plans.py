@@ -421,7 +421,7 @@ def test_what_could_not_start_is_not_installed(machine: Machine, given: dict[str
         launch_command(machine.project, **given)
 
 
-def test_an_interpreter_that_will_go_is_told() -> None:
+def test_a_temporary_interpreter_is_reported() -> None:
     assert "uv tool install" in (launch_warning("/home/a/.cache/uv/archive-v0/xyz/bin/python") or "")
     assert launch_warning("/usr/bin/python3") is None
     with pytest.raises(ConfigError, match="absolute path, got 'python'"):
