@@ -215,6 +215,8 @@ class EffectState(Enum):
 
 @frozen
 class EffectClaim:
+    """The answer to a claim: a state, and the result of an effect that has run."""
+
     state: EffectState
     result: bytes = b""
 

@@ -15,7 +15,7 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 35
-MAX_OPTIONS = 200
+MAX_OPTIONS = 201
 MAX_SERVING = 15
 
 GARDEN = """

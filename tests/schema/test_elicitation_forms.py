@@ -280,7 +280,7 @@ def test_a_ready_schema_is_unchanged() -> None:
         ({"type": "object", "properties": {"a": {"$ref": "#"}}}, "field `a`: .*got none"),
         ({"type": "object", "properties": {"a": 1}}, "field `a`: expected a schema, got 1"),
         ({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}, "field `a`"),
-        ({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}, "cannot be asked in a form"),
+        ({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}, "a form cannot ask for this"),
     ],
 )  # fmt: skip
 def test_what_a_form_cannot_show_is_refused_by_name(schema: Any, message: str) -> None:
