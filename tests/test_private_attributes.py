@@ -14,7 +14,7 @@ __all__: list[str] = []
 PACKAGE = Path(__file__).resolve().parent.parent / "mcptrio"
 
 KNOWN = {
-    "ground/scope_check.py": {"_activate_cancel_status", "_cancel_status", "_child_nurseries"},
+    "ground/guarded.py": {"_activate_cancel_status", "_cancel_status", "_child_nurseries"},
 }
 """By file: Trio has no public way to close a scope that its owner has left open."""
 

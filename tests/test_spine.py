@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -29,6 +30,7 @@ from mcptrio.transports.lines import LineFramer
 
 __all__: list[str] = []
 
+DESIGN = Path(__file__).resolve().parent.parent / "docs" / "design.md"
 PACKAGE = f"{Path(mcptrio.__file__).parent}{os.sep}"
 HANDSHAKE = "2025-11-25"
 MODERN = "2026-07-28"
@@ -37,52 +39,41 @@ PREFIX = "io.modelcontextprotocol/"
 ENVELOPE = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientInfo": INFO, f"{PREFIX}clientCapabilities": {}}
 
 ALWAYS = """
-    capabilities/calls capabilities/functions capabilities/registry capabilities/tools
-    ground/context_runner ground/deadlines ground/guarded ground/scope_check ground/waiter
+    capabilities/calls capabilities/tools
+    ground/guarded ground/waiter ground/workers
     protocol/connection protocol/jsonrpc
-    protocol/revisions/converter protocol/revisions/revision protocol/revisions/scalars
+    protocol/revisions/converter
     runtime/gate runtime/request runtime/session runtime/work
     schema/signatures
 """
 STDIO = """
     outbox
-    runtime/workers
     transports/fd_streams transports/line_channel transports/lines
-"""
-STDIO_SESSION = """
-    protocol/revisions/v2025_11_25
-"""
-STDIO_ALONE = """
-    protocol/envelope protocol/client_info_cache
 """
 HTTP = """
     ground/shares
-    http/headers
-    http/engine/admission http/engine/connection http/engine/engine http/engine/exchange http/engine/request_parser
-    http/engine/server http/engine/wire
-    http/server/app http/server/decoder http/server/exchange http/server/keepalives http/server/rules
-    protocol/envelope
+    http/engine/connection http/engine/engine http/engine/exchange http/engine/request_parser
+    http/engine/wire
+    http/server/app http/server/exchange http/server/rules
 """
 HTTP_SESSION = """
-    http/server/session http/server/sessions http/server/stateful http/server/session_streams
-    outbox
-    protocol/revisions/v2025_11_25
-    runtime/workers
+    http/server/sessions http/server/stateful
     stores/memory
 """
 HTTP_ALONE = """
-    http/param_headers
     http/server/stateless
-    protocol/client_info_cache
     runtime/supervisor
 """
 
 ENTERED = {
-    ("stdio", HANDSHAKE): ALWAYS + STDIO + STDIO_SESSION,
-    ("stdio", MODERN): ALWAYS + STDIO + STDIO_ALONE,
+    ("stdio", HANDSHAKE): ALWAYS + STDIO,
+    ("stdio", MODERN): ALWAYS + STDIO,
     ("http", HANDSHAKE): ALWAYS + HTTP + HTTP_SESSION,
     ("http", MODERN): ALWAYS + HTTP + HTTP_ALONE,
 }
+
+AT_MOST = {"stdio": 17, "http": 25}
+"""Files of the longest path. It may only shrink."""
 
 Wire = Callable[[dict[str, Any]], Any]
 """Sends a message, and returns the answer to a request."""
@@ -202,3 +193,19 @@ async def test_a_call_enters_these_files(carrier: str, revision: str, mock_clock
 
     assert "warm" in str(answer)
     assert sorted(files) == sorted(ENTERED[carrier, revision].split())
+
+
+@pytest.mark.parametrize("carrier", AT_MOST)
+def test_the_longest_path_has_as_many_files_as_stated(carrier: str) -> None:
+    assert max(len(files.split()) for (over, _), files in ENTERED.items() if over == carrier) == AT_MOST[carrier]
+
+
+@pytest.mark.parametrize(("carrier", "revision"), ENTERED)
+def test_a_call_enters_the_files_that_the_design_names(carrier: str, revision: str) -> None:
+    section = DESIGN.read_text().partition("## The path of a call")[2].partition("\n## ")[0]
+    table = section.split("| its part in a call |\n")[1:][carrier == "http"].partition("\n\n")[0]
+
+    rows = [re.findall(r"`([a-z0-9_/]+)`", row.split("|")[1]) for row in table.splitlines()[1:]]
+
+    assert len(rows) == {"stdio": 6, "http": 8}[carrier]
+    assert all(set(files) & set(ENTERED[carrier, revision].split()) for files in rows)

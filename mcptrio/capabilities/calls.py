@@ -90,6 +90,8 @@ class FunctionCaller:
             await trio.lowlevel.checkpoint_if_cancelled()
             # Most functions have no context. They need no channel, which saves about a tenth of a short call.
             if function.context is None:
+                if function.direct is not None:
+                    return await function.direct(**values)
                 return await function(values, None, work)
             channel = _channel(scope, work, self._state.runs)
             context = Context(channel, self._logging, owner, self._state.loop)

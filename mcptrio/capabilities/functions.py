@@ -16,7 +16,7 @@ from typing import Any, cast
 import trio
 
 from mcptrio.capabilities.context import Context
-from mcptrio.ground.scope_check import well_nested
+from mcptrio.ground.guarded import well_nested
 from mcptrio.runtime.work import Work
 from mcptrio.schema.signatures import Arguments, bound_keywords
 
@@ -47,6 +47,8 @@ class Function:
         # Of the inner function: inspect does not look through functools.partial before Python 3.12, nor into __call__.
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
+        self.direct = functools.partial(well_nested, function) if self._is_async else None
+        """Calls an async function with its keyword arguments, the context among them; ``None`` for other functions."""
         self.in_thread = not (self._is_async or self._is_async_stream)
         """Whether it is sync, so each call of it needs a thread."""
 
@@ -62,8 +64,8 @@ class Function:
         """
         if self.context is not None:
             values[self.context] = context
-        if self._is_async:
-            return await well_nested(self.function, **values)
+        if self.direct is not None:
+            return await self.direct(**values)
         if self._is_async_stream:
             return await well_nested(_collect, self.function(**values))
         call = functools.partial(_call, self.function, values)

@@ -16,8 +16,7 @@ from attrs import define, frozen
 from mcptrio.abc import Principal
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InternalError, MCPError
-from mcptrio.ground.guarded import Failure, run_guarded
-from mcptrio.ground.scope_check import well_nested
+from mcptrio.ground.guarded import Failure, run_guarded, well_nested
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation

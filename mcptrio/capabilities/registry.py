@@ -71,8 +71,8 @@ class Registry(Generic[E]):
         self._loop = loop
         self._observers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
-        self._entries: dict[str, E] = {}
-        """Entries by name, in the order of their positions unless one was added again."""
+        self.entries: dict[str, E] = {}
+        """Entries by name, also hidden ones, in the order of their positions unless one was added again."""
         self._is_in_order = True
         self._places: dict[str, int] = {}
         """The position of each name, including removed ones."""
@@ -90,23 +90,23 @@ class Registry(Generic[E]):
         self._observers.append(observer)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[E]:
         return iter([entry for _, entry in self._placed()])
 
     def get(self, name: str) -> E | None:
         # One dict lookup without the lock: it is atomic, and every call makes it.
-        entry = self._entries.get(name)
+        entry = self.entries.get(name)
         return None if entry is None or entry.owner.is_kept_back else entry
 
     def find(self, name: str) -> E | None:
         """Like :meth:`get`, also for a plugin whose entries are held back."""
-        return self._entries.get(name)
+        return self.entries.get(name)
 
     def is_taken(self, name: str, owner: Owner) -> bool:
         """Return whether the name has an entry, or is reserved for another plugin than ``owner``."""
-        return name in self._entries or self._reserved.get(name, owner) is not owner
+        return name in self.entries or self._reserved.get(name, owner) is not owner
 
     async def wait_freed(self) -> None:
         """Wait until a name becomes free."""
@@ -123,9 +123,9 @@ class Registry(Generic[E]):
                 # A thread of a plugin that was withdrawn may still be adding entries.
                 raise ValueError(f"{self._kind} {entry.key!r}: {entry.owner.plugin} offers nothing any more")
             if self.is_taken(entry.key, entry.owner):
-                taken = self._entries.get(entry.key)
+                taken = self.entries.get(entry.key)
                 raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)
-            self._entries[entry.key] = entry
+            self.entries[entry.key] = entry
             # The name was removed earlier and returns to its place.
             if entry.key in self._places:
                 self._is_in_order = False
@@ -142,7 +142,7 @@ class Registry(Generic[E]):
     def remove(self, name: str) -> bool:
         """Remove an entry. Returns whether it existed."""
         with self._lock:
-            entry = self._entries.pop(name, None)
+            entry = self.entries.pop(name, None)
             if entry is None:
                 return False
             is_seen = self._count(entry.owner)
@@ -164,20 +164,20 @@ class Registry(Generic[E]):
         wanted = list(names)
         with self._lock:
             # An entry may have been removed in another thread since the caller made its list.
-            present = [name for name in wanted if name in self._entries]
+            present = [name for name in wanted if name in self.entries]
             places = sorted(self._places[name] for name in present)
             is_moved = places != [self._places[name] for name in present]
             if is_moved:
                 self._places.update(zip(present, places, strict=True))
                 self._is_in_order = False
-            is_seen = is_moved and self._count(self._entries[present[0]].owner)
+            is_seen = is_moved and self._count(self.entries[present[0]].owner)
         if is_seen:
             self._changed()
 
     def publish(self, owner: Owner) -> None:
         """Show the entries of a plugin whose lifespan has yielded."""
         with self._lock:
-            is_seen = any(entry.owner is owner for entry in self._entries.values()) and self._count(owner)
+            is_seen = any(entry.owner is owner for entry in self.entries.values()) and self._count(owner)
         if is_seen:
             self._changed()
 
@@ -188,9 +188,9 @@ class Registry(Generic[E]):
             reserve: keep its names for it until :meth:`release`.
         """
         with self._lock:
-            names = [name for name, entry in self._entries.items() if entry.owner is owner]
+            names = [name for name, entry in self.entries.items() if entry.owner is owner]
             for name in names:
-                del self._entries[name]
+                del self.entries[name]
             if reserve:
                 self._reserved.update(dict.fromkeys(names, owner))
             # Under the lock: a thread that adds an entry now either comes before the removal or is refused.
@@ -244,17 +244,15 @@ class Registry(Generic[E]):
         with self._lock:
             # Sorted on demand: a list is read far more often than a name is added again.
             if not self._is_in_order:
-                in_order = sorted(self._entries, key=self._places.__getitem__)
-                self._entries = {name: self._entries[name] for name in in_order}
+                in_order = sorted(self.entries, key=self._places.__getitem__)
+                self.entries = {name: self.entries[name] for name in in_order}
                 self._is_in_order = True
-            return [
-                (self._places[name], entry) for name, entry in self._entries.items() if not entry.owner.is_kept_back
-            ]
+            return [(self._places[name], entry) for name, entry in self.entries.items() if not entry.owner.is_kept_back]
 
     def _forget_places(self) -> None:
         """Drop positions of removed names when there are too many; a plugin may invent new names for ever."""
-        if len(self._places) > 2 * len(self._entries) + SPARE_PLACES:
-            self._places = {name: place for name, place in self._places.items() if name in self._entries}
+        if len(self._places) > 2 * len(self.entries) + SPARE_PLACES:
+            self._places = {name: place for name, place in self._places.items() if name in self.entries}
 
     def _free(self) -> None:
         self._loop.hand_over(self._tell_freed)

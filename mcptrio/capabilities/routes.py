@@ -17,7 +17,7 @@ from attrs import frozen
 from mcptrio.abc import ASGIApp
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
-from mcptrio.ground.scope_check import well_nested
+from mcptrio.ground.guarded import well_nested
 from mcptrio.runtime.work import Cancelling, Works
 
 __all__ = ["Routes"]

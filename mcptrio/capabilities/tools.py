@@ -129,12 +129,17 @@ class Tools:
 
     def owner_of(self, name: str) -> str | None:
         """The plugin that offers a tool."""
-        entry = self.registry.get(name)
+        entry = self._find(name)
         return entry.owner.plugin if entry is not None else None
 
     def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
-        entry = self.registry.get(name)
+        entry = self._find(name)
         return entry.mirrored if entry is not None else {}
+
+    def _find(self, name: str) -> ToolEntry | None:
+        # As Registry.get() does it: every call of a tool comes here.
+        entry = self.registry.entries.get(name)
+        return None if entry is None or entry.owner.is_kept_back else entry
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
         visible = partial(self._may_list, scope) if self._access.judges else None
@@ -152,7 +157,7 @@ class Tools:
         )
 
     async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
-        entry = self.registry.get(params.name)
+        entry = self._find(params.name)
         # Nearly always there is nothing to refuse, and then no component is made.
         if entry is None or (
             (entry.scopes or self._access.authorizers.functions)

@@ -44,7 +44,6 @@ from mcptrio.protocol.model.completion import (
 )
 from mcptrio.protocol.model.lifecycle import DiscoverParams, Implementation, PingParams, ServerCapabilities
 from mcptrio.protocol.model.logging import LoggingLevel, SetLevelParams
-from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.prompts import GetPromptParams, GetPromptResult, ListPromptsParams, Prompt
 from mcptrio.protocol.model.resources import (
     ListResourcesParams,
@@ -127,7 +126,7 @@ class Client:
         """Check that the server responds, and return the round-trip time in seconds."""
         started = trio.current_time()
         session = await self._supervisor.current()
-        has_ping = session.revision.method("ping", Side.SERVER) is not None
+        has_ping = session.revision.server_methods.get("ping") is not None
         # 2026-07-28 has no ping; server/discover is the cheapest request that each of its servers answers.
         method, params = ("ping", PingParams()) if has_ping else ("server/discover", DiscoverParams())
         await self._requests.send(method, params, meta=meta)

@@ -37,7 +37,6 @@ from mcptrio.protocol.events import CancelReceived, MessageRefused, Notification
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams
 from mcptrio.protocol.model.logging import LoggingLevel, LoggingMessageParams, SetLevelParams
-from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.remote_errors import server_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, REVISIONS
@@ -228,8 +227,8 @@ class ClientSession:
         """Send a notification; return False if the specification has it, but not in this revision."""
         revision = self.revision
         message = self._connection.notification(method, params, revision=revision)
-        is_ours = any(each.method(method, Side.SERVER) is not None for each in REVISIONS.values())
-        if message is None and revision.method(method, Side.CLIENT) is None and not is_ours:
+        is_ours = any(each.server_methods.get(method) is not None for each in REVISIONS.values())
+        if message is None and revision.client_methods.get(method) is None and not is_ours:
             message = self._connection.custom_notification(method, params, revision=revision)
         if message is None:
             return False
@@ -259,7 +258,7 @@ class ClientSession:
         Args:
             scope: Cancelled when a ping goes unanswered; :attr:`given_up` then has the reason.
         """
-        if self.revision.method("ping", Side.SERVER) is None:
+        if self.revision.server_methods.get("ping") is None:
             return
         interval = self._options.ping_interval
         while True:
@@ -336,7 +335,7 @@ class ClientSession:
 
     def _check_declared(self, method: str) -> None:
         """Raise MethodNotFound if the server does not declare the capability that the method needs."""
-        row = self.revision.method(method, Side.SERVER)
+        row = self.revision.server_methods.get(method)
         if row is None or row.capability is None:
             return
         assert self.server is not None

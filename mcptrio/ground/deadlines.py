@@ -31,35 +31,37 @@ class Timed(Protocol):
 
 class Deadlines:
     def __init__(self) -> None:
-        self._scopes: set[Timed] = set()
-        self._next = inf
+        self.scopes: set[Timed] = set()
+        """The watched requests."""
+        self.next = inf
+        """The time of the alarm. A later deadline needs no :meth:`moved`; nearly every one is later."""
         self._alarm = trio.CancelScope()
 
     def add(self, scope: Timed) -> None:
         """Watch a request from now on."""
-        self._scopes.add(scope)
-        if scope.deadline < self._next:
+        self.scopes.add(scope)
+        if scope.deadline < self.next:
             self.moved(scope)
 
     def moved(self, scope: Timed) -> None:
         """Note that a deadline has changed. A later deadline is noticed when the alarm rings."""
-        if scope.deadline < self._next and scope in self._scopes:
-            self._next = scope.deadline
+        if scope.deadline < self.next and scope in self.scopes:
+            self.next = scope.deadline
             self._alarm.deadline = scope.deadline
 
     def discard(self, scope: Timed) -> None:
         """Stop watching a request that has ended."""
-        self._scopes.discard(scope)
+        self.scopes.discard(scope)
 
     async def run(self) -> None:
         """Watch, until cancelled."""
         while True:
             # Replaced each time, since a scope whose deadline has passed cannot be used again.
-            with trio.CancelScope(deadline=self._next) as self._alarm:
+            with trio.CancelScope(deadline=self.next) as self._alarm:
                 await trio.sleep_forever()
             now = trio.current_time()
             # A list first: `expire` may add and discard requests.
-            for scope in [scope for scope in self._scopes if scope.deadline <= now]:
-                self._scopes.discard(scope)
+            for scope in [scope for scope in self.scopes if scope.deadline <= now]:
+                self.scopes.discard(scope)
                 scope.expire()
-            self._next = min((scope.deadline for scope in self._scopes), default=inf)
+            self.next = min((scope.deadline for scope in self.scopes), default=inf)

@@ -1,15 +1,20 @@
-"""Calls of author's code that return its exceptions as values.
+"""Containment of author's code: its exceptions become values, and the scopes that it has left open are closed.
 
 Used wherever a function of a plugin, or a callback of a client or host, is called. ``trio.Cancelled`` belongs to Trio
 alone: an exception that left a cancel scope together with it would end the nursery, and all other requests in it.
+
+Trio's state belongs to the task, and tasks serve one request after another. A nursery or a cancel scope that one
+function enters by hand and leaves open would cancel the next requests at its deadline, and end the server with itself.
+
+Source: Trio 0.31 to 0.35, ``trio._core._run``, "Cancel scope misnesting", whose own recovery ends the nursery around.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Generic, TypeVar, TypeVarTuple
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple
 
 import trio
 from attrs import frozen
@@ -17,12 +22,17 @@ from attrs import frozen
 from mcptrio.errors import MCPTrioError
 from mcptrio.ground.tracebacks import single
 
-__all__ = ["Done", "Failure", "run_guarded", "run_guarded_sync"]
+__all__ = ["Done", "Failure", "run_guarded", "run_guarded_sync", "well_nested"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _log = logging.getLogger("mcptrio.guarded")
+
+_CANCEL_TIMEOUT: Final = 1.0
+"""Seconds for left-over tasks to end after their cancellation."""
+_POLL_INTERVAL: Final = 0.001
+"""Seconds between two checks whether they have ended."""
 
 
 @frozen
@@ -56,6 +66,34 @@ def run_guarded_sync(function: Callable[[*Ts], T], *args: *Ts) -> Done[T] | Fail
         raise
     except BaseException as error:  # noqa: ASYNC103 - a plain call is no place where Cancelled comes up
         return Failure(_unwrap(error))  # noqa: ASYNC104
+
+
+async def well_nested(work: Callable[..., Awaitable[T]], /, *args: Any, **values: Any) -> T:
+    """Call an async function of an author, and close the nurseries and cancel scopes that it has left open.
+
+    Raises:
+        RuntimeError: it has left something open; its tasks are cancelled, and the error names it.
+    """
+    task = trio.lowlevel.current_task()
+    status, nurseries = task._cancel_status, len(task.child_nurseries)
+    what: str | None = None
+    returned = False
+    try:
+        result = await work(*args, **values)
+        returned = True
+    finally:
+        # Compared by identity: a scope that was opened and closed restores the very same status.
+        if task._cancel_status is not status or len(task.child_nurseries) != nurseries:
+            left = task.child_nurseries[nurseries:]
+            what = "a nursery" if left else "a cancel scope"
+            # Shielded, since the task may be cancelled itself and its nurseries must be empty before they are removed.
+            with trio.move_on_after(_CANCEL_TIMEOUT, shield=True):
+                await _emptied(left)
+            _put_back(task, status, left)
+    # An exception of the work says more than ours.
+    if returned and what is not None:
+        raise RuntimeError(f"{what} was still open when the function returned; open it with `with` or `async with`")
+    return result
 
 
 def _plugin_error(error: BaseException) -> BaseException:
@@ -102,3 +140,24 @@ def _unwrap(error: BaseException) -> BaseException:
         if len(ours) == 1:
             return ours[0]
     return error
+
+
+async def _emptied(left: Sequence[trio.Nursery]) -> None:
+    """Cancel the tasks that were left behind, and wait for their end."""
+    for nursery in left:
+        nursery.cancel_scope.cancel()
+    while any(nursery.child_tasks for nursery in left):  # noqa: ASYNC110 - there is no event for it
+        await trio.sleep(_POLL_INTERVAL)
+
+
+def _put_back(task: trio.lowlevel.Task, status: Any, left: Sequence[trio.Nursery]) -> None:
+    """Restore the cancel status of the task."""
+    for nursery in left:
+        task._child_nurseries.remove(nursery)
+    inner: Any = task._cancel_status
+    # Trio then recalculates whether the task is cancelled.
+    task._activate_cancel_status(status)
+    while inner is not None and inner is not status:
+        outer = inner.parent
+        inner.close()
+        inner = outer

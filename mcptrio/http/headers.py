@@ -9,70 +9,39 @@ Source: RFC 9110 sections 5.3, 8.3, 12.4.2, 12.5.1; MCP 2026-07-28, basic/transp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, overload
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from mcptrio.errors import HeaderMismatch, InvalidRequest
 
-__all__ = ["EVENT_STREAM", "JSON", "Headers", "accepts", "is_json"]
-
-_T = TypeVar("_T")
+__all__ = ["EVENT_STREAM", "JSON", "JSON_AND_EVENTS", "Headers", "accepts", "is_json"]
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 
-_BOTH: Final = f"{JSON}, {EVENT_STREAM}"
+JSON_AND_EVENTS: Final = f"{JSON}, {EVENT_STREAM}"
 """The value that MCP clients must send in Accept, and nearly the only one that occurs."""
 _SINGULAR: Final = frozenset({"authorization", "content-length", "content-type", "host", "last-event-id", "origin"})
 """Headers that RFC 9110 and the HTML standard allow once. A second one is used for request smuggling."""
 
 
-class Headers(Mapping[str, str]):
-    """Maps header names in lower case to values. The values of a repeated header are joined by ``", "``.
+class Headers(dict[str, str]):
+    """Maps header names in lower case to values. The values of a repeated header are joined by ``", "``."""
 
-    Args:
-        raw: pairs of bytes, as in an ASGI scope.
-    """
+    repeated: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """The values of all headers, if one of them occurs twice."""
 
-    __slots__ = ("_raw", "_repeated", "_values")
-
-    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
-        self._raw = raw
-        self._values = {str(name, "latin-1").lower(): str(value, "latin-1").strip(" \t") for name, value in raw}
-        self._repeated: dict[str, list[str]] = {}
-        if len(self._values) < len(raw):
-            for name, value in raw:
-                self._repeated.setdefault(str(name, "latin-1").lower(), []).append(str(value, "latin-1").strip(" \t"))
-            for each, values in self._repeated.items():
-                self._values[each] = ", ".join(values)
-
-    @property
-    def size(self) -> int:
-        """Approximate number of bytes on the wire."""
-        # 4 for the colon, the space and the line end, so that many empty headers count too.
-        return sum([len(name) + len(value) + 4 for name, value in self._raw])
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name]
-
-    @overload
-    def get(self, key: str, /) -> str | None: ...
-    @overload
-    def get(self, key: str, /, default: str) -> str: ...
-    @overload
-    def get(self, key: str, /, default: _T) -> str | _T: ...
-    def get(self, key: str, /, default: Any = None) -> Any:
-        # Mapping.get() raises and catches a KeyError for each missing header, a dozen times per request.
-        return self._values.get(key, default)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._values
+    @classmethod
+    def of(cls, raw: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Return the headers of pairs of bytes, as in an ASGI scope."""
+        values: dict[str, list[str]] = {}
+        for name, value in raw:
+            values.setdefault(str(name, "latin-1").lower(), []).append(str(value, "latin-1").strip(" \t"))
+        headers = cls({name: ", ".join(each) for name, each in values.items()})
+        if any(len(each) > 1 for each in values.values()):
+            headers.repeated = values
+        return headers
 
     def routing(self, name: str) -> str | None:
         """Return the value of a header that mirrors the body, or ``None``.
@@ -80,13 +49,13 @@ class Headers(Mapping[str, str]):
         Raises:
             HeaderMismatch: the header occurs more than once.
         """
-        if self._repeated and len(self._repeated.get(name, ())) > 1:
-            raise HeaderMismatch(f"expected one {name} header, got {len(self._repeated[name])}")
-        return self._values.get(name)
+        if self.repeated and len(self.repeated.get(name, ())) > 1:
+            raise HeaderMismatch(f"expected one {name} header, got {len(self.repeated[name])}")
+        return self.get(name)
 
     def every(self) -> Mapping[str, Sequence[str]]:
         """Return all values of each header, in order."""
-        return {name: self._repeated.get(name) or (value,) for name, value in self._values.items()}
+        return {name: self.repeated.get(name) or (value,) for name, value in self.items()}
 
     def check_singular(self) -> None:
         """Check that headers that RFC 9110 allows once do not occur twice.
@@ -94,7 +63,7 @@ class Headers(Mapping[str, str]):
         Raises:
             InvalidRequest: one does.
         """
-        for name, values in self._repeated.items():
+        for name, values in self.repeated.items():
             if len(values) > 1 and name in _SINGULAR:
                 raise InvalidRequest(f"expected one {name} header, got {len(values)}")
 
@@ -104,7 +73,7 @@ def accepts(header: str | None, media_type: str) -> bool:
 
     Without the header, every type is allowed; otherwise the most specific range decides (RFC 9110 section 12.5.1).
     """
-    if header is None or header == _BOTH:
+    if header is None or header == JSON_AND_EVENTS:
         return True
     kind = media_type.partition("/")[0]
     ranks = {media_type: 3, f"{kind}/*": 2, "*/*": 1}

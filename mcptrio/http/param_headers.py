@@ -21,7 +21,7 @@ from mcptrio.errors import HeaderMismatch
 from mcptrio.http.headers import Headers
 from mcptrio.protocol.messages import Request
 
-__all__ = ["NAMES", "check_method", "check_parameters", "decode_value", "encode_value", "follow"]
+__all__ = ["ENCODED", "NAMES", "check_method", "check_parameters", "decode_value", "encode_value", "follow"]
 
 NAMES: Final[Mapping[str, str]] = {
     "tools/call": "name",
@@ -33,7 +33,8 @@ NAMES: Final[Mapping[str, str]] = {
 }
 """Methods whose ``Mcp-Name`` mirrors a member of ``params``."""
 
-_PREFIX: Final = "=?base64?"
+ENCODED: Final = "=?base64?"
+"""The beginning of a value in Base64."""
 _SUFFIX: Final = "?="
 _LEGAL: Final = re.compile(r"[\t\x20-\x7e]*")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
@@ -50,9 +51,9 @@ def encode_value(value: str | int | bool) -> str:
     if isinstance(value, int):
         return str(value)
     plain = value.isascii() and value.isprintable() and value == value.strip()
-    if plain and not (value.startswith(_PREFIX) and value.endswith(_SUFFIX)):
+    if plain and not (value.startswith(ENCODED) and value.endswith(_SUFFIX)):
         return value
-    return _PREFIX + b64encode(value.encode()).decode("ascii") + _SUFFIX
+    return ENCODED + b64encode(value.encode()).decode("ascii") + _SUFFIX
 
 
 def decode_value(name: str, value: str) -> str:
@@ -63,9 +64,9 @@ def decode_value(name: str, value: str) -> str:
     """
     if _LEGAL.fullmatch(value) is None:
         raise HeaderMismatch(f"header {name}: expected printable ASCII, got {_shown(value)}")
-    if not (value.startswith(_PREFIX) and value.endswith(_SUFFIX) and len(value) >= len(_PREFIX) + len(_SUFFIX)):
+    if not (value.startswith(ENCODED) and value.endswith(_SUFFIX) and len(value) >= len(ENCODED) + len(_SUFFIX)):
         return value
-    inner = value[len(_PREFIX) : -len(_SUFFIX)]
+    inner = value[len(ENCODED) : -len(_SUFFIX)]
     try:
         raw = b64decode(inner, validate=True)
         text = raw.decode()

@@ -118,7 +118,7 @@ class ClientConnection:
             LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
         """
         # A method that exists in another revision is refused here, before anything is sent.
-        row = revision.method(method, Side.SERVER)
+        row = revision.server_methods.get(method)
         if isinstance(params, dict):
             # A dict may be for a custom method, whose result is not converted.
             row = None if row is None or row.result is None else row
@@ -173,7 +173,7 @@ class ClientConnection:
 
     def notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification | None:
         """Return a notification to the server; ``None`` if the revision does not have it."""
-        row = revision.method(method, Side.SERVER)
+        row = revision.server_methods.get(method)
         # Also for `initialize`-only methods: a request has a result, a notification none.
         if row is None or row.result is not None:
             return None
@@ -227,7 +227,7 @@ class ClientConnection:
         # Responses and cancellations could not distinguish two requests with one id.
         if message.id in self.in_flight:
             raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
-        row = revision.method(message.method, Side.CLIENT)
+        row = revision.client_methods.get(message.method)
         if row is None or row.result is None:
             raise MethodNotFound(f"no such method: {message.method}")
         if not self._offers(row.capability):
@@ -245,7 +245,7 @@ class ClientConnection:
             if not isinstance(id, str | int) or isinstance(id, bool):
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
-        row = revision.method(message.method, Side.CLIENT)
+        row = revision.client_methods.get(message.method)
         peer = Peer(revision=revision)
         if row is None or row.result is not None:
             # Custom notifications have no row; the application may have a listener for them.

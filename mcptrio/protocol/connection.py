@@ -25,7 +25,14 @@ from mcptrio.errors import (
     UnsupportedProtocolVersion,
 )
 from mcptrio.protocol.client_info_cache import ClientInfoCache
-from mcptrio.protocol.envelope import PROTOCOL_VERSION, SERVER_INFO, Envelope
+from mcptrio.protocol.envelope import (
+    CLIENT_CAPABILITIES,
+    ENVELOPE,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+    Envelope,
+)
 from mcptrio.protocol.events import (
     CancelReceived,
     Event,
@@ -48,7 +55,7 @@ from mcptrio.protocol.messages import (
 )
 from mcptrio.protocol.model.lifecycle import InitializeParams
 from mcptrio.protocol.model.logging import LEVELS
-from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.model.methods import Method
 from mcptrio.protocol.remote_errors import client_error
 from mcptrio.protocol.revisions.registry import LATEST_HANDSHAKE, MODERN_VERSIONS, REVISIONS, negotiate
 from mcptrio.protocol.revisions.revision import Inputs, NegotiationStyle, Revision
@@ -163,8 +170,10 @@ class Connection:
             if message.id in self.in_flight:
                 raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
             params = message.params
-            if params is not None and "_meta" in params and Envelope.present(params):
-                event = self._modern_request(message)
+            meta = params.get("_meta") if params is not None else None
+            # As Envelope.present() does it: every request comes here.
+            if type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta):
+                event = self._modern_request(message, meta)
             else:
                 event = self._handshake_request(message)
         except MCPError as error:
@@ -174,17 +183,23 @@ class Connection:
         self.in_flight[message.id] = event
         return event
 
-    def _modern_request(self, message: Request) -> RequestReceived:
-        envelope = Envelope.read(message.params)
-        revision = REVISIONS.get(envelope.version)
-        # A handshake revision in an envelope has no meaning: its state would be missing.
-        if revision is None or envelope.version not in MODERN_VERSIONS:
-            raise UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
-        method = self._method(message.method, revision)
-        if envelope.log_level is not None and envelope.log_level not in LEVELS:
-            raise InvalidParams(f"expected one of {', '.join(LEVELS)} as log level, got {envelope.log_level!r}")
-        peer = self._client_info_cache.peer(envelope, revision)
-        return RequestReceived(message.id, method, _params(message.params, method, revision), peer, envelope.log_level)
+    def _modern_request(self, message: Request, meta: dict[str, Any]) -> RequestReceived:
+        key = orjson.dumps({name: meta[name] for name in ENVELOPE if name in meta})
+        peer = self._client_info_cache.peers.get(key)
+        if peer is not None:
+            method = self._method(message.method, peer.revision)
+        else:
+            envelope = Envelope.read(message.params)
+            revision = REVISIONS.get(envelope.version)
+            # A handshake revision in an envelope has no meaning: its state would be missing.
+            if revision is None or envelope.version not in MODERN_VERSIONS:
+                raise UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
+            method = self._method(message.method, revision)
+            if envelope.log_level is not None and envelope.log_level not in LEVELS:
+                raise InvalidParams(f"expected one of {', '.join(LEVELS)} as log level, got {envelope.log_level!r}")
+            peer = self._client_info_cache.add(key, envelope, revision)
+        params = _params(message.params, method, peer.revision)
+        return RequestReceived(message.id, method, params, peer, meta.get(LOG_LEVEL))
 
     def _handshake_request(self, message: Request) -> RequestReceived:
         if not self._handshake:
@@ -206,7 +221,7 @@ class Connection:
         return RequestReceived(message.id, method, _params(message.params, method, revision), peer)
 
     def _method(self, name: str, revision: Revision) -> Method:
-        method = revision.method(name, Side.SERVER) or self._custom.get(name)
+        method = revision.server_methods.get(name) or self._custom.get(name)
         # A method whose capability is not advertised does not exist for the client (-32601), whatever is registered.
         if (
             method is None
@@ -230,7 +245,7 @@ class Connection:
         size = len(orjson.dumps([raw.get("clientInfo"), raw.get("capabilities")]))
         if size > _INTRODUCTION:
             raise InvalidParams(f"expected clientInfo and capabilities of at most {_INTRODUCTION} bytes, got {size}")
-        method = revision.method(_INITIALIZE, Side.SERVER)
+        method = revision.server_methods.get(_INITIALIZE)
         assert method is not None
         peer = Peer(revision=revision, info=params.client_info, capabilities=params.capabilities)
         # Until the response: a failed initialize may be repeated.
@@ -255,7 +270,7 @@ class Connection:
             peer = self.peer
         if peer is None or (not modern and not may_receive(self.phase, message.method)):
             return Unexpected(f"{message.method} before initialize")
-        method = peer.revision.method(message.method, Side.SERVER) or self._custom.get(message.method)
+        method = peer.revision.server_methods.get(message.method) or self._custom.get(message.method)
         if method is None or method.result is not None:
             return Unexpected(f"no such notification: {message.method}")
         try:
@@ -334,7 +349,7 @@ class Connection:
             MethodNotFound: the revision has no such request to a client.
             LocalProtocolError: it is not allowed in this phase.
         """
-        row = peer.revision.method(method, Side.CLIENT)
+        row = peer.revision.client_methods.get(method)
         if row is None or row.result is None:
             raise MethodNotFound(f"{peer.revision.version} has no request {method} from a server to a client")
         # While a request is in flight, requests that belong to it are allowed in every phase.
@@ -369,7 +384,7 @@ class Connection:
 
     def notification(self, method: str, params: Any, *, peer: Peer) -> Notification | None:
         """Return a notification to the client; ``None`` if the revision or the phase does not allow it."""
-        row = peer.revision.method(method, Side.CLIENT)
+        row = peer.revision.client_methods.get(method)
         if row is None or row.result is not None:
             return None
         if (

@@ -17,6 +17,7 @@ from mcptrio.errors import InvalidParams
 __all__ = [
     "CLIENT_CAPABILITIES",
     "CLIENT_INFO",
+    "ENVELOPE",
     "LOG_LEVEL",
     "PROTOCOL_VERSION",
     "SERVER_INFO",
@@ -32,6 +33,8 @@ CLIENT_INFO = _PREFIX + "clientInfo"
 LOG_LEVEL = _PREFIX + "logLevel"
 SERVER_INFO = _PREFIX + "serverInfo"
 SUBSCRIPTION_ID = _PREFIX + "subscriptionId"
+ENVELOPE = (PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL)
+"""The members of ``_meta`` that are the envelope of a request."""
 
 
 @frozen(kw_only=True)

@@ -60,7 +60,9 @@ class Gate:
         scope = RequestScope(request, outlet, session, self._deadlines, memory, owns_outlet)
         self.in_flight += 1
         session.requests += 1
-        self._deadlines.add(scope)
+        self._deadlines.scopes.add(scope)
+        if scope.deadline < self._deadlines.next:
+            self._deadlines.moved(scope)
         return scope
 
     def close(self, scope: RequestScope) -> None:
@@ -70,7 +72,7 @@ class Gate:
         if scope.memory is not None:
             # Handlers that still run keep their own use of it.
             scope.memory.let_go()
-        self._deadlines.discard(scope)
+        self._deadlines.scopes.discard(scope)
         if self.is_closed and not self.in_flight:
             self._idle.set()
 

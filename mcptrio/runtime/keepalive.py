@@ -12,7 +12,6 @@ import trio
 
 from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.protocol.model.lifecycle import PingParams
-from mcptrio.protocol.model.methods import Side
 from mcptrio.runtime.conversation import Conversation
 
 __all__ = ["keep_alive"]
@@ -30,7 +29,7 @@ async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
             # The session ends, so no further ping is needed.
             return
         peer, outlet = session.connection.peer, session.outlet
-        if peer is None or outlet is None or peer.revision.method("ping", Side.CLIENT) is None:
+        if peer is None or outlet is None or peer.revision.client_methods.get("ping") is None:
             continue
         try:
             await session.outgoing.request(

@@ -345,7 +345,8 @@ class RequestScope:
     def _set_deadline(self) -> None:
         times = self._timeouts
         self.deadline = min(trio.current_time() + times.idle, self._begun + times.request, self._latest)
-        self._deadlines.moved(self)
+        if self.deadline < self._deadlines.next:
+            self._deadlines.moved(self)
 
 
 Handler: TypeAlias = Callable[[RequestScope, Any], Awaitable[Any]]

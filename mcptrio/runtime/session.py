@@ -18,6 +18,7 @@ from attrs import define, field
 from mcptrio.abc import MessageChannel, MessageSink
 from mcptrio.abc.status import SessionStatus
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
+from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.events import (
     CancelReceived,
@@ -37,7 +38,6 @@ from mcptrio.runtime.notifications import Listener, handle_notification
 from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope, dispatch
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.runtime.workers import Workers
 
 __all__ = ["Session", "SessionOwner"]
 

@@ -22,6 +22,7 @@ from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, Session
 from mcptrio.abc.status import Readiness
 from mcptrio.errors import Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
+from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.connection import Connection
@@ -37,7 +38,6 @@ from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
-from mcptrio.runtime.workers import Workers
 
 __all__ = ["Supervisor"]
 

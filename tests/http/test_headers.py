@@ -6,20 +6,28 @@ import pytest
 
 from mcptrio.errors import HeaderMismatch, InvalidRequest
 from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts, is_json
+from mcptrio.http.server.exchange import read_headers
 from mcptrio.http.server.origins import HostPolicy, OriginPolicy
 
 
 def test_names_are_lowered_and_values_stripped() -> None:
-    headers = Headers([(b"Mcp-Name", b"  tool\t"), (b"X", b"1"), (b"x", b"2")])
+    headers = Headers.of([(b"Mcp-Name", b"  tool\t"), (b"X", b"1"), (b"x", b"2")])
 
     assert dict(headers) == {"mcp-name": "tool", "x": "1, 2"}
     assert headers.routing("mcp-name") == "tool"
     assert headers.routing("absent") is None
-    assert headers.size == sum(len(k) + len(v) + 4 for k, v in [("Mcp-Name", "  tool "), ("X", "1"), ("x", "2")])
+
+
+@pytest.mark.parametrize("raw", [[(b"A", b" 1 "), (b"b", b"")], [(b"A", b"1"), (b"b", b""), (b"a", b"2")]])
+def test_headers_are_read_in_one_way(raw: list[tuple[bytes, bytes]]) -> None:
+    headers = read_headers(raw)
+
+    assert (headers, headers.repeated) == (Headers.of(raw), Headers.of(raw).repeated)
+    assert bool(headers.repeated) == (len(raw) > len(headers))
 
 
 def test_repeated_routing_header_is_refused() -> None:
-    headers = Headers([(b"mcp-method", b"a"), (b"Mcp-Method", b"a")])
+    headers = Headers.of([(b"mcp-method", b"a"), (b"Mcp-Method", b"a")])
 
     with pytest.raises(HeaderMismatch, match="expected one mcp-method header, got 2"):
         headers.routing("mcp-method")
@@ -28,8 +36,8 @@ def test_repeated_routing_header_is_refused() -> None:
 @pytest.mark.parametrize("name", [b"Host", b"origin", b"content-length", b"authorization"])
 def test_repeated_singular_header_is_refused(name: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        Headers([(name, b"1"), (name.upper(), b"1")]).check_singular()
-    Headers([(b"accept", b"1"), (b"accept", b"2")]).check_singular()
+        Headers.of([(name, b"1"), (name.upper(), b"1")]).check_singular()
+    Headers.of([(b"accept", b"1"), (b"accept", b"2")]).check_singular()
 
 
 @pytest.mark.parametrize(

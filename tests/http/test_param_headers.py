@@ -17,7 +17,7 @@ MIRRORED = {"region": ("where", "region"), "count": ("count",), "flag": ("flag",
 
 
 def headers(**values: str) -> Headers:
-    return Headers([(k.replace("_", "-").encode(), v.encode("latin-1")) for k, v in values.items()])
+    return Headers.of([(k.replace("_", "-").encode(), v.encode("latin-1")) for k, v in values.items()])
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,6 @@ def test_disagreeing_parameters_are_refused(arguments: Any, sent: dict[str, str]
 
 
 def test_repeated_parameter_header_is_refused() -> None:
-    twice = Headers([(b"mcp-param-region", b"eu"), (b"Mcp-Param-Region", b"eu")])
+    twice = Headers.of([(b"mcp-param-region", b"eu"), (b"Mcp-Param-Region", b"eu")])
     with pytest.raises(HeaderMismatch):
         check_parameters(twice, {"where": {"region": "eu"}}, MIRRORED)

@@ -23,7 +23,7 @@ from mcptrio.http.server.rules import (
     check_head,
     check_post,
 )
-from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Batch, Notification, Request
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS
@@ -34,7 +34,7 @@ SESSION = {"mcp-session-id": "s"}
 
 
 def headers(values: dict[str, str]) -> Headers:
-    return Headers([(k.encode(), v.encode()) for k, v in values.items()])
+    return Headers.of([(k.encode(), v.encode()) for k, v in values.items()])
 
 
 def judge(body: Any, **sent: str) -> Decision:
@@ -53,6 +53,8 @@ def refused(decision: Decision) -> tuple[int, int | None, Any]:
     return decision.status, decision.error.code, decision.error.id
 
 
+NAME = (b"mcp-name", b"t")
+ENCODED = "=?base64?dA==?="
 RIGHT = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "t"}
 
 
@@ -77,12 +79,18 @@ def test_modern_request_is_answered_by_itself() -> None:
         (request(name="t", _meta={**META, PROTOCOL_VERSION: 5}), RIGHT, (400, -32602, 7)),
         (request(name="t", _meta={**META, CLIENT_CAPABILITIES: []}), RIGHT, (400, -32602, 7)),
         (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), {}, (400, -32602, 7)),
+        (request(name="t", _meta={**META, CLIENT_INFO: None}), RIGHT, (400, -32602, 7)),
+        (request(name="t", _meta={**META, LOG_LEVEL: 5}), RIGHT, (400, -32602, 7)),
         # 3. headers against body
         (request(name="t", _meta=META), {}, (400, -32020, 7)),
         (request(name="t", _meta=META), {**RIGHT, "mcp_protocol_version": "x"}, (400, -32020, 7)),
         (request(name="t", _meta={**META, PROTOCOL_VERSION: "x"}), RIGHT, (400, -32020, 7)),
         (request(name="t", _meta=META), {**RIGHT, "mcp_method": "x"}, (400, -32020, 7)),
         (request(name="t", _meta=META), {**RIGHT, "mcp_name": "x"}, (400, -32020, 7)),
+        # literally equal, but the header's value is another one, or not legal
+        (request(name=ENCODED, _meta=META), {**RIGHT, "mcp_name": ENCODED}, (400, -32020, 7)),
+        (request(name="Ã©", _meta=META), {**RIGHT, "mcp_name": "é"}, (400, -32020, 7)),
+        (request(name="a, a", _meta=META), {**RIGHT, "mcp_name": "a, b"}, (400, -32020, 7)),
         # 6. parameters
         (request(name="t", arguments={"region": "eu"}, _meta=META), RIGHT, (400, -32020, 7)),
         # not for a per-request revision
@@ -95,11 +103,31 @@ def test_ladder(body: Any, sent: dict[str, str], expected: tuple[int, int, Any])
     assert refused(judge(body, **sent)) == expected
 
 
+def test_a_repeated_header_is_refused_although_its_values_joined_are_as_in_the_body() -> None:
+    sent = headers({name.replace("_", "-"): value for name, value in RIGHT.items()})
+    twice = Headers.of([*((name.encode(), sent[name].encode()) for name in sent if name != "mcp-name"), *2 * [NAME]])
+
+    decision = check_post(twice, decode(json.dumps(request(name="t, t", _meta=META)).encode()), lambda tool: {})
+
+    assert refused(decision) == (400, -32020, 7)
+
+
 def test_unsupported_version_is_the_engines_to_refuse_before_parameters() -> None:
     meta = {**META, PROTOCOL_VERSION: "v999"}
     body = request(name="t", arguments={"region": "eu"}, _meta=meta)
 
     assert isinstance(judge(body, **{**RIGHT, "mcp_protocol_version": "v999"}), AnswerMessage)
+
+
+def test_repeated_and_empty_headers_count_as_they_are_sent() -> None:
+    sent = Headers.of([(b"content-type", b"application/json"), *50 * [(b"x", b"")], *50 * [(b"y", b"1")]])
+    size = sum(len(name) + len(value) + 4 for name, value in [("content-type", "application/json")])
+    size += 50 * 5 + 50 * 6
+
+    assert check_head("POST", sent, header_bytes=size, body_bytes=1) is None
+    refusal = check_head("POST", sent, header_bytes=size - 1, body_bytes=1)
+    assert isinstance(refusal, HTTPRefusal)
+    assert refusal.status == 431
 
 
 def test_modern_notification_needs_no_more_than_the_version() -> None:

@@ -134,6 +134,18 @@ async def test_a_text_is_a_text(serve: Serve) -> None:
     assert result.get("isError", False) is False
 
 
+async def test_a_parameter_may_have_any_name(serve: Serve) -> None:
+    @tool
+    async def names(work: str, values: str, function: str, scope: str) -> str:
+        return work + values + function + scope
+
+    peer = await serve(names)
+
+    result = await peer.call("names", {"work": "a", "values": "b", "function": "c", "scope": "d"})
+
+    assert result["content"] == [{"type": "text", "text": "abcd"}]
+
+
 async def test_nothing_is_no_content(serve: Serve) -> None:
     peer = await serve(nothing)
 

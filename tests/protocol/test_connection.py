@@ -165,6 +165,36 @@ def test_an_envelope_that_is_wrong(meta: Any, code: int) -> None:
     assert peer.in_flight == {}
 
 
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {_PREFIX + "clientInfo": None},
+        {_PREFIX + "logLevel": None},
+        {_PREFIX + "logLevel": "loud"},
+        {_PREFIX + "clientCapabilities": {"roots": 1}},
+        {_PREFIX + "clientCapabilities": None},
+    ],
+)
+def test_an_envelope_is_checked_although_a_similar_one_was_accepted(meta: Any) -> None:
+    peer = connection()
+    known = {_PREFIX + "clientInfo": INFO, _PREFIX + "logLevel": "info"}
+    for accepted in (modern(1, "tools/list"), modern(2, "tools/list", **known), modern(3, "tools/list", **known)):
+        assert isinstance(peer.receive(accepted), RequestReceived)
+
+    assert refused(peer, modern(4, "tools/list", **{**known, **meta})).code == -32602
+    assert refused(peer, modern(5, "tools/list", **meta)).code == -32602
+
+
+def test_a_known_envelope_has_the_log_level_of_its_request() -> None:
+    peer = connection()
+    for level in ("info", "info", "error", None, None):
+        meta = {_PREFIX + "logLevel": level} if level is not None else {}
+        event = peer.receive(modern(level or "none", "tools/list", None, **meta))
+        assert isinstance(event, RequestReceived)
+        assert event.log_level == level
+        peer.silence(event)
+
+
 def test_an_envelope_cannot_bring_a_notification_of_the_handshake() -> None:
     meta = {_PREFIX + "protocolVersion": "2025-11-25", _PREFIX + "clientCapabilities": {}}
 
@@ -413,4 +443,4 @@ def test_nothing_that_can_be_decoded_upsets_a_connection(values: list[Any]) -> N
 
 def test_an_error_names_where_it_is() -> None:
     with pytest.raises(InvalidParams, match=r"expected .* @ \$\.name, got"):
-        REVISIONS[MODERN].structure({"name": 5}, REVISIONS[MODERN].method("tools/call", Side.SERVER).params)  # type: ignore[union-attr]
+        REVISIONS[MODERN].structure({"name": 5}, REVISIONS[MODERN].server_methods["tools/call"].params)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mcptrio.errors import InvalidParams
 from mcptrio.protocol.events import Peer, RequestReceived
-from mcptrio.protocol.model.methods import Side
 from mcptrio.protocol.revisions.registry import LATEST
 from mcptrio.runtime import request_state
 from mcptrio.runtime.request_state import LIFETIME, Journal, KeyRing, digest_of, open_state, seal_state
@@ -107,7 +106,7 @@ def test_what_we_did_not_seal_is_refused(state: str) -> None:
 
 
 def request(**params: Any) -> RequestReceived:
-    method = LATEST.method("tools/call", Side.SERVER)
+    method = LATEST.server_methods.get("tools/call")
     assert method is not None
     return RequestReceived(1, method, LATEST.structure({"name": "t", **params}, method.params), Peer(revision=LATEST))
 

@@ -167,7 +167,7 @@ class HTTPResponse:
     ) -> None:
         self.status = head.status_code
         self.secrets: Sequence[str] = ()
-        self.headers = Headers(head.headers)
+        self.headers = Headers.of(head.headers)
         self._connection: HTTPClientConnection | None = connection
         self._release = release
         self._ended = False

@@ -107,7 +107,7 @@ class Line(trio.abc.Stream):
     def refusal(self) -> tuple[RequestFailed, Headers]:
         """Return the reason why there is no WebSocket, from the HTTP response that came instead, and its headers."""
         if not self._head:
-            return RequestFailed("the server closed the connection without an answer"), Headers(())
+            return RequestFailed("the server closed the connection without an answer"), Headers()
         http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_ERROR_BODY_BYTES)
         upgrade = [("Host", "there"), ("Connection", "upgrade"), ("Upgrade", "websocket")]
         http.send(h11.Request(method="GET", target="/", headers=upgrade))
@@ -116,12 +116,14 @@ class Line(trio.abc.Stream):
         try:
             event = http.next_event()
         except h11.RemoteProtocolError:
-            return RequestFailed("expected a WebSocket, got data that is not HTTP"), Headers(())
+            return RequestFailed("expected a WebSocket, got data that is not HTTP"), Headers()
         if isinstance(event, h11.InformationalResponse):
-            return RequestFailed(f"HTTP {event.status_code}: the WebSocket handshake is wrong"), Headers(event.headers)
+            return RequestFailed(f"HTTP {event.status_code}: the WebSocket handshake is wrong"), Headers.of(
+                event.headers
+            )
         if not isinstance(event, h11.Response):
-            return RequestFailed("expected a WebSocket, got an incomplete or too large answer"), Headers(())
-        headers = Headers(event.headers)
+            return RequestFailed("expected a WebSocket, got an incomplete or too large answer"), Headers()
+        headers = Headers.of(event.headers)
         if event.status_code < 300:
             text = f"HTTP {event.status_code}: expected a WebSocket, got a page"
             return RequestFailed(text, status=event.status_code), headers

@@ -39,13 +39,15 @@ class Admission:
         self._limit = max_connections(limits.connections)
         self._share = max(1, int(self._limit * limits.address_share))
         self._proxies = proxies
-        self._open: dict[Evictable, str | None] = {}
+        self.open: dict[Evictable, str | None] = {}
         """The connections that have a place, with their owners."""
         self._held: Counter[str] = Counter()
-        self._unused: OrderedDict[Evictable, float] = OrderedDict()
+        self.unused: OrderedDict[Evictable, float] = OrderedDict()
         """Connections that have not had a request, with the time of their start; the oldest first."""
-        self._idle: OrderedDict[Evictable, float] = OrderedDict()
-        """Connections that wait for their next request, with the time of the last; the oldest first."""
+        self.idle: OrderedDict[Evictable, float] = OrderedDict()
+        """Connections that wait for their next request, with the time of the last; the oldest first.
+
+        A connection enters and leaves this itself, and leaves ``unused``, because every request does that."""
         self._closing: set[Evictable] = set()
         """Connections that have lost their place and still have their descriptor."""
 
@@ -64,7 +66,7 @@ class Admission:
         if owner is not None and self._held[owner] >= self._share:
             # Only one of its own: an address must not push out the connections of others.
             return self._evict(owner)
-        return len(self._open) < self._limit or self._evict()
+        return len(self.open) < self._limit or self._evict()
 
     def make_room(self) -> bool:
         """Close the connection that has waited longest for a request, and return whether there was one."""
@@ -73,10 +75,10 @@ class Admission:
 
     def enter(self, connection: Evictable, owner: str | None) -> None:
         """Take a place for a new connection."""
-        self._open[connection] = owner
+        self.open[connection] = owner
         if owner is not None:
             self._held[owner] += 1
-        self._unused[connection] = monotonic()
+        self.unused[connection] = monotonic()
 
     def leave(self, connection: Evictable) -> None:
         """Give the place of an ended connection back, unless it was evicted."""
@@ -84,31 +86,20 @@ class Admission:
         self._release(connection)
 
     def _release(self, connection: Evictable) -> None:
-        self._unused.pop(connection, None)
-        self._idle.pop(connection, None)
-        if connection not in self._open:
+        self.unused.pop(connection, None)
+        self.idle.pop(connection, None)
+        if connection not in self.open:
             return
-        owner = self._open.pop(connection)
+        owner = self.open.pop(connection)
         if owner is not None:
             self._held[owner] -= 1
             if not self._held[owner]:
                 # Or the counter would grow with every address ever seen.
                 del self._held[owner]
 
-    def idle(self, connection: Evictable) -> None:
-        """Note that a connection waits for a request from now on."""
-        if connection in self._open:
-            self._idle[connection] = monotonic()
-
-    def busy(self, connection: Evictable) -> None:
-        """Note that a connection has a request."""
-        # Its first request: only then is it still among the unused.
-        if self._idle.pop(connection, None) is None:
-            self._unused.pop(connection, None)
-
     def _evict(self, owner: str | None = None) -> bool:
-        unused, idle = self._oldest(self._unused, owner), self._oldest(self._idle, owner)
-        if unused is not None and (idle is None or self._unused[unused] < self._idle[idle] + _USED_BONUS_SECONDS):
+        unused, idle = self._oldest(self.unused, owner), self._oldest(self.idle, owner)
+        if unused is not None and (idle is None or self.unused[unused] < self.idle[idle] + _USED_BONUS_SECONDS):
             idle = unused
         if idle is None:
             return False
@@ -119,4 +110,4 @@ class Admission:
         return True
 
     def _oldest(self, waiting: OrderedDict[Evictable, float], owner: str | None) -> Evictable | None:
-        return next((each for each in waiting if owner is None or self._open[each] == owner), None)
+        return next((each for each in waiting if owner is None or self.open[each] == owner), None)

@@ -29,6 +29,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -195,13 +196,18 @@ class HTTPConnection:
         """Note that a request is being served: no deadline, and the connection keeps its place."""
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.SERVING, inf
-        self.engine.admission.busy(self)
+        admission = self.engine.admission
+        # Its first request: only then is it still among the unused.
+        if admission.idle.pop(self, None) is None:
+            admission.unused.pop(self, None)
 
     def mark_idle(self) -> None:
         """Note that no request is being served."""
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.HEAD if self._parser.began else ConnectionState.WAITING, None
-        self.engine.admission.idle(self)
+        admission = self.engine.admission
+        if self in admission.open:
+            admission.idle[self] = monotonic()
 
     def end(self) -> None:
         """Stop reading."""

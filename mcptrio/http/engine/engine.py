@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import trio
 
 from mcptrio.abc import ASGIApp
-from mcptrio.ground.context_runner import ContextRunner
 from mcptrio.ground.waiter import Waiter
+from mcptrio.ground.workers import ContextRunner
 from mcptrio.http.client_address import Proxies
 from mcptrio.http.engine.access_log import AccessLog, shown_client
 from mcptrio.http.engine.admission import Admission
@@ -122,6 +122,16 @@ class HTTPEngine:
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run a task of a connection. Its exception is logged."""
         self.nursery.start_soon(self._contained, function, args)
+
+    async def serve(self, run: Callable[[], Awaitable[None]], client: Any, leave: Callable[[], None]) -> None:
+        """Run a connection, and call ``leave`` at its end. Its exception is logged."""
+        try:
+            try:
+                await run()
+            finally:
+                leave()
+        except Exception:  # a fault of ours must not reach the other connections
+            self.log_failure(client)
 
     def start(self, serve: Callable[[Any], Awaitable[None]], exchange: Any) -> None:
         """Have a worker serve a request and those that follow it."""

@@ -216,20 +216,27 @@ class _Server:
         for connection in tuple(self._connections):
             connection.cut()
 
-    async def _handle(self, accepted: Accepted) -> None:
+    def _handle(self, accepted: Accepted) -> Awaitable[object]:
+        """Return the awaitable that serves a connection to its end."""
+        # Not async, because each read would pass through its frame.
         try:
-            await self._connect(accepted)
+            connection = self._connect(accepted)
         except Exception:  # a fault of ours must not reach the other connections
             self._engine.log_failure(_address(accepted.peer))
+            connection = None
+        if connection is None:
+            return trio.lowlevel.checkpoint()  # noqa: ASYNC105 - Trio awaits it
+        return self._engine.serve(connection.run, connection.client, partial(self._leave, connection))
 
-    async def _connect(self, accepted: Accepted) -> None:
+    def _connect(self, accepted: Accepted) -> HTTPConnection | None:
+        """Return the new connection; ``None`` if the server refuses it or the client has left."""
         sock = accepted.sock
         wire: Wire = PlainWire(sock) if self._tls is None else TLSWire(sock, self._tls)
         try:
             address = sock.getsockname()
         except OSError:  # the client has left again
             wire.cut()
-            return
+            return None
         client = _address(accepted.peer)
         admission = self._engine.admission
         owner = admission.owner_of(client)
@@ -239,17 +246,17 @@ class _Server:
                 wire.send_now(self._engine.error(503))
                 wire.half_close()
             wire.cut()
-            return
+            return None
         connection = HTTPConnection(self._engine, wire, client, _address(address))
         self._connections.add(connection)
         admission.enter(connection, owner)
-        try:
-            await connection.run()
-        finally:
-            self._connections.discard(connection)
-            admission.leave(connection)
-            if self._engine.is_draining and not self._connections:
-                self._empty.set()
+        return connection
+
+    def _leave(self, connection: HTTPConnection) -> None:
+        self._connections.discard(connection)
+        self._engine.admission.leave(connection)
+        if self._engine.is_draining and not self._connections:
+            self._empty.set()
 
 
 def _address(name: Any) -> tuple[str, int] | tuple[str, None] | None:

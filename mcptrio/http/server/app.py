@@ -40,8 +40,8 @@ from mcptrio.http.exchange import EXTENSION, HTTPExchange
 from mcptrio.http.headers import Headers
 from mcptrio.http.server.asgi import ASGIExchange, Receive, Scope, Send
 from mcptrio.http.server.cors import answer_preflight, every_origin, is_preflight, one_origin
-from mcptrio.http.server.decoder import MessageDecoder
-from mcptrio.http.server.exchange import Exchange
+from mcptrio.http.server.decoder import MAX_UNCOUNTED_BYTES, MessageDecoder
+from mcptrio.http.server.exchange import Exchange, read_headers
 from mcptrio.http.server.front_page import show_front_page, wants_front_page
 from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.legacy_sse import LegacyPaths, LegacySSE
@@ -66,6 +66,7 @@ from mcptrio.http.server.sessions import Sessions
 from mcptrio.http.server.stateful import serve_session
 from mcptrio.http.server.stateless import answer
 from mcptrio.http.server.websocket import Upgrade, serve_websocket
+from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.messages import Incoming, Request
 
 __all__ = ["HTTPApp"]
@@ -215,7 +216,7 @@ class HTTPApp:
         client = scope.get("client")
         # A Unix socket has a path instead of an address, so its requests count for no client.
         owner = network_of(client[0]) if client and client[1] is not None else None
-        return Exchange(Headers(scope["headers"]), self._limits, http, owner)
+        return Exchange(read_headers(scope["headers"]), self._limits, http, owner)
 
     def _find(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> _Path:
         name = self._path_in(scope)
@@ -353,7 +354,10 @@ class HTTPApp:
         method: str = scope["method"]
         decision: Decision
         if method == "POST":
-            incoming = self._decoder.decode(body, exchange.owner)
+            if len(body) <= MAX_UNCOUNTED_BYTES:
+                incoming = decode(body, self._limits.message, owner=exchange.owner)
+            else:
+                incoming = self._decoder.decode(body, exchange.owner)
             exchange.describe(incoming)
             decision = check_post(exchange.headers, incoming, self._engine.mirrored_parameters)
         else:

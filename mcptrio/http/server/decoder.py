@@ -18,9 +18,9 @@ from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.protocol.messages import Incoming
 
-__all__ = ["MessageDecoder"]
+__all__ = ["MAX_UNCOUNTED_BYTES", "MessageDecoder"]
 
-_MAX_UNCOUNTED_BYTES: Final = 4096
+MAX_UNCOUNTED_BYTES: Final = 4096
 """Bytes. A message up to this size is decoded in less than 0.5 ms, and is not counted."""
 _WINDOW_SECONDS: Final = 60.0
 """Seconds. A client may use its unused share of this time at once."""
@@ -45,13 +45,13 @@ class MessageDecoder:
         Raises:
             RateLimited: the message is large, and the client has used its share.
         """
-        if len(data) > _MAX_UNCOUNTED_BYTES and (wait := self.wait(owner)):
+        if len(data) > MAX_UNCOUNTED_BYTES and (wait := self.wait(owner)):
             raise RateLimited("too many large messages from this client", retry_after=wait)
         return self.decode_now(data, owner)
 
     def decode_now(self, data: bytes, owner: Hashable) -> Incoming:
         """Return the message, for a caller that waits before it decodes the next one."""
-        if len(data) <= _MAX_UNCOUNTED_BYTES:
+        if len(data) <= MAX_UNCOUNTED_BYTES:
             # Not even timed: reading the clock twice would cost small messages more than it tells.
             return decode(data, self.limits, owner=owner)
         begun = trio.current_time()

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
 from mcptrio.http.exchange import HTTPExchange, RawHeaders
-from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts
+from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.reauthorization import Stay
 from mcptrio.http.server.rules import HTTPRefusal
@@ -25,18 +25,25 @@ from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Message, Notification, Request
 
-__all__ = ["COMMENT", "Exchange"]
+__all__ = ["COMMENT", "Exchange", "read_headers"]
 
 _MAX_NOTE_CHARS: Final = 100
 """Characters of a name that the access log shows."""
 COMMENT: Final = sse.comment()
-_NO_HEADERS: Final = Headers(())
+_NO_HEADERS: Final = Headers()
 _STREAM_HEADERS: Final = (
     (b"content-type", EVENT_STREAM.encode()),
     # no-transform: a proxy that compresses holds events back until its buffer is full.
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
+
+
+def read_headers(raw: RawHeaders) -> Headers:
+    """Return the headers of an ASGI scope."""
+    values = {str(name, "latin-1").lower(): str(value, "latin-1").strip(" \t") for name, value in raw}
+    # No name occurs twice, as nearly always.
+    return Headers(values) if len(values) == len(raw) else Headers.of(raw)
 
 
 @define(eq=False)
@@ -63,7 +70,11 @@ class Exchange:
 
     def __attrs_post_init__(self) -> None:
         accept = self.headers.get("accept")
-        self.takes_json, self.takes_events = accepts(accept, JSON), accepts(accept, EVENT_STREAM)
+        is_usual = accept == JSON_AND_EVENTS
+        self.takes_json, self.takes_events = (
+            is_usual or accepts(accept, JSON),
+            is_usual or accepts(accept, EVENT_STREAM),
+        )
 
     @property
     def is_answered(self) -> bool:

@@ -31,8 +31,9 @@ class Keepalives:
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
         self.writers = StreamScheduler(engine)
         """Write the streams that silent exchanges have become."""
-        self._silent: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
-        """For each interval: the exchanges with the time of their last sign of life, the oldest first."""
+        self.silent: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
+        """For each interval: the exchanges to call after so many seconds of silence, with the time of their last sign
+        of life. The oldest come first, so an exchange that has sent something is removed and added again."""
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -41,19 +42,10 @@ class Keepalives:
             while True:
                 now = trio.current_time()
                 # An exchange that begins during this sleep is due later.
-                due = [next(iter(silent.values()), now) + seconds for seconds, silent in self._silent.items()]
+                due = [next(iter(silent.values()), now) + seconds for seconds, silent in self.silent.items()]
                 await trio.sleep_until(min(due))
-                for seconds, silent in self._silent.items():
+                for seconds, silent in self.silent.items():
                     _look(silent, trio.current_time() - seconds)
-
-    def begin(self, exchange: KeepaliveTarget, seconds: float) -> None:
-        """Watch an exchange, and call it after so many seconds of silence. One of the known intervals."""
-        # Appended at the end, so insertion order is the order in which they are due: no heap is needed.
-        self._silent[seconds][exchange] = trio.current_time()
-
-    def end(self, exchange: KeepaliveTarget, seconds: float) -> None:
-        """Stop watching: the exchange has sent something, or is over."""
-        self._silent[seconds].pop(exchange, None)
 
 
 def _look(silent: dict[KeepaliveTarget, float], before: float) -> None:

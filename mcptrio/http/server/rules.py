@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
 from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError, Overloaded, RateLimited
-from mcptrio.http.headers import EVENT_STREAM, JSON, Headers, accepts, is_json
-from mcptrio.http.param_headers import check_method, check_parameters
+from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts, is_json
+from mcptrio.http.param_headers import ENCODED, NAMES, check_method, check_parameters
 from mcptrio.http.subprotocol import SUBPROTOCOL
-from mcptrio.protocol.envelope import Envelope
+from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, Envelope
 from mcptrio.protocol.messages import (
     Batch,
     ErrorResponse,
@@ -172,9 +172,10 @@ def check_head(
             # RFC 9110 section 12.5.3: this is how a client learns which codings it may use.
             told = f"Content-Encoding: expected none, got {coding[:20]}"
             return HTTPRefusal.because(415, told, (b"accept-encoding", b"identity"))
-        if not is_json(headers.get("content-type")):
+        media = headers.get("content-type")
+        if media != JSON and not is_json(media):
             return HTTPRefusal.because(415, f"Content-Type: expected {JSON}, in UTF-8")
-        if not accepts(accept, JSON) and not accepts(accept, EVENT_STREAM):
+        if accept != JSON_AND_EVENTS and not accepts(accept, JSON) and not accepts(accept, EVENT_STREAM):
             return HTTPRefusal.because(406, f"Accept: expected {JSON} and {EVENT_STREAM}")
     elif method == "GET" and not (accept and accepts(accept, EVENT_STREAM)):
         return HTTPRefusal.because(406, f"Accept: expected {EVENT_STREAM}")
@@ -218,7 +219,7 @@ def check_post(
         return HTTPRefusal(400, incoming.reply)
     modern = headers.get(VERSION) in MODERN_VERSIONS
     if isinstance(incoming, Request):
-        if modern or Envelope.present(incoming.params):
+        if modern or (incoming.params and "_meta" in incoming.params and Envelope.present(incoming.params)):
             return _check_request(headers, incoming, mirrored)
         if incoming.method == "initialize":
             # A second initialize in a session is an error; without this check it would make a new session.
@@ -248,13 +249,19 @@ def check_bodiless(method: str, headers: Headers) -> Decision:
 
 
 def _check_headers(headers: Headers, header_bytes: int) -> HTTPRefusal | None:
-    if headers.size > header_bytes:
-        return HTTPRefusal.because(431, f"headers of {headers.size} bytes: the limit is {header_bytes} bytes")
-    try:
-        # A proxy may route by the first of two values and we by the second.
-        headers.check_singular()
-    except InvalidRequest as error:
-        return HTTPRefusal(400, ErrorResponse.of(None, error))
+    # 4 for the colon, the space and the line end, so that many empty headers count too.
+    size = sum([len(name) + len(value) + 4 for name, value in headers.items()])
+    if headers.repeated:
+        # Joined values lack the names, and the line ends but for their commas.
+        size += sum([(len(name) + 2) * (len(values) - 1) for name, values in headers.repeated.items()])
+    if size > header_bytes:
+        return HTTPRefusal.because(431, f"headers of {size} bytes: the limit is {header_bytes} bytes")
+    if headers.repeated:
+        try:
+            # A proxy may route by the first of two values and we by the second.
+            headers.check_singular()
+        except InvalidRequest as error:
+            return HTTPRefusal(400, ErrorResponse.of(None, error))
     if "transfer-encoding" in headers and "content-length" in headers:
         # RFC 9112 section 6.3 treats this as an error: it is a way of request smuggling.
         return HTTPRefusal.because(
@@ -267,20 +274,42 @@ def _check_request(
     headers: Headers, request: Request, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> Decision:
     try:
-        envelope = Envelope.read(request.params)
-        # Proxies route by the header, and the engine serves by the body: they must agree.
-        version = headers.routing(VERSION)
-        if version != envelope.version:
-            raise HeaderMismatch(_version_mismatch(version, envelope.version))
-        check_method(headers, request)
-        if request.method == "tools/call" and envelope.version in MODERN_VERSIONS:
-            params = request.params or {}
+        params = request.params or {}
+        if not _repeats(headers, request, params):
+            envelope = Envelope.read(params)
+            # Proxies route by the header, and the engine serves by the body: they must agree.
+            version = headers.routing(VERSION)
+            if version != envelope.version:
+                raise HeaderMismatch(_version_mismatch(version, envelope.version))
+            check_method(headers, request)
+        if request.method == "tools/call" and headers.get(VERSION) in MODERN_VERSIONS:
             tool = params.get("name")
-            if isinstance(tool, str):
-                check_parameters(headers, params.get("arguments"), mirrored(tool))
+            if isinstance(tool, str) and (paths := mirrored(tool)):
+                check_parameters(headers, params.get("arguments"), paths)
     except (InvalidParams, HeaderMismatch) as error:
         return HTTPRefusal(400, ErrorResponse.of(request.id, error))
     return AnswerMessage(request)
+
+
+def _repeats(headers: Headers, request: Request, params: Mapping[str, Any]) -> bool:
+    """Return whether the envelope is complete and the headers are literally as the body, which is the usual request.
+
+    Any other request may still be good: a name may be in Base64, for example.
+    """
+    meta, member, version = params.get("_meta"), NAMES.get(request.method), headers.get(VERSION)
+    name = None if member is None else params.get(member)
+    return (
+        not headers.repeated
+        and type(meta) is dict
+        and version is not None
+        and version == meta.get(PROTOCOL_VERSION)
+        and type(meta.get(CLIENT_CAPABILITIES)) is dict
+        and type(meta.get(CLIENT_INFO, {})) is dict
+        and type(meta.get(LOG_LEVEL, "")) is str
+        and headers.get("mcp-method") == request.method
+        and headers.get("mcp-name") == name
+        and (name is None or (name.isascii() and name.isprintable() and not name.startswith(ENCODED)))
+    )
 
 
 def _check_session(headers: Headers, incoming: Message | Batch) -> Decision:

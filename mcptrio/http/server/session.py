@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 import trio
@@ -72,6 +72,14 @@ class _Nowhere:
 NOWHERE: Final = _Nowhere()
 
 
+class WaitingReply(Protocol):
+    """The reply to a POST whose form is not known yet."""
+
+    def abort(self) -> None:
+        """Accept nothing more and drop what is queued. Does not block."""
+        ...
+
+
 class HTTPSession:
     """The local part of one session."""
 
@@ -82,8 +90,8 @@ class HTTPSession:
         """The stream for messages that belong to no request; exists from the first GET in this process."""
         self.streams: dict[str, SessionStream] = {}
         """Streams whose pump runs here."""
-        self.waiting: set[SessionStream] = set()
-        """Streams whose exchange still waits for the first message; the store has no event of them."""
+        self.waiting: set[WaitingReply] = set()
+        """Replies whose exchange still waits for the first message; the store has no event of them."""
         self.wakes = StreamSignals()
         self.exchanges = 0
         """Open HTTP exchanges of the session."""
@@ -93,7 +101,7 @@ class HTTPSession:
         self.ended = False
         self.keepalives = shared.keepalives
         self._shared = shared
-        self._saved = saved
+        self.saved = saved
         """The record as the store has it; ``None`` before the first save."""
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
@@ -120,7 +128,7 @@ class HTTPSession:
     def _is_changed(self) -> bool:
         """Whether the engine has replaced the record since it was stored."""
         record = self.peer.record
-        return record is not self._saved and record != self._saved
+        return record is not self.saved and record != self.saved
 
     def open_stream(
         self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None
@@ -217,7 +225,7 @@ class HTTPSession:
             assert record is not None
             stored = await self._shared.store.save(record)
             if stored is not None:
-                self._saved = stored
+                self.saved = stored
                 if self.peer.record is record:
                     self.peer.refresh(stored)
                 self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
@@ -234,10 +242,10 @@ class HTTPSession:
 
     def refresh(self, stored: SessionRecord) -> None:
         """Take over what another replica has stored. Changes that are not stored yet are kept."""
-        mine, base = self.peer.record, self._saved
+        mine, base = self.peer.record, self.saved
         if mine is None or base is None or stored.generation <= base.generation:
             return
-        self._saved = stored
+        self.saved = stored
         self.peer.refresh(merge_records(mine, base=base, theirs=stored))
         if self._attached is not None and stored.get_stream not in ("", self._attached.id):
             # Its readers stay: it is attached again when the other one has gone.
@@ -269,9 +277,11 @@ class HTTPSession:
         if not self.ended:
             self.ended = True
             self.peer.end(reason)
-            for stream in (*self.streams.values(), *self.waiting):
-                # Handlers that wait for room must not wait for a session that has ended.
+            # Handlers that wait for room must not wait for a session that has ended.
+            for stream in self.streams.values():
                 stream.outbox.abort()
+            for reply in tuple(self.waiting):
+                reply.abort()
             self.wakes.end()
             if self._unfollow is not None:
                 self._unfollow()
@@ -289,7 +299,7 @@ class HTTPSession:
             case Notice.END:
                 self.end("the session has ended elsewhere")
             case Notice.RECORD:
-                if self._saved is None or not what.isdigit() or int(what) > self._saved.generation:
+                if self.saved is None or not what.isdigit() or int(what) > self.saved.generation:
                     self._look_soon({notice})
             case Notice.INBOX:
                 if self.peer.busy:

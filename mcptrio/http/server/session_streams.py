@@ -108,7 +108,6 @@ class SessionStream:
         self._fallback_stored = False
         """Whether the store has the fallback event for the present ``_unanswered``."""
         self._batched = isinstance(asked, Batch)
-        self._expected = expected
         self._left = expected
         """Responses that are not stored yet."""
         self._max_unwritten = window
@@ -139,15 +138,6 @@ class SessionStream:
     def send_keepalive(self) -> None:
         """Stop waiting for the first message: the response becomes a stream without it."""
         self.outbox.wake_reader()
-
-    def is_final(self, items: Sequence[Item]) -> bool:
-        """Return whether these first items complete the stream, in one message."""
-        if len(items) != 1:
-            return False
-        item = items[0]
-        if isinstance(item, ErrorResponse) and item.id is None:
-            return True
-        return self._expected is not None and len(_responses(item)) >= self._expected
 
     async def send_priming_event(self) -> None:
         """Store an event without data, which gives readers an id.

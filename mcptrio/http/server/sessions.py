@@ -129,7 +129,7 @@ class Sessions:
         if session is None or session.ended:
             session = HTTPSession(self._shared, self._open_peer(principal, record), record)
             self._enter(session)
-        else:
+        elif record is not session.saved:
             session.refresh(record)
         self._here.move_to_end(id)
         session.used = session.touched = trio.current_time()

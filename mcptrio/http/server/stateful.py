@@ -11,7 +11,7 @@ Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import trio
@@ -24,7 +24,8 @@ from mcptrio.http.server.session import GET_STREAM_PREFIX, NOWHERE, POST_STREAM_
 from mcptrio.http.server.session_streams import SessionStream, StreamReader
 from mcptrio.http.server.sessions import Sessions
 from mcptrio.outbox import Item, Outbox
-from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Request, Response
+from mcptrio.protocol.messages import Batch, ErrorResponse, Malformed, Message, Notification, Request, Response
+from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["serve_session"]
 
@@ -136,76 +137,144 @@ async def _deliver(
         await session.receive(incoming, NOWHERE, principal)
         await exchange.respond(202)
         return
-    stream = session.open_stream(POST_STREAM_PREFIX, asked=incoming, expected=expected)
-    session.waiting.add(stream)
+    reply = _Reply(session, incoming, expected)
+    session.waiting.add(reply)
     try:
-        await session.receive(incoming, stream, principal)
-        if expected:
-            await _answer(session, exchange, incoming, stream)
+        if isinstance(incoming, Request):
+            # No other replica needs to know of a request.
+            session.peer.principal = principal
+            session.peer.receive(incoming, reply)
         else:
-            await _accept(exchange, stream)
+            await session.receive(incoming, reply, principal)
+        if expected:
+            await _answer(session, exchange, incoming, reply)
+        else:
+            await _accept(exchange, reply)
     finally:
-        session.waiting.discard(stream)
-        if stream.id not in session.streams:
+        session.waiting.discard(reply)
+        if reply.stream is None or reply.stream.id not in session.streams:
             # Answered, or left by a client that knows no event to resume from.
-            stream.outbox.abort()
+            reply.abort()
 
 
-async def _accept(exchange: Exchange, stream: SessionStream) -> None:
+class _Reply:
+    """The sink of a POST until the form of the response is known: keeps the answer if it is the first message.
+
+    Anything else, and a silence for too long, opens a stream.
+    """
+
+    __slots__ = ("_asked", "_expected", "_is_closed", "_session", "answer", "arrived", "stream")
+
+    def __init__(self, session: HTTPSession, asked: Message | Batch, expected: int) -> None:
+        self._session = session
+        self._asked = asked
+        self._expected = expected
+        self._is_closed = False
+        self.answer: Item | None = None
+        self.stream: SessionStream | None = None
+        self.arrived = trio.Event()
+        """Set when the form of the response is known, or there will be none."""
+
+    async def send(self, message: Item) -> None:
+        if self.stream is not None:
+            await self.stream.send(message)
+        elif self._is_closed or self.answer is not None:
+            raise ConnectionClosed("the message cannot be sent: the response is complete")
+        elif _is_final(message, self._expected):
+            self.answer = message
+            self.arrived.set()
+        else:
+            await self.open().send(message)
+
+    def offer(self, message: Notification, key: object) -> None:
+        if self.stream is not None or not (self._is_closed or self.answer is not None):
+            self.open().offer(message, key)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.arrived.set()
+        if self.stream is not None:
+            self.stream.close()
+
+    def release(self, retry_ms: int) -> bool:
+        """See :meth:`SessionStream.release`."""
+        is_possible = self.stream is not None or (_sends_priming_events(self._session) and not self._is_closed)
+        return is_possible and self.open().release(retry_ms)
+
+    def send_keepalive(self) -> None:
+        """Stop waiting for the first message: the response becomes a stream without it."""
+        self.open()
+
+    def abort(self) -> None:
+        """Accept nothing more and drop what is queued."""
+        self.close()
+        if self.stream is not None:
+            self.stream.outbox.abort()
+
+    def open(self) -> SessionStream:
+        """Return the stream, opened if necessary."""
+        if self.stream is None:
+            self.stream = self._session.open_stream(POST_STREAM_PREFIX, asked=self._asked, expected=self._expected)
+            if self._is_closed:
+                self.stream.close()
+            self.arrived.set()
+        return self.stream
+
+
+async def _accept(exchange: Exchange, reply: _Reply) -> None:
     """Answer a batch without requests: 202, or 400 if the revision has no batches."""
     # The engine reports the latter with an error without an id.
-    items: list[Item] = []
     with trio.move_on_after(_BATCH_TIMEOUT):
-        try:
-            items = await stream.outbox.take()
-        except (trio.EndOfChannel, ConnectionClosed):
-            pass
-    await (exchange.reply(400, items[0]) if items else exchange.respond(202))
+        await reply.arrived.wait()
+    await (exchange.respond(202) if reply.answer is None else exchange.reply(400, reply.answer))
 
 
-async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | Batch, stream: SessionStream) -> None:
+async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | Batch, reply: _Reply) -> None:
     """Answer with plain JSON or a stream, as the first messages decide."""
     limits = exchange.limits
     # Only a stream with priming events can be resumed, so only then is an early stream worth it.
-    quiet = limits.stream_delay if stream.sends_priming_event and exchange.takes_events else limits.keepalive_interval
-    items: list[Item] | None = None
+    is_early = exchange.takes_events and _sends_priming_events(session)
+    silent = session.keepalives.silent[limits.stream_delay if is_early else limits.keepalive_interval]
 
     async def wait() -> None:
-        nonlocal items
-        session.keepalives.begin(stream, quiet)
+        silent[reply] = trio.current_time()
         try:
-            items = await stream.outbox.take(until_woken=True)
-        except (trio.EndOfChannel, ConnectionClosed):
-            pass
+            await reply.arrived.wait()
         finally:
-            session.keepalives.end(stream, quiet)
+            silent.pop(reply, None)
 
-    await exchange.while_connected(wait, stream.outbox.wake_reader)
+    await exchange.while_connected(wait, reply.arrived.set)
     if exchange.is_gone:
         return
-    if items is None:
+    if reply.answer is None and (reply.stream is None or session.ended):
         await _say_nothing(session, exchange)
         return
     # Before the response leaves: the next request may reach another replica.
-    await session.try_to_save()
+    if session.peer.record is not session.saved:
+        await session.try_to_save()
+    if reply.answer is not None and (exchange.takes_json or not exchange.takes_events):
+        await _reply(exchange, reply.answer)
+        return
+    stream = reply.open()
+    items = stream.outbox.try_take() if reply.answer is None else [reply.answer]
     if not exchange.takes_events:
-        first = items
-        await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, first))
-    elif stream.is_final(items) and exchange.takes_json:
-        await _reply(exchange, items[0])
-    else:
-        reader = StreamReader(stream, exchange)
-        session.waiting.discard(stream)
-        session.start(stream, items)
-        # In both cases the pump stores an event at once, so the head needs no comment to be sent.
-        primed = stream.sends_priming_event or bool(items)
-        await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
+        expected = _expected(incoming)
+        await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, items, expected))
+        return
+    reader = StreamReader(stream, exchange)
+    session.waiting.discard(reply)
+    session.start(stream, items)
+    # In both cases the pump stores an event at once, so the head needs no comment to be sent.
+    primed = stream.sends_priming_event or bool(items)
+    await _while_connected(exchange, lambda: _read(reader, exchange, primed=primed))
 
 
-async def _answer_plainly(session: HTTPSession, exchange: Exchange, stream: SessionStream, items: list[Item]) -> None:
+async def _answer_plainly(
+    session: HTTPSession, exchange: Exchange, stream: SessionStream, items: list[Item], expected: int
+) -> None:
     """Answer a client that accepts no events, without the notifications that precede the answer."""
     try:
-        while not stream.is_final(items[-1:]):
+        while not (items and _is_final(items[-1], expected)):
             await _ask_elsewhere(session, items)
             items = await stream.outbox.take()
     except (trio.EndOfChannel, ConnectionClosed):
@@ -307,3 +376,17 @@ def _expected(incoming: Message | Batch) -> int:
     if isinstance(incoming, Batch):
         return sum(isinstance(message, (Request, Malformed)) for message in incoming.messages)
     return int(isinstance(incoming, Request))
+
+
+def _is_final(item: Item, expected: int) -> bool:
+    """Return whether an item has all responses that are expected, or refuses the whole message."""
+    if isinstance(item, Sequence):
+        return sum(isinstance(each, (Response, ErrorResponse)) for each in item) >= expected
+    if isinstance(item, ErrorResponse) and item.id is None:
+        return True
+    return isinstance(item, (Response, ErrorResponse)) and expected == 1
+
+
+def _sends_priming_events(session: HTTPSession) -> bool:
+    record = session.peer.record
+    return record is not None and REVISIONS[record.revision].http.priming

@@ -46,7 +46,7 @@ async def answer(
 
     async def work() -> None:
         nonlocal overloaded, stands
-        keepalives.begin(reply, exchange.limits.keepalive_interval)
+        reply.silent[reply] = trio.current_time()
         try:
             stands = await engine.answer(
                 message,
@@ -97,17 +97,20 @@ class _Reply:
         "_cancel",
         "_closed",
         "_exchange",
-        "_keepalives",
         "_outbox",
         "_rest",
+        "_writers",
         "_writing",
         "final",
+        "silent",
         "written",
     )
 
     def __init__(self, exchange: Exchange, keepalives: Keepalives) -> None:
         self._exchange = exchange
-        self._keepalives = keepalives
+        self._writers = keepalives.writers
+        self.silent = keepalives.silent[exchange.limits.keepalive_interval]
+        """The exchanges that get a keepalive after some silence, with the time of its beginning."""
         self._outbox: Outbox | None = None
         self._closed = False
         self._cancel: Callable[[str], None] | None = None
@@ -163,7 +166,7 @@ class _Reply:
         self._closed = True
         # Breaks a reference cycle: the function holds the request, which holds this sink.
         self._cancel = None
-        self._keepalives.end(self, self._exchange.limits.keepalive_interval)
+        self.silent.pop(self, None)
         if self._outbox is not None:
             self._outbox.close()
             if not self._writing:
@@ -249,7 +252,7 @@ class _Reply:
 
     def _wake(self) -> None:
         self._writing = True
-        self._keepalives.writers.add(self)
+        self._writers.add(self)
 
     def _take(self) -> bytes:
         assert self._outbox is not None
@@ -259,24 +262,24 @@ class _Reply:
         """Queue the stream again if messages arrived during the write."""
         assert self._outbox is not None
         if len(self._outbox):
-            self._keepalives.writers.add(self)
+            self._writers.add(self)
             return
         self._writing = False
         if self._closed:
             self._finish()
         else:
-            self._keepalives.end(self, self._exchange.limits.keepalive_interval)
-            # Something has just been written, so the silence begins again.
-            self._keepalives.begin(self, self._exchange.limits.keepalive_interval)
+            # Something has just been written, so the silence begins again, after that of all others.
+            self.silent.pop(self, None)
+            self.silent[self] = trio.current_time()
 
     def _finish(self) -> None:
         """Mark the stream as written. The waiting task ends the response; without one, this does."""
         if self.written is not None:
             self.written.set()
-        elif self._exchange.is_gone or self._keepalives.writers.ended:
+        elif self._exchange.is_gone or self._writers.ended:
             self._exchange.close()
         else:
-            self._keepalives.writers.start_soon(self._end_alone)
+            self._writers.start_soon(self._end_alone)
 
     async def _end_alone(self) -> None:
         try:

@@ -26,8 +26,8 @@ from mcptrio.protocol.model.fields import class_history, exists_in, field_histor
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 from mcptrio.protocol.model.sampling import SamplingContent
 from mcptrio.protocol.revisions.mismatch import Mismatch, show_value
-from mcptrio.protocol.revisions.scalars import SCALARS, scalar_union_reader
 from mcptrio.protocol.revisions.shapes import (
+    SCALARS,
     camel,
     inner_type,
     is_array,
@@ -40,7 +40,7 @@ from mcptrio.protocol.revisions.shapes import (
     step,
 )
 
-__all__ = ["Converter", "Lowering", "Reader", "Writer"]
+__all__ = ["Converter", "FieldLowering", "Lowering", "Reader", "Writer"]
 
 Reader: TypeAlias = Callable[[Any, Any], Any]
 """``read(value, cls)`` returns a model; raises Mismatch, or KeyError with the wire name of a missing member."""
@@ -52,6 +52,14 @@ Lowering: TypeAlias = Callable[[Any], Any]
 """Changes a model of the newest revision to the form of an older one; raises LocalProtocolError if it has none."""
 
 
+@attrs.frozen
+class FieldLowering:
+    """Changes one field of a model, if it has a value, to the form of an older revision."""
+
+    name: str
+    lower: Callable[[Any], Any]
+
+
 class Converter:
     """Reads and writes the model in one revision.
 
@@ -60,26 +68,39 @@ class Converter:
         lowerings: functions that change a model before it is written, by its class.
     """
 
-    def __init__(self, version: str, lowerings: Mapping[type, Lowering]) -> None:
+    def __init__(self, version: str, lowerings: Mapping[type, Lowering | FieldLowering]) -> None:
         self._version = version
         self._lowerings = lowerings
+        # Caches, because asking cattrs for its function takes longer than converting a small message.
+        self._readers: dict[Any, Reader] = {}
+        self._writers: dict[type, Writer] = {}
+
+    def structure(self, value: Any, cls: Any) -> Any:
+        """See :attr:`mcptrio.protocol.revisions.revision.Revision.structure`."""
+        try:
+            read = self._readers[cls]
+        except KeyError:
+            read = self._readers[cls] = self.reader(cls)
+        try:
+            return read(value, cls)
+        # Refused values are rare, so the place of the fault is searched only now.
+        except (Mismatch, KeyError):
+            path, expected, got = self._locate(value, cls, "$")
+            raise InvalidParams(f"expected {expected} @ {path}, got {got}") from None
+
+    def unstructure(self, model: Any) -> dict[str, Any]:
+        """See :attr:`mcptrio.protocol.revisions.revision.Revision.unstructure`."""
+        try:
+            write = self._writers[model.__class__]
+        except KeyError:
+            write = self._writers[model.__class__] = self._hooks.get_unstructure_hook(model.__class__)
+        written: dict[str, Any] = write(model)
+        return written
 
     def reader(self, cls: Any) -> Reader:
         """Return the function that reads a class, a union of classes, or any other type of a field."""
         reader: Reader = self._hooks.get_structure_hook(cls)
         return reader
-
-    def writer(self, cls: type) -> Writer:
-        """Return the function that writes a class."""
-        writer: Writer = self._hooks.get_unstructure_hook(cls)
-        return writer
-
-    def refuse(self, value: Any, cls: Any) -> InvalidParams:
-        """Return the error for a value that ``reader(cls)`` has refused: the expected value, the actual one and the
-        place.
-        """
-        path, expected, got = self._locate(value, cls, "$")
-        return InvalidParams(f"expected {expected} @ {path}, got {got}")
 
     # The parts of a class that the revision has
 
@@ -101,8 +122,8 @@ class Converter:
         # Made at first use: a process needs one revision or two, and all five take 2 % of the start-up time.
         # Detailed validation would collect all errors, and makes reading several times slower.
         hooks = HookRegistry(detailed_validation=False)
-        for cls, reader in SCALARS.items():
-            hooks.register_structure_hook(cls, reader)
+        for cls in SCALARS:
+            hooks.register_structure_hook(cls, _scalar_reader(cls))
         for predicate, make_reader in (
             (is_union, self._union_reader),
             (is_optional, self._optional_reader),
@@ -147,9 +168,10 @@ class Converter:
 
     def _class_writer(self, cls: type) -> Writer:
         lower = self._lowerings.get(cls)
+        of_field = lower if isinstance(lower, FieldLowering) else None
         # A class of a newer revision has no form here, and must not be sent in part.
-        write_as_is = self._writer_as_is(cls) if self._speaks(cls) else self._refuse_to_write
-        if lower is None:
+        write_as_is = self._writer_as_is(cls, of_field) if self._speaks(cls) else self._refuse_to_write
+        if lower is None or isinstance(lower, FieldLowering):
             return write_as_is
 
         def write_lowered(model: Any) -> Any:
@@ -159,10 +181,14 @@ class Converter:
 
         return write_lowered
 
-    def _writer_as_is(self, cls: type) -> Writer:
+    def _writer_as_is(self, cls: type, lowering: FieldLowering | None) -> Writer:
         overrides: dict[str, Any] = {
             # Members with their default are omitted, since some older clients refuse members that they do not know.
-            attribute.name: override(rename=name, omit_if_default=not field_history(attribute).always)
+            attribute.name: override(
+                rename=name,
+                omit_if_default=not field_history(attribute).always,
+                unstruct_hook=lowering.lower if lowering is not None and lowering.name == attribute.name else None,
+            )
             if has
             else override(omit=True)
             for attribute, name, has in self._fields(cls)
@@ -267,7 +293,7 @@ class Converter:
     def _union_reader(self, cls: Any) -> Reader:
         choose = self._chooser(cls)
         if choose is None:
-            return scalar_union_reader(cls)
+            return _scalar_reader(*get_args(cls))
 
         def read_union(value: Any, _: Any) -> Any:
             member, read = choose(value)
@@ -368,6 +394,20 @@ class Converter:
             for attribute, name, has in self._fields(cls):
                 if has and name in value:
                     yield step(name), value[name], attribute.type
+
+
+def _scalar_reader(*types: type) -> Reader:
+    """Return the reader of a scalar, or of a union of scalars, as strict as JSON Schema 2020-12, Core 4.2.1."""
+    expected = " or ".join(SCALARS[each] for each in types)
+    # By exact class, since isinstance() takes a bool for an int. An integer is a number.
+    classes = (float, int) if types == (float,) else types
+
+    def read_scalar(value: Any, _: Any) -> Any:
+        if value.__class__ not in classes:
+            raise Mismatch(expected, value)
+        return value
+
+    return read_scalar
 
 
 def _choose_contents(value: Any) -> type:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mcptrio.protocol.model.fields import ABSENT
-
 __all__ = ["lower_output_schema", "lower_structured_content"]
 
 _WRAPPED: Final = "result"
@@ -50,8 +48,8 @@ def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def lower_structured_content(value: Any) -> Any:
-    """Return the value if it is an object or absent; otherwise an object with it."""
-    return value if value is ABSENT or isinstance(value, dict) else {_WRAPPED: value}
+    """Return the value if it is an object; otherwise an object with it."""
+    return value if isinstance(value, dict) else {_WRAPPED: value}
 
 
 class _TooDeep(Exception):

@@ -8,17 +8,16 @@ Source: MCP, the changelog of each revision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 from attrs import Factory, field, frozen
 
 from mcptrio.protocol.model.fields import exists_in
 from mcptrio.protocol.model.methods import METHODS, Method, Side
-from mcptrio.protocol.revisions.converter import Converter, Lowering, Reader, Writer
-from mcptrio.protocol.revisions.mismatch import Mismatch
+from mcptrio.protocol.revisions.converter import Converter, FieldLowering, Lowering
 
 __all__ = [
     "BadArguments",
@@ -31,6 +30,15 @@ __all__ = [
 ]
 
 M = TypeVar("M")
+
+
+class Structure(Protocol):
+    """The type of :attr:`Revision.structure`."""
+
+    @overload
+    def __call__(self, value: Any, cls: type[M]) -> M: ...
+    @overload
+    def __call__(self, value: Any, cls: Any) -> Any: ...
 
 
 class NegotiationStyle(Enum):
@@ -117,80 +125,63 @@ class Revision:
     http: HTTPFeatures
     codes: Mapping[int, int] = MappingProxyType({})
     """Error codes with another number in this revision."""
-    lowerings: Mapping[type, Lowering] = field(default=MappingProxyType({}), repr=False)
+    lowerings: Mapping[type, Lowering | FieldLowering] = field(default=MappingProxyType({}), repr=False)
     """Functions that change a model to the form of this revision before it is written, by class."""
 
-    _methods: Mapping[tuple[str, Side], Method] = field(
-        init=False, repr=False, eq=False, default=Factory(lambda self: _index(METHODS, self.version), takes_self=True)
+    server_methods: Mapping[str, Method] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: _index(self.version, Side.SERVER), takes_self=True),
     )
+    """The requests and notifications that a server receives, by name."""
+    client_methods: Mapping[str, Method] = field(
+        init=False,
+        repr=False,
+        eq=False,
+        default=Factory(lambda self: _index(self.version, Side.CLIENT), takes_self=True),
+    )
+    """The requests and notifications that a client receives, by name."""
     _converter: Converter = field(
         init=False,
         repr=False,
         eq=False,
         default=Factory(lambda self: Converter(self.version, self.lowerings), takes_self=True),
     )
-    # Caches in front of the converter; see `structure`.
-    _readers: dict[Any, Reader] = field(init=False, repr=False, eq=False, factory=dict)
-    _writers: dict[type, Writer] = field(init=False, repr=False, eq=False, factory=dict)
+    structure: Structure = field(
+        init=False, repr=False, eq=False, default=Factory(lambda self: self._converter.structure, takes_self=True)
+    )
+    """Converts a JSON value of this revision to a model.
+
+    Args:
+        value: a decoded JSON value.
+        cls: a class of ``mcptrio.protocol.model``, or a union of such classes.
+
+    Raises:
+        InvalidParams: the value is not a ``cls``; the message has the expected value, the actual one and the place.
+    """
+    unstructure: Callable[[Any], dict[str, Any]] = field(
+        init=False, repr=False, eq=False, default=Factory(lambda self: self._converter.unstructure, takes_self=True)
+    )
+    """Returns the JSON object of a model in this revision.
+
+    Fields that the revision does not have are omitted, or changed by ``lowerings``. Open objects (arguments, schemas,
+    ``_meta``) are not copied; the caller must not change them afterwards.
+
+    Raises:
+        LocalProtocolError: the revision cannot express the model, and an omission would change its meaning.
+    """
 
     def __str__(self) -> str:
         return self.version
 
-    def method(self, name: str, to: Side) -> Method | None:
-        """Return the row of a request or notification that ``to`` receives; ``None``: method not found."""
-        return self._methods.get((name, to))
 
-    @overload
-    def structure(self, value: Any, cls: type[M]) -> M: ...
-    @overload
-    def structure(self, value: Any, cls: Any) -> Any: ...
-    def structure(self, value: Any, cls: Any) -> Any:
-        """Convert a JSON value of this revision to a model.
-
-        Args:
-            value: a decoded JSON value.
-            cls: a class of ``mcptrio.protocol.model``, or a union of such classes.
-
-        Raises:
-            InvalidParams: the value is not a ``cls``; the message has the expected value, the actual one and the place.
-        """
-        try:
-            # Cached here, because asking cattrs for its function takes longer than reading a small message.
-            read = self._readers[cls]
-        except KeyError:
-            read = self._readers[cls] = self._converter.reader(cls)
-        try:
-            return read(value, cls)
-        # Refused values are rare, so the place of the fault is searched only now.
-        except (Mismatch, KeyError):
-            raise self._converter.refuse(value, cls) from None
-
-    def unstructure(self, model: Any) -> dict[str, Any]:
-        """Return the JSON object of a model in this revision.
-
-        Fields that the revision does not have are omitted, or changed by ``lowerings``. Open objects (arguments,
-        schemas, ``_meta``) are not copied; the caller must not change them afterwards.
-
-        Raises:
-            LocalProtocolError: the revision cannot express the model, and an omission would change its meaning.
-        """
-        try:
-            write = self._writers[model.__class__]
-        except KeyError:
-            write = self._writers[model.__class__] = self._converter.writer(model.__class__)
-        written: dict[str, Any] = write(model)
-        return written
-
-
-def _index(rows: tuple[Method, ...], version: str) -> Mapping[tuple[str, Side], Method]:
+def _index(version: str, side: Side) -> Mapping[str, Method]:
+    """Return the rows of a revision for one receiver, by name."""
     return MappingProxyType(
         {
-            (row.name, side): row
-            for row in rows
-            if exists_in(version, since=row.since, until=row.until)
-            for side in (_BOTH if row.to is Side.BOTH else (row.to,))
+            row.name: row
+            for row in METHODS
+            if row.to in (side, Side.BOTH) and exists_in(version, since=row.since, until=row.until)
         }
     )
-
-
-_BOTH = (Side.SERVER, Side.CLIENT)

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Final, Literal, Union, get_args, get_origin
 
 from mcptrio.protocol.revisions.mismatch import show_value
-from mcptrio.protocol.revisions.scalars import SCALARS
 
 __all__ = [
+    "SCALARS",
     "camel",
     "inner_type",
     "is_array",
@@ -25,6 +25,9 @@ __all__ = [
     "is_union",
     "step",
 ]
+
+SCALARS: Final[Mapping[type, str]] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
+"""The types of scalars, with their names in messages."""
 
 
 def camel(name: str) -> str:

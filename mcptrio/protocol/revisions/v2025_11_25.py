@@ -8,13 +8,14 @@ Source: MCP 2025-11-25, changelog; schema.ts, "Tool", "CallToolResult", "ElicitR
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from mcptrio.errors import Code, LocalProtocolError
 from mcptrio.protocol.model.content import ToolResultContent
 from mcptrio.protocol.model.elicitation import ElicitURLParams
-from mcptrio.protocol.model.fields import ABSENT, evolve
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.tools import CallToolResult, Tool
+from mcptrio.protocol.revisions.converter import FieldLowering
 from mcptrio.protocol.revisions.output_schemas import lower_output_schema, lower_structured_content
 from mcptrio.protocol.revisions.revision import (
     BadArguments,
@@ -37,19 +38,14 @@ def _lower_tool(tool: Tool) -> Tool:
     return tool if lowered is tool.output_schema else evolve(tool, output_schema=lowered)
 
 
-def _lower_structured_content(holder: Any) -> Any:
-    if holder.structured_content is ABSENT:
-        return holder
-    lowered = lower_structured_content(holder.structured_content)
-    return holder if lowered is holder.structured_content else evolve(holder, structured_content=lowered)
-
-
 def _check_elicitation_id(params: ElicitURLParams) -> ElicitURLParams:
     # This revision reports the completion of a page by its id.
     if params.elicitation_id is None:
         raise LocalProtocolError("expected an elicitation_id for a URL elicitation, got none")
     return params
 
+
+_STRUCTURED_CONTENT: Final = FieldLowering("structured_content", lower_structured_content)
 
 REVISION: Final = Revision(
     version="2025-11-25",
@@ -74,8 +70,8 @@ REVISION: Final = Revision(
     lowerings=MappingProxyType(
         {
             Tool: _lower_tool,
-            CallToolResult: _lower_structured_content,
-            ToolResultContent: _lower_structured_content,
+            CallToolResult: _STRUCTURED_CONTENT,
+            ToolResultContent: _STRUCTURED_CONTENT,
             ElicitURLParams: _check_elicitation_id,
         }
     ),

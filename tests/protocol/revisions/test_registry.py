@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcptrio.errors import Code
-from mcptrio.protocol.model.methods import METHODS, Side
+from mcptrio.protocol.model.methods import METHODS
 from mcptrio.protocol.revisions.registry import (
     HANDSHAKE_VERSIONS,
     LATEST,
@@ -88,15 +88,15 @@ def test_a_missing_resource_has_two_numbers() -> None:
 
 
 def test_a_method_is_found_by_name_and_receiver() -> None:
-    assert LATEST.method("tools/call", Side.SERVER) is not None
-    assert LATEST.method("tools/call", Side.CLIENT) is None
-    assert LATEST.method("initialize", Side.SERVER) is None
-    assert LATEST_HANDSHAKE.method("ping", Side.CLIENT) is LATEST_HANDSHAKE.method("ping", Side.SERVER) is not None
-    assert LATEST_HANDSHAKE.method("server/discover", Side.SERVER) is None
+    assert LATEST.server_methods.get("tools/call") is not None
+    assert LATEST.client_methods.get("tools/call") is None
+    assert LATEST.server_methods.get("initialize") is None
+    assert LATEST_HANDSHAKE.client_methods.get("ping") is LATEST_HANDSHAKE.server_methods.get("ping") is not None
+    assert LATEST_HANDSHAKE.server_methods.get("server/discover") is None
 
 
 def test_completion_came_before_its_capability() -> None:
-    rows = [revision.method("completion/complete", Side.SERVER) for revision in REVISIONS.values()]
+    rows = [revision.server_methods.get("completion/complete") for revision in REVISIONS.values()]
     gates = [row and row.capability for row in rows]
 
     assert gates == [None, "completions", "completions", "completions", "completions"]
@@ -107,7 +107,7 @@ def test_a_method_has_one_row_a_revision() -> None:
         spoken = [
             row
             for row in METHODS
-            if revision.method(row.name, Side.SERVER) is row or revision.method(row.name, Side.CLIENT) is row
+            if revision.server_methods.get(row.name) is row or revision.client_methods.get(row.name) is row
         ]
 
         assert len({row.name for row in spoken}) == len(spoken)
