@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.stores import SessionStore as SessionStore
     from mcptrio.abc.stores import StoredEvent as StoredEvent
     from mcptrio.abc.stores import Stores as Stores
+    from mcptrio.abc.stores import UsesStores as UsesStores
     from mcptrio.abc.stores import session_topic as session_topic
     from mcptrio.abc.stores import wake_message as wake_message
 
@@ -72,6 +73,7 @@ _HOMES = {
     "ReplayStore": "mcptrio.abc.stores",
     "Stores": "mcptrio.abc.stores",
     "StoreStatus": "mcptrio.abc.status",
+    "UsesStores": "mcptrio.abc.stores",
     "session_topic": "mcptrio.abc.stores",
     "wake_message": "mcptrio.abc.stores",
     "StoredEvent": "mcptrio.abc.stores",

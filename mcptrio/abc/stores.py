@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -28,6 +28,7 @@ __all__ = [
     "SessionStore",
     "StoredEvent",
     "Stores",
+    "UsesStores",
     "session_topic",
     "wake_message",
 ]
@@ -253,7 +254,11 @@ class ReplayStore(Protocol):
 
 
 class QuotaStore(Protocol):
-    """Rates over all replicas, by the generic cell rate algorithm (ITU-T I.371). A failure raises StoreFailed."""
+    """Rates over all replicas, by the generic cell rate algorithm (ITU-T I.371). A failure raises StoreFailed.
+
+    The store keeps the theoretical arrival time of the next request. So one quota may be taken at several rates: a
+    request that costs three is one at a third of the rate, with a third of the burst.
+    """
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
         """Take one from a quota of ``count`` in ``seconds``, of which ``burst`` may come at once.
@@ -281,6 +286,15 @@ class Stores:
     quotas: QuotaStore | None = None
     is_shared: bool = False
     status: Callable[[], StoreStatus] = lambda: StoreStatus(kind="memory")
+
+
+@runtime_checkable
+class UsesStores(Protocol):
+    """A guard that uses the stores of the server that it protects, such as :class:`mcptrio.auth.ResourceServer`."""
+
+    def use_stores(self, stores: Stores) -> None:
+        """Take the stores of the server. Called before its first request, if the server has stores."""
+        ...
 
 
 def session_topic(session: str) -> str:

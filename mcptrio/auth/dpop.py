@@ -144,6 +144,12 @@ class DPoPProof:
     issued_at: float
     nonce: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The name under which it is remembered: the thumbprint, a colon, and the digest of its id."""
+        # The name contains the key, so no client can use up another client's ids.
+        return f"{self.thumbprint}:{base64url_sha256(self.id)}"
+
 
 @frozen(kw_only=True)
 class DPoPVerifier:
@@ -201,9 +207,8 @@ class DPoPVerifier:
                 raise BadDPoPProof("ath: expected the hash of the access token")
         if bound_to is not None and not compare_digest(bound_to.encode(), proof.thumbprint.encode()):
             raise BadDPoPProof("the token is bound to another key", error="invalid_token")
-        # Last, so that invalid proofs take no memory. The name contains the key, so no client can use up another
-        # client's ids.
-        if not self.is_new(f"{proof.thumbprint}:{base64url_sha256(proof.id)}", proof.issued_at + self.window):
+        # Last, so that invalid proofs take no memory.
+        if not self.is_new(proof.name, proof.issued_at + self.window):
             raise BadDPoPProof("jti: the proof was used before")
         return proof
 

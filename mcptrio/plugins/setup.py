@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 
 import trio
 
-from mcptrio.abc import ASGIApp, OwnIssuer
+from mcptrio.abc import ASGIApp, OwnIssuer, QuotaStore
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.decorators import Mark, ToolMark, marks_of
@@ -197,6 +197,18 @@ class PluginSetup(CatalogRegistrar):
     @property
     def threads(self) -> trio.CapacityLimiter:
         return cast(trio.CapacityLimiter, self._catalog.state.threads.of_helpers(self._plugin.name))
+
+    @property
+    def quotas(self) -> QuotaStore | None:
+        """Rates that hold over all replicas of the server; ``None`` if it shares no stores. Known once it is open."""
+        stores = self._catalog.state.stores
+        return stores.quotas if stores is not None else None
+
+    @property
+    def replicas(self) -> int:
+        """The number of processes that use the server's stores, this one included; 1 without stores."""
+        stores = self._catalog.state.stores
+        return stores.status().replicas if stores is not None else 1
 
     # For the base class
 

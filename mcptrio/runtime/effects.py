@@ -2,7 +2,7 @@
 
 A client may send a retry of 2026-07-28 twice, for example after its connection broke. Both deliveries carry the same
 ``requestState``, so neither knows the results of the other. The first one runs the effect, and the others wait for its
-result. Results are kept in this process only.
+result. Without a shared store, results are kept in this process only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 import trio
+
+from mcptrio.runtime.shared_effects import REPORT_SECONDS, SharedEffects
 
 __all__ = ["Effects"]
 
@@ -28,6 +30,8 @@ class Effects:
     """
 
     def __init__(self, lifetime: float) -> None:
+        self.shared: SharedEffects | None = None
+        """The effects of all replicas; ``None`` if the server shares none."""
         self._lifetime = lifetime
         self._running: dict[tuple[str, str], trio.Event] = {}
         self._results: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
@@ -42,6 +46,10 @@ class Effects:
         Args:
             call: names the call over all its rounds.
             effect: its result is a JSON value.
+
+        Raises:
+            Overloaded: the shared store failed before the effect was run.
+            InternalError: another replica has ended while it ran the effect.
         """
         name = (call, key)
         while name not in self._results:
@@ -53,10 +61,25 @@ class Effects:
 
     async def _run(self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]]) -> Any:
         ended = self._running[name] = trio.Event()
+        shared = self.shared
         try:
-            value = await effect()
-            # As JSON, because the next round reads it from JSON too: both must be equal.
-            self._keep(name, orjson.dumps(value))
+            if shared is not None and (result := await shared.claim(*name)) is not None:
+                self._keep(name, result)
+                return orjson.loads(result)
+            is_done = False
+            try:
+                value = await effect()
+                # As JSON, because the next round reads it from JSON too: both must be equal.
+                result = orjson.dumps(value)
+                is_done = True
+            finally:
+                if shared is not None and not is_done:
+                    with trio.move_on_after(REPORT_SECONDS, shield=True):
+                        await shared.release(*name)
+            self._keep(name, result)
+            if shared is not None:
+                with trio.move_on_after(REPORT_SECONDS, shield=True):
+                    await shared.finish(*name, result)
             return value
         finally:
             del self._running[name]

@@ -195,7 +195,9 @@ class RoundTrips:
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
         """Return the reply with the questions of a handler, and park the handler if there is room."""
-        ticket = secrets.token_urlsafe(16) if run.parks and self._runs.may_park else None
+        # A parked side effect that asks would keep its claim, and the retry on another replica would wait for it.
+        may_park = run.parks and self._runs.may_park and not run.has_claims
+        ticket = secrets.token_urlsafe(16) if may_park else None
         journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
         # Sealed first: if the state cannot be sent, no retry would ever come for a parked handler.
         is_sealed = False

@@ -54,12 +54,14 @@ class _Effect:
     Args:
         outer: the nurseries that its task had opened before; tasks in later ones belong to the effect.
         finishes: whether a cancellation of the handler waits for it.
+        is_claimed: whether other replicas wait for it.
         asks: its unanswered questions.
     """
 
     task: trio.lowlevel.Task
     outer: tuple[trio.Nursery, ...]
     finishes: bool
+    is_claimed: bool
     asks: int = 0
 
     def holds(self, above: list[tuple[trio.lowlevel.Task, trio.Nursery | None]]) -> bool:
@@ -232,6 +234,11 @@ class Run:
 
     # Side effects
 
+    @property
+    def has_claims(self) -> bool:
+        """Whether other replicas wait for a side effect of this handler."""
+        return any(effect.is_claimed for effect in self._effects)
+
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool) -> Any:
         self._effect_keys[key] = count = self._effect_keys.get(key, 0) + 1
         if count > 1:
@@ -240,14 +247,15 @@ class Run:
             return self.journal.once[key]
         await self._wait_for_turn()
         task = trio.lowlevel.current_task()
-        under_way = _Effect(task, tuple(task.child_nurseries), finishes=shared)
+        # Before the first state of a call was sent, there is no other delivery.
+        call = self.journal.call if shared else None
+        is_claimed = call is not None and self._runs.effects.shared is not None
+        under_way = _Effect(task, tuple(task.child_nurseries), finishes=shared, is_claimed=is_claimed)
         self._effects.append(under_way)
         try:
-            call = self.journal.call
-            if shared and call is not None:
+            if call is not None:
                 value = await self._runs.effects.once(call, key, effect)
             else:
-                # No state of this call was sent yet, so there is no other delivery.
                 value = await effect()
             self.journal.once[key] = value
         finally:

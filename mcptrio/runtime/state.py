@@ -17,6 +17,7 @@ from mcptrio.runtime.parking import SuspendedHandlers
 from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
+from mcptrio.runtime.shared_effects import SharedEffects
 from mcptrio.runtime.work import ThreadShares, Works
 
 __all__ = ["RuntimeState"]
@@ -51,6 +52,9 @@ class RuntimeState:
             self._nursery = nursery
             self.loop.enter()
             nursery.start_soon(self.deadlines.run)
+            if self.stores is not None and self.stores.effects is not None:
+                self.runs.effects.shared = shared = SharedEffects(self.stores.effects, self.stores.bus)
+                nursery.start_soon(shared.run)
             task_status.started()
             try:
                 await trio.sleep_forever()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import Attribute, field, frozen
 
-from mcptrio.abc import Guard
+from mcptrio.abc import Guard, UsesStores
 from mcptrio.ground.expected import PROGRAM_ONLY, Range, integer, number
 from mcptrio.http.server.limits import HTTPLimits
 
@@ -126,6 +126,8 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
     legacy = None
     if options.legacy_sse:
         legacy = LegacyPaths(stream=_SSE, messages=_MESSAGES)
+    if server.stores is not None and isinstance(options.auth, UsesStores):
+        options.auth.use_stores(server.stores)
     stores = server.stores or memory_stores()
     return HTTPApp(
         server.supervisor,

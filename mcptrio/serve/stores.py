@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from attrs import evolve
 
@@ -15,6 +15,9 @@ from mcptrio.server import Server
 from mcptrio.stores.opening import open_stores
 
 __all__ = ["open_table", "serve_with_stores"]
+
+# In the memory of one process, these would only repeat what it knows.
+_KNOWN_TO_PROCESS: Final = ("effects", "replays", "quotas")
 
 
 @asynccontextmanager
@@ -39,6 +42,9 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
         for name, value in named.items():
             if value is None and getattr(table, name) is not None:
                 raise ConfigError(f"stores.{name}: expected an engine that has it, got {table.urls[name]}")
+        for name in _KNOWN_TO_PROCESS:
+            if not opened[table.urls[name]].is_shared:
+                named[name] = None
         yield evolve(
             opened[table.url],
             **{**named, "bus": bus},

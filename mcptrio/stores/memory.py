@@ -18,6 +18,9 @@ from mcptrio.abc import INBOX_MESSAGE, Bus, SessionRecord, StoredEvent, Stores, 
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.stores.event_ids import INBOX, event_id, read_event_id
 from mcptrio.stores.followers import Followers
+from mcptrio.stores.memory_effects import MemoryEffectStore
+from mcptrio.stores.memory_quotas import MemoryQuotaStore
+from mcptrio.stores.memory_replays import MemoryReplayStore
 from mcptrio.stores.settings import StoreBounds
 
 __all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore", "memory_stores"]
@@ -39,6 +42,9 @@ def memory_stores(bounds: StoreBounds | None = None, *, bus: Bus | None = None) 
             bus=bus,
         ),
         bus=bus,
+        effects=MemoryEffectStore(),
+        replays=MemoryReplayStore(),
+        quotas=MemoryQuotaStore(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Session and event stores in one SQLite file; sessions and undelivered events survive the process, even a kill.
+"""All stores in one SQLite file; their contents survive the process, even a kill.
 
 :mod:`mcptrio.serve.http_options` opens them for the store ``sqlite:PATH``, and embedding programs do. Several processes
 of one machine may share the file.
@@ -18,12 +18,16 @@ from attrs import frozen
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
+from mcptrio.stores.memory_effects import EFFECT_SECONDS
 from mcptrio.stores.process_locks import ProcessRegistry
 from mcptrio.stores.settings import StoreBounds
 from mcptrio.stores.sqlite_bus import SQLiteBus, newest_ids
 from mcptrio.stores.sqlite_database import Database, open_database
+from mcptrio.stores.sqlite_effects import SQLiteEffectStore
 from mcptrio.stores.sqlite_events import SQLiteEventStore, drop_events
 from mcptrio.stores.sqlite_file import FileBounds
+from mcptrio.stores.sqlite_quotas import SQLiteQuotaStore
+from mcptrio.stores.sqlite_replays import SQLiteReplayStore
 from mcptrio.stores.sqlite_sessions import SQLiteSessionStore
 from mcptrio.stores.wall_clock import WallClock
 
@@ -82,6 +86,9 @@ async def open_sqlite_stores(
             sessions=opening.sessions,
             events=opening.events,
             bus=bus or opening.messages,
+            effects=SQLiteEffectStore(opening.database, opening.clock, opening.processes),
+            replays=SQLiteReplayStore(opening.database, opening.clock),
+            quotas=SQLiteQuotaStore(opening.database, opening.clock),
             is_shared=True,
             status=opening.status,
         )
@@ -100,7 +107,7 @@ class _Opening:
         self.path = Path(path).absolute()
         self.bounds = bounds
         self._bus = bus
-        self._clock = clock
+        self.clock = clock
         self._looking = trio.CapacityLimiter(1)
         self._replicas = 1
         self._failed_at: float | None = None
@@ -177,7 +184,7 @@ class _Opening:
         bounds = self.bounds
         self.sessions = SQLiteSessionStore(
             database,
-            self._clock,
+            self.clock,
             idle_timeout=bounds.idle_timeout,
             most=bounds.max_sessions,
             total_bytes=bounds.record_bytes,
@@ -185,7 +192,7 @@ class _Opening:
         )
         self.events = SQLiteEventStore(
             database,
-            self._clock,
+            self.clock,
             self.processes,
             stream_events=bounds.stream_events,
             session_bytes=bounds.session_bytes,
@@ -193,11 +200,11 @@ class _Opening:
             event_timeout=bounds.event_timeout,
             bus=self._bus,
         )
-        self.messages = SQLiteBus(database, self._clock, self.processes.id)
+        self.messages = SQLiteBus(database, self.clock, self.processes.id)
 
     def _settle(self, database: Database, writer: str) -> None:
         def work(connection: sqlite3.Connection) -> bool:
-            return self.events.settle_writer(connection, writer=writer, now=self._clock.now())
+            return self.events.settle_writer(connection, writer=writer, now=self.clock.now())
 
         while database.write_now(work):
             pass
@@ -208,9 +215,9 @@ class _Opening:
         gone = self._gone(writers)
         # Other processes use the file, so use their epoch; alone, set a new one.
         if len(gone) < len(writers):
-            self._clock.join(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
+            self.clock.join(connection.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
         else:
-            connection.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (self._clock.place(),))
+            connection.execute("INSERT OR REPLACE INTO meta VALUES ('epoch', ?)", (self.clock.place(),))
             self._bound_ages(connection)
         connection.execute("INSERT INTO writers VALUES (?)", (self.processes.id,))
         return gone
@@ -219,11 +226,12 @@ class _Opening:
         """Limit stored times to the possible range."""
         # The wall clock may have been set since the last use: no time is in the future, and nothing expires in the
         # first minute.
-        now, bounds = self._clock.now(), self.bounds
+        now, bounds = self.clock.now(), self.bounds
         for table, column, lives in (
             ("sessions", "used", bounds.idle_timeout),
             ("streams", "touched", bounds.event_timeout),
             ("kept", "touched", bounds.event_timeout),
+            ("effects", "touched", EFFECT_SECONDS),
         ):
             oldest = now - lives + min(_RESTART_GRACE_SECONDS, lives)
             connection.execute(
@@ -231,6 +239,8 @@ class _Opening:
                 f" WHERE {column} > :now OR {column} < :oldest",
                 {"now": now, "oldest": oldest},
             )
+        # A quota is empty at most.
+        connection.execute("UPDATE quotas SET arrival = min(arrival, ? + tolerance)", (now,))
 
 
 def _writers(connection: sqlite3.Connection) -> list[str]:

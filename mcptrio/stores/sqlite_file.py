@@ -24,7 +24,7 @@ __all__ = ["FileBounds", "open_file", "run_pragma", "store_failed"]
 # The application id in the file header: "mcpt".
 _APPLICATION: Final = 0x6D637074
 # The version of the schema, stored as user_version.
-_SCHEMA: Final = 2
+_SCHEMA: Final = 3
 # SQLite's default page size in bytes; max_page_count counts pages.
 _PAGE: Final = 4096
 # Bytes to which the write-ahead log is truncated after it was larger.
@@ -35,13 +35,13 @@ _TABLES: Final = (
         name TEXT PRIMARY KEY,
         value
     ) WITHOUT ROWID""",
-    # Sums over the other tables, updated in the same transaction: sessions, session_bytes, event_bytes. Counting on
-    # each append would take time in proportion to the table.
+    # Sums over the other tables, updated in the same transaction: sessions, session_bytes, event_bytes, replays,
+    # quotas. Counting on each append would take time in proportion to the table.
     """CREATE TABLE sums (
         name TEXT PRIMARY KEY,
         value INTEGER NOT NULL
     ) WITHOUT ROWID""",
-    "INSERT INTO sums VALUES ('sessions', 0), ('session_bytes', 0), ('event_bytes', 0)",
+    "INSERT INTO sums VALUES ('sessions', 0), ('session_bytes', 0), ('event_bytes', 0), ('replays', 0), ('quotas', 0)",
     # The openings of this file that have not been closed; see process_locks.
     "CREATE TABLE writers (id TEXT PRIMARY KEY) WITHOUT ROWID",
     """CREATE TABLE sessions (
@@ -90,6 +90,29 @@ _TABLES: Final = (
         writer TEXT NOT NULL,
         sent REAL NOT NULL
     )""",
+    # The result of a claimed effect is NULL until it is known.
+    """CREATE TABLE effects (
+        call TEXT NOT NULL,
+        key TEXT NOT NULL,
+        writer TEXT NOT NULL,
+        result BLOB,
+        touched REAL NOT NULL,
+        PRIMARY KEY (call, key)
+    )""",
+    "CREATE INDEX effects_by_age ON effects (touched)",
+    # The digests of names that may be used once.
+    """CREATE TABLE replays (
+        name BLOB PRIMARY KEY,
+        until REAL NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX replays_by_age ON replays (until)",
+    # When the next request of each quota is due, and by how many seconds requests may come before that.
+    """CREATE TABLE quotas (
+        name TEXT PRIMARY KEY,
+        arrival REAL NOT NULL,
+        tolerance REAL NOT NULL
+    ) WITHOUT ROWID""",
+    "CREATE INDEX quotas_by_arrival ON quotas (arrival)",
 )
 
 _log = logging.getLogger("mcptrio.stores")

@@ -346,8 +346,8 @@ async def test_file_that_is_no_database_is_refused_and_left_alone(file: Path, co
     ("statements", "problem"),
     [
         (("CREATE TABLE recipes (name)",), "got the database of another program"),
-        (("PRAGMA user_version=3",), "got the database of another program"),
-        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=3"), "got 3: made by a newer mcptrio"),
+        (("PRAGMA user_version=4",), "got the database of another program"),
+        ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=4"), "got 4: made by a newer mcptrio"),
         ((f"PRAGMA application_id={0x6D637074}", "PRAGMA user_version=1"), "got 1: made by an older mcptrio"),
     ],
     ids=["another's", "another's empty one", "newer", "older"],

@@ -1,7 +1,7 @@
 """Replay protection for DPoP proofs: a cache of used proofs, and the nonces of new ones.
 
-The resource server and authorization servers use it. The cache belongs to one process, so a fresh proof can be used
-once more on each other worker or replica; nonces shorten that time.
+The resource server and authorization servers use it. The cache belongs to one process. Without shared stores a fresh
+proof can be used once more on each other worker or replica; nonces shorten that time.
 
 Source: RFC 9449 sections 8, 9, 11.1 (replay) and 11.2 (nonces).
 """

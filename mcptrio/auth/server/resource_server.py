@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from mcptrio.abc import Principal, RequestHead, TokenVerifier
-from mcptrio.auth.dpop import DPOP, BadDPoPProof, DPoPVerifier, normal_url
+from mcptrio.abc import Principal, ReplayStore, RequestHead, Stores, TokenVerifier
+from mcptrio.auth.dpop import DPOP, BadDPoPProof, DPoPProof, DPoPVerifier, normal_url
 from mcptrio.auth.jose import BadToken, named_issuer, peek
 from mcptrio.auth.scopes import ScopeHierarchy, check_scope
 from mcptrio.auth.server.certificates import certificate_thumbprint
@@ -37,7 +37,7 @@ from mcptrio.auth.server.request_credentials import (
 from mcptrio.auth.server.resource_options import ResourceServerOptions
 from mcptrio.auth.server.verification_cache import VerificationCache, hash_of
 from mcptrio.auth.urls import canonical, check_url, origin
-from mcptrio.errors import AuthorizationError, Overloaded
+from mcptrio.errors import AuthorizationError, Overloaded, StoreFailed
 
 __all__ = ["ResourceServer"]
 
@@ -54,6 +54,8 @@ _NO_CERTIFICATE: Final = "expected a valid client certificate with exactly one n
 _TOKEN_CACHE_SIZE: Final = 10_000
 # Seconds for which a successful request exempts its token from the failure limit.
 _TOKEN_CACHE_SECONDS: Final = 600.0
+# Seconds for which a proof is remembered in the stores after it has expired by the clock of this replica.
+_CLOCK_DIFFERENCE: Final = 60.0
 
 _log = logging.getLogger("mcptrio.auth")
 
@@ -126,6 +128,7 @@ class ResourceServer:
         self._nonces = None
         if rule.nonces is not None and self._dpop != "off":
             self._nonces = Nonces(rotate=rule.nonces, clock=clock, key=rule.nonce_key)
+        self._replays: ReplayStore | None = None
         self._judge = DPoPVerifier(
             is_new=ReplayCache(rule.bounds, clock, ticks).is_new,
             window=rule.window,
@@ -137,6 +140,13 @@ class ResourceServer:
     def documents(self) -> Mapping[str, bytes]:
         """The metadata of each resource, and of the first resource at the root. See :class:`mcptrio.abc.Guard`."""
         return self._documents
+
+    def use_stores(self, stores: Stores) -> None:
+        """Accept each DPoP proof once over all replicas with these stores. See :class:`mcptrio.abc.UsesStores`.
+
+        ``over_http`` and the other functions that serve HTTP call it with the stores of the server.
+        """
+        self._replays = stores.replays
 
     async def admit(self, request: RequestHead) -> Principal:
         """See :class:`mcptrio.abc.Guard`."""
@@ -242,7 +252,7 @@ class ResourceServer:
             principal = await self._verified(token)
             if principal is None:
                 raise invalid_token(_NOT_GOOD_IN_HEADER, SCHEMES[scheme])
-            self._check_binding(request, scheme, token, principal)
+            await self._check_binding(request, scheme, token, principal)
         except AuthorizationError as error:
             self._known.forget(key)
             raise invalid_token(str(error), SCHEMES[scheme]) from None
@@ -289,7 +299,7 @@ class ResourceServer:
         scopes = self._hierarchy.expanded(principal.scopes)
         return principal if scopes == principal.scopes else evolve(principal, scopes=scopes)
 
-    def _check_binding(self, request: RequestHead, scheme: str, token: str, principal: Principal) -> None:
+    async def _check_binding(self, request: RequestHead, scheme: str, token: str, principal: Principal) -> None:
         # RFC 8705 section 3 and RFC 9449 section 7.1: a stolen token is useless without the certificate or key.
         bound = binding_of(principal)
         if "x5t#S256" in bound:
@@ -302,17 +312,35 @@ class ResourceServer:
         if "jkt" in bound:
             if scheme != "dpop":
                 raise invalid_token(_NOT_BOUND_HERE, SCHEMES[scheme])
-            self._check_proof(request, token, bound["jkt"])
+            await self._check_proof(request, token, bound["jkt"])
 
-    def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
+    async def _check_proof(self, request: RequestHead, token: str, key: str) -> None:
         proofs = request.headers.get(DPOP, ())
         url = self._proven_url(request, proofs)
         try:
-            self._judge.judge(proofs, method=request.method, url=url, token=token, bound_to=key)
+            proof = self._judge.judge(proofs, method=request.method, url=url, token=token, bound_to=key)
+            await self._check_other_replicas(proof)
         except BadDPoPProof as error:
             # A client without a current nonce asks for one this way; that is not a failed authentication.
             is_asking = error.error == "use_dpop_nonce"
             raise CredentialsRefused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
+
+    async def _check_other_replicas(self, proof: DPoPProof) -> None:
+        """
+        Raises:
+            BadDPoPProof: Another replica has accepted the proof.
+            Overloaded: That cannot be found out now.
+        """
+        if self._replays is None:
+            return
+        until = proof.issued_at + self._judge.window
+        try:
+            is_new = await self._replays.use(f"dpop:{proof.name}", until - self._clock() + _CLOCK_DIFFERENCE)
+        except StoreFailed as error:
+            _log.error("%s", error)
+            raise Overloaded("the proof of possession cannot be checked now") from error
+        if not is_new:
+            raise BadDPoPProof("jti: the proof was used before")
 
     def _proven_url(self, request: RequestHead, proofs: Sequence[str]) -> str:
         """Return the URL that the proof has to name: the resource, or another path on its origin."""

@@ -16,7 +16,7 @@ from attrs import frozen
 from mcptrio.errors import RateLimited
 from mcptrio.ground.token_bucket import TokenBucket
 
-__all__ = ["WINDOWS", "Account", "Allowance"]
+__all__ = ["WINDOWS", "Account", "Allowance", "check_cost"]
 
 WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
 """Seconds of each."""
@@ -37,6 +37,18 @@ class Allowance:
     quotas: Mapping[str, int]
 
 
+def check_cost(cost: int, allowance: Allowance) -> None:
+    """
+    Raises:
+        RateLimited: a request of this cost exceeds the whole quota of a window.
+    """
+    # The longest window first, so that retryAfter is not too short for a longer quota.
+    for window, seconds in reversed(WINDOWS.items()):
+        if window in allowance.quotas and cost > allowance.quotas[window]:
+            count = allowance.quotas[window]
+            raise RateLimited(f"this counts as {cost} requests: the quota is {count} a {window}", retry_after=seconds)
+
+
 class Account:
     __slots__ = ("_allowance", "_bucket", "_used")
 
@@ -55,6 +67,7 @@ class Account:
         Raises:
             RateLimited: the limit is exceeded; has the time of the next attempt.
         """
+        check_cost(cost, self._allowance)
         now = trio.current_time()
         quotas = self._allowance.quotas
         used: dict[str, tuple[float, int]] = {}
@@ -72,11 +85,6 @@ class Account:
                 refused = window, over
         if refused is not None:
             window, over = refused
-            if cost > quotas[window]:
-                raise RateLimited(
-                    f"this counts as {cost} requests: the quota is {quotas[window]} a {window}",
-                    retry_after=WINDOWS[window],
-                )
             at = datetime.now(UTC) + timedelta(seconds=over - now)
             raise RateLimited(
                 f"the quota of {quotas[window]} a {window} is used up: the next {window} begins at"

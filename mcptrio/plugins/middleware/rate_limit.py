@@ -1,8 +1,8 @@
 """The plugin ``rate_limit``: limits the requests of each caller per second, minute, hour, day and week.
 
 Loaded if the configuration has ``[plugins.rate_limit]``, or passed to a server: ``Server(plugins=[RateLimit()])``. The
-error for a refused request says when to retry, and refused requests are not counted. The counters are in memory: a
-restart clears them, and each worker has its own.
+error for a refused request says when to retry. If the server shares its stores with other replicas, the counters are in
+the stores; otherwise they are in memory: a restart clears them, and each worker has its own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from typing import Any, Literal
 
 from attrs import Attribute, field, frozen, validators
@@ -18,6 +19,8 @@ from mcptrio.abc import Principal
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.plugins.hooks import hookimpl
 from mcptrio.plugins.middleware.accounts import WINDOWS, Account, Allowance
+from mcptrio.plugins.middleware.shared_account import SharedAccount
+from mcptrio.plugins.middleware.shared_quotas import SharedQuotas
 from mcptrio.plugins.setup import PluginSetup
 
 __all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
@@ -66,7 +69,8 @@ class RateLimitConfig:
         per_second: requests of one caller a second, on average.
         burst: requests that may arrive at once.
         quotas: requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
-            first request. Missing ones have no limit.
+            first request. In shared stores a quota is filled again evenly over the period instead. Missing ones have no
+            limit.
         costs: globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
             highest match applies; for the rate, at most ``burst``.
         subjects: limits of the principals with these subjects.
@@ -95,11 +99,13 @@ class RateLimit:
         self._subjects = {name: self._allowance(each) for name, each in self._config.subjects.items()}
         self._clients = {name: self._allowance(each) for name, each in self._config.clients.items()}
         # Any client can open many sessions; they must not evict the counters of authenticated users.
-        self._principals: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
-        self._others: OrderedDict[tuple[str, ...], dict[str | None, Account]] = OrderedDict()
+        self._principals: OrderedDict[tuple[str, ...], dict[str | None, Account | SharedAccount]] = OrderedDict()
+        self._others: OrderedDict[tuple[str, ...], dict[str | None, Account | SharedAccount]] = OrderedDict()
+        self._quotas: SharedQuotas | None = None
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
+        self._quotas = SharedQuotas(server)
         server.add_middleware(self.limit, order=ORDER)
 
     async def limit(self, request: RequestView, proceed: Callable[[], Awaitable[Any]]) -> Any:
@@ -110,7 +116,11 @@ class RateLimit:
         """
         # Notifications and lists are cheap, and refusing them would break clients.
         if request.method in self._config.methods:
-            self._account(request).spend(self._cost(request))
+            account, cost = self._account(request), self._cost(request)
+            if isinstance(account, SharedAccount):
+                await account.spend(cost)
+            else:
+                account.spend(cost)
         return await proceed()
 
     # Private
@@ -130,7 +140,7 @@ class RateLimit:
         # The highest cost, so that a broad glob cannot make an expensive tool cheap.
         return max((cost for glob, cost in costs.items() if fnmatchcase(request.name, glob)), default=1)
 
-    def _account(self, request: RequestView) -> Account:
+    def _account(self, request: RequestView) -> Account | SharedAccount:
         """Return the account of the caller, or of the caller and the name with ``each``."""
         principal = request.principal
         allowance, which = self._allowed(principal)
@@ -153,8 +163,15 @@ class RateLimit:
             name = None
         account = accounts.get(name)
         if account is None:
-            account = accounts[name] = Account(allowance)
+            account = accounts[name] = self._new_account(allowance, who, name)
         return account
+
+    def _new_account(self, allowance: Allowance, who: tuple[str, ...], name: str | None) -> Account | SharedAccount:
+        if self._quotas is None or not self._quotas.exist:
+            return Account(allowance)
+        # A digest, because names are long, and principals are not to be read in the store.
+        digest = sha256("\0".join((*who, name or "")).encode()).hexdigest()[:32]
+        return SharedAccount(allowance, digest, self._quotas)
 
     def _allowed(self, principal: Principal | None) -> tuple[Allowance, str]:
         """Return the limits of a principal, and a name for them."""

@@ -1,0 +1,124 @@
+"""The account of one caller over all replicas: its rate and its quotas for longer times, in the shared store.
+
+:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller if the server shares its stores. It needs no memory
+but the last refusal: the store has the counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import trio
+from attrs import frozen
+
+from mcptrio.errors import RateLimited
+from mcptrio.plugins.middleware.accounts import WINDOWS, Account, Allowance, check_cost
+from mcptrio.plugins.middleware.shared_quotas import SharedQuotas
+
+__all__ = ["SharedAccount"]
+
+
+@frozen
+class _Limit:
+    """One quota, for a request of a certain cost.
+
+    Args:
+        window: a key of :data:`WINDOWS`, or ``second`` for the rate.
+        refusal: the error without the time of the next request.
+    """
+
+    window: str
+    count: int
+    seconds: float
+    burst: int
+    refusal: str
+
+
+@frozen
+class _Refused:
+    limit: _Limit
+    cost: int
+    until: float
+
+
+class SharedAccount:
+    """
+    Args:
+        allowance: the limits of the caller.
+        name: the name of the caller, the same on every replica.
+        quotas: the quotas of the server.
+    """
+
+    __slots__ = ("_allowance", "_local", "_name", "_quotas", "_refused")
+
+    def __init__(self, allowance: Allowance, name: str, quotas: SharedQuotas) -> None:
+        self._allowance = allowance
+        self._name = name
+        self._quotas = quotas
+        self._refused: _Refused | None = None
+        self._local: Account | None = None
+        """Counts on this replica while the store fails."""
+
+    async def spend(self, cost: int) -> None:
+        """Count a request.
+
+        Args:
+            cost: the number of requests that it counts as.
+
+        Raises:
+            RateLimited: the limit is exceeded; has the time of the next attempt.
+        """
+        check_cost(cost, self._allowance)
+        # A caller that repeats a refused request must not empty its shorter quotas with it.
+        if (refused := self._refused) is not None and cost >= refused.cost:
+            if (wait := refused.until - trio.current_time()) > 0:
+                raise _error(refused.limit, wait)
+            self._refused = None
+        for limit in self._limits(cost):
+            taken = await self._quotas.take(
+                f"rate_limit:{self._name}:{limit.window}", count=limit.count, seconds=limit.seconds, burst=limit.burst
+            )
+            if taken is None:
+                self._spend_here(cost)
+                return
+            if taken > 0:
+                self._refused = _Refused(limit, cost, trio.current_time() + taken)
+                raise _error(limit, taken)
+        self._local = None
+
+    # Private
+
+    def _limits(self, cost: int) -> Iterator[_Limit]:
+        """Yield the rate and then the quotas, the shortest first, since these are filled again soonest after a refusal
+        by a longer one."""
+        allowance = self._allowance
+        # A request that costs more than the burst could otherwise never be made.
+        tokens = min(cost, allowance.burst)
+        too_many = f"too many requests: more than {allowance.per_second:g} a second"
+        yield _Limit("second", 1, tokens / allowance.per_second, allowance.burst // tokens, too_many)
+        for window, seconds in WINDOWS.items():
+            if window in allowance.quotas:
+                count = allowance.quotas[window]
+                used_up = f"the quota of {count} a {window} is used up: the next request is possible at"
+                # One request that costs three is one at a third of the rate.
+                yield _Limit(window, count, seconds * cost, count // cost, used_up)
+
+    def _spend_here(self, cost: int) -> None:
+        if self._local is None:
+            allowance, replicas = self._allowance, self._quotas.replicas
+            self._local = Account(
+                Allowance(
+                    per_second=allowance.per_second / replicas,
+                    burst=max(1, allowance.burst // replicas),
+                    quotas={window: max(1, count // replicas) for window, count in allowance.quotas.items()},
+                )
+            )
+        self._local.spend(cost)
+
+
+def _error(limit: _Limit, wait: float) -> RateLimited:
+    if limit.window == "second":
+        return RateLimited(limit.refusal, retry_after=wait)
+    at = datetime.now(UTC) + timedelta(seconds=wait)
+    return RateLimited(f"{limit.refusal} {at:%Y-%m-%dT%H:%M:%SZ}", retry_after=wait)

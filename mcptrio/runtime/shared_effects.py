@@ -1,0 +1,190 @@
+"""The effects of ``ctx.once`` in the store that all replicas share.
+
+:class:`mcptrio.runtime.effects.Effects` uses it if the server has such a store. The replica that claims an effect runs
+it; the others wait for its result. The store has the result; the bus only ends a wait early.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from mcptrio.abc import Bus, EffectClaim, EffectState, EffectStore
+from mcptrio.errors import InternalError, Overloaded, StoreFailed
+
+__all__ = ["REPORT_SECONDS", "SharedEffects"]
+
+_FIRST_WAIT: Final = 0.05
+"""Seconds until the store is asked again about an effect that another replica runs; doubled each time."""
+_MAX_WAIT: Final = 2.0
+REPORT_SECONDS: Final = 2.5
+"""Seconds for which a call waits until its result or the end of its claim is stored. The caller shields this time,
+because other replicas wait, also if the call has been cancelled."""
+_MAX_OWED: Final = 1000
+"""Results and releases that could not be stored yet."""
+_MAX_OWED_BYTES: Final = 16 * 1024 * 1024
+_TOPIC: Final = "effect:"
+
+_log = logging.getLogger("mcptrio.effects")
+
+
+class SharedEffects:
+    """
+    Args:
+        bus: wakes the calls on other replicas that wait for an effect; without one they ask again from time to time.
+    """
+
+    def __init__(self, store: EffectStore, bus: Bus | None) -> None:
+        self._store = store
+        self._bus = bus
+        self._owed: dict[tuple[str, str], bytes | None] = {}
+        """Results that could not be stored, and ``None`` for each claim that could not be released."""
+        self._owed_bytes = 0
+        self._changed = trio.Event()
+
+    async def claim(self, call: str, key: str) -> bytes | None:
+        """Return the result of an effect, waiting while another replica runs it.
+
+        Returns:
+            ``None`` if the caller has to run it, and then to call :meth:`finish` or :meth:`release`.
+
+        Raises:
+            Overloaded: the store failed; the effect has not been run by this call.
+            InternalError: the replica that ran it has ended. The effect may have happened, and must not be repeated.
+        """
+        found = await self._claim(call, key)
+        if found.state is not EffectState.RUNNING:
+            return self._result(found.state, found.result)
+        signal = _Signal()
+        unfollow = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
+        try:
+            wait = _FIRST_WAIT
+            # No end of its own: the deadline of the request cancels it.
+            while True:
+                # The claim may have ended before this replica followed the topic.
+                found = await self._claim(call, key)
+                if found.state is not EffectState.RUNNING:
+                    return self._result(found.state, found.result)
+                await signal.wait(wait)
+                wait = min(2 * wait, _MAX_WAIT)
+        finally:
+            unfollow()
+
+    async def finish(self, call: str, key: str, result: bytes) -> None:
+        """Store the result, now or as soon as the store works again."""
+        await self._report((call, key), result)
+
+    async def release(self, call: str, key: str) -> None:
+        """Release the claim of an effect that has not happened, now or as soon as the store works again."""
+        await self._report((call, key), None)
+
+    async def run(self) -> None:
+        """Store what could not be stored at once. Runs until cancelled."""
+        wait = _FIRST_WAIT
+        while True:
+            for name, result in list(self._owed.items()):
+                is_stored = False
+                # The first failure is in the log.
+                with suppress(StoreFailed), trio.move_on_after(REPORT_SECONDS):
+                    await self._store_now(name, result)
+                    is_stored = True
+                if is_stored:
+                    wait = _FIRST_WAIT
+                    del self._owed[name]
+                    self._owed_bytes -= len(result or b"")
+                    self._note_change()
+                else:
+                    await trio.sleep(wait)
+                    wait = min(2 * wait, _MAX_WAIT)
+            if not self._owed:
+                await self._changed.wait()
+
+    # Private
+
+    async def _claim(self, call: str, key: str) -> EffectClaim:
+        name = call, key
+        # A release that is stored later would otherwise end the new claim.
+        while name in self._owed:
+            if (result := self._owed[name]) is not None:
+                return EffectClaim(EffectState.DONE, result)
+            await self._changed.wait()
+        is_known = False
+        try:
+            claim = await self._store.claim(call, key)
+            is_known = True
+        except StoreFailed as error:
+            _log.error("%s", error)
+            message = "the store of side effects failed, so this side effect was not begun; repeat the request"
+            raise Overloaded(message) from error
+        finally:
+            if not is_known:
+                # It may have been claimed all the same.
+                self._owe(name, None)
+        return claim
+
+    @staticmethod
+    def _result(state: EffectState, result: bytes) -> bytes | None:
+        if state is EffectState.LOST:
+            raise InternalError(
+                "the process that ran a side effect of this call has ended; whether the side effect has happened is not"
+                " known, and it is not repeated",
+                data={"effect": "unknown"},
+            )
+        return result if state is EffectState.DONE else None
+
+    async def _report(self, name: tuple[str, str], result: bytes | None) -> None:
+        is_stored = False
+        try:
+            await self._store_now(name, result)
+            is_stored = True
+        except StoreFailed as error:
+            _log.error("%s", error)
+        finally:
+            if not is_stored:
+                self._owe(name, result)
+
+    async def _store_now(self, name: tuple[str, str], result: bytes | None) -> None:
+        call, key = name
+        if result is None:
+            await self._store.release(call, key)
+        else:
+            await self._store.finish(call, key, result)
+        if self._bus is not None:
+            self._bus.publish(_TOPIC + call, b"ended")
+
+    def _owe(self, name: tuple[str, str], result: bytes | None) -> None:
+        size = len(result or b"")
+        if len(self._owed) >= _MAX_OWED or self._owed_bytes + size > _MAX_OWED_BYTES:
+            # The claim is held until this process ends, so the effect is not repeated.
+            _log.error("the result of a side effect is dropped: too many could not be stored")
+            return
+        self._owed[name] = result
+        self._owed_bytes += size
+        self._note_change()
+
+    def _note_change(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+class _Signal:
+    """Wakes a task that waits for a message of a bus."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def receive(self, _: bytes | None) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a message since the last call, at most so long."""
+        with trio.move_on_after(seconds):
+            await self._event.wait()
+        self._event = trio.Event()
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,36 @@
+"""Several openings of one file as replicas: the contract that engines for several machines have too."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mcptrio.stores.sqlite import open_sqlite_stores
+
+from .shared_contract import (
+    Replica,
+    test_a_proof_is_used_once_over_all_replicas,
+    test_a_quota_holds_over_all_replicas,
+    test_a_quota_says_how_long_to_wait_and_takes_nothing_then,
+    test_a_result_is_found_by_other_replicas,
+    test_an_effect_of_a_replica_that_has_ended_is_lost,
+    test_an_effect_that_was_given_back_runs_again,
+    test_fifty_tasks_on_two_replicas_run_an_effect_once,
+)
+
+__all__ = [
+    "test_a_proof_is_used_once_over_all_replicas",
+    "test_a_quota_holds_over_all_replicas",
+    "test_a_quota_says_how_long_to_wait_and_takes_nothing_then",
+    "test_a_result_is_found_by_other_replicas",
+    "test_an_effect_of_a_replica_that_has_ended_is_lost",
+    "test_an_effect_that_was_given_back_runs_again",
+    "test_fifty_tasks_on_two_replicas_run_an_effect_once",
+]
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Replica:
+    return partial(open_sqlite_stores, tmp_path / "shared.db")
