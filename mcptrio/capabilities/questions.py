@@ -9,7 +9,7 @@ Source: MCP 2025-11-25 and 2026-07-28, client/elicitation, client/sampling, clie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast, overload
 
 from attrs import Factory, asdict, field, frozen
 from attrs.filters import exclude
@@ -83,7 +83,6 @@ class Elicit(Generic[T]):
         key: identifies the question in 2026-07-28; by default its content does.
     """
 
-    capability: ClassVar[str] = "elicitation.form"
     message: str
     schema: Any
     key: str | None = None
@@ -103,6 +102,11 @@ class Elicit(Generic[T]):
     def __init__(self: Elicit[Any], message: str, schema: Any, key: str | None = None) -> None: ...
     def __init__(self, message: str, schema: Any, key: str | None = None) -> None:
         self.__attrs_init__(message, schema, key)
+
+    # A property, as in the protocol Question: pyright takes no class variable for one.
+    @property
+    def capability(self) -> str:
+        return "elicitation.form"
 
     def request(self) -> InputRequest:
         return ElicitRequest(params=ElicitFormParams(message=self.message, requested_schema=self._form.schema))
@@ -132,11 +136,14 @@ class ElicitURL:
         id: identifies the interaction for ``ctx.elicitation_complete``; 2025-11-25 sends it.
     """
 
-    capability: ClassVar[str] = "elicitation.url"
     message: str
     url: str
     id: str
     key: str | None = None
+
+    @property
+    def capability(self) -> str:
+        return "elicitation.url"
 
     def request(self) -> InputRequest:
         return ElicitRequest(params=ElicitURLParams(message=self.message, url=self.url, elicitation_id=self.id))
@@ -199,8 +206,11 @@ class Sample:
 class ListRoots:
     """Ask for the folders that the client offers to the server."""
 
-    capability: ClassVar[str] = "roots"
     key: str | None = None
+
+    @property
+    def capability(self) -> str:
+        return "roots"
 
     def request(self) -> InputRequest:
         return ListRootsRequest(params=ListRootsParams())
