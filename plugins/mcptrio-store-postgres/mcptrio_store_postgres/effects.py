@@ -1,0 +1,120 @@
+"""Side effects that happen at most once. A claim is held by a replica; one without a lease has lost it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from mcptrio.abc import EffectClaim, EffectState
+from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.keys import key_of
+from mcptrio_store_postgres.works import Batch, Results, Work
+
+__all__ = ["RESULT_SECONDS", "PostgresEffectStore"]
+
+RESULT_SECONDS: Final = 3600
+"""Seconds for which a result is kept, and the loss of one."""
+# Claims whose outcome is unknown.
+_MAX_DOUBTFUL: Final = 10_000
+
+_CLAIM: Final = """
+INSERT INTO effects AS e (id, holder, token)
+SELECT id, %s, token FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w (id, token, nth) ORDER BY nth
+ON CONFLICT (id) DO UPDATE SET holder = excluded.holder, token = excluded.token, result = NULL, expires = NULL
+    WHERE e.expires <= now()
+"""
+# The rows are locked by the statement above.
+_STATE: Final = """
+SELECT e.id, e.token, e.result, EXISTS (SELECT FROM leases WHERE replica = e.holder)
+FROM effects AS e WHERE e.id = ANY(%s)
+"""
+_FINISH: Final = """
+INSERT INTO effects AS e (id, holder, token, result, expires)
+SELECT id, %s, 0, result, now() + %s * interval '1 s'
+FROM unnest(%s::text[], %s::bytea[]) WITH ORDINALITY AS w (id, result, nth) ORDER BY nth
+ON CONFLICT (id) DO UPDATE SET result = excluded.result, expires = excluded.expires WHERE e.result IS NULL
+"""
+_RELEASE: Final = """
+DELETE FROM effects AS e USING unnest(%s::text[], %s::bigint[]) AS w (id, token)
+WHERE e.id = w.id AND e.holder = %s AND e.result IS NULL AND (w.token IS NULL OR w.token = e.token)
+"""
+
+
+@frozen
+class _Claim:
+    id: str
+    token: int
+
+
+class PostgresEffectStore:
+    def __init__(self, database: Database, *, replica: str) -> None:
+        self._database = database
+        self._replica = replica
+        self._doubtful: dict[int, _Claim] = {}
+
+    async def claim(self, call: str, key: str) -> EffectClaim:
+        wanted = _Claim(key_of(call, key), random.getrandbits(62))
+        is_known = False
+        try:
+            found: EffectClaim = await self._database.write(
+                Work(self._claim, wanted, wanted.id, needs_lease=True), len(wanted.id)
+            )
+            is_known = True
+        finally:
+            if not is_known and len(self._doubtful) < _MAX_DOUBTFUL:
+                # It may have been granted; then no task would run the effect.
+                self._doubtful[wanted.token] = wanted
+                self._database.post(Work(self._release, (wanted.id, wanted.token)))
+        return found
+
+    async def finish(self, call: str, key: str, result: bytes) -> None:
+        id = key_of(call, key)
+        await self._database.write(Work(self._finish, (id, result), id), len(result))
+
+    async def release(self, call: str, key: str) -> None:
+        await self._database.write(Work(self._release, (key_of(call, key), None)))
+
+    async def release_doubtful(self) -> None:
+        """Give back the claims whose callers have been cancelled or have got an error.
+
+        Raises:
+            StoreFailed: The engine failed; they are given back later.
+        """
+        for token, claim in list(self._doubtful.items()):
+            await self._database.write(Work(self._release, (claim.id, token)))
+            self._doubtful.pop(token, None)
+
+    # In a thread
+
+    def _claim(self, batch: Batch, items: Sequence[_Claim]) -> Results:
+        wanted = sorted(items, key=lambda item: item.id)
+        ids = [item.id for item in wanted]
+        batch.connection.execute(_CLAIM, (self._replica, ids, [item.token for item in wanted]))
+        cursor = batch.connection.execute(_STATE, (ids,))
+        yield
+        rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}
+        return [_state(item, *rows[item.id]) for item in items]
+
+    def _finish(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> Results:
+        wanted = sorted(items)
+        batch.connection.execute(
+            _FINISH, (self._replica, RESULT_SECONDS, [id for id, _ in wanted], [result for _, result in wanted])
+        )
+        yield
+        return [None] * len(items)
+
+    def _release(self, batch: Batch, items: Sequence[tuple[str, int | None]]) -> Results:
+        batch.connection.execute(_RELEASE, ([id for id, _ in items], [token for _, token in items], self._replica))
+        yield
+        return [None] * len(items)
+
+
+def _state(item: _Claim, token: int, result: bytes | None, is_held: bool) -> EffectClaim:
+    if result is not None:
+        return EffectClaim(EffectState.DONE, bytes(result))
+    if token == item.token:
+        return EffectClaim(EffectState.CLAIMED)
+    return EffectClaim(EffectState.RUNNING if is_held else EffectState.LOST)

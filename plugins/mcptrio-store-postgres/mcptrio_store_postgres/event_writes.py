@@ -1,0 +1,333 @@
+"""Statements that change streams, for all streams of a batch at once.
+
+Each is one transaction with the bounds that it enforces: when a limit is exceeded, the oldest events are dropped, first
+those of complete streams.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from mcptrio.abc import INBOX_MESSAGE, wake_message
+from mcptrio.errors import ConnectionClosed
+from mcptrio.stores import INBOX, StoreBounds
+from mcptrio_store_postgres.event_reads import READ_SECONDS
+from mcptrio_store_postgres.works import Batch, Results
+
+__all__ = ["EVENT_COST", "Append", "EventWrites"]
+
+EVENT_COST: Final = 160
+"""Bytes that an event costs in addition to its data, as in the other stores."""
+# Events above the bound are deleted when there are more of them than this part of the bound.
+_SLACK: Final = 8
+# Sessions whose remaining bytes are known.
+_MAX_KNOWN: Final = 20_000
+# Seconds. PostgreSQL has no timestamps for much larger ages.
+_MAX_AGE: Final = 1e9
+# Streams of an ended replica that are completed in one transaction.
+_TAKEN: Final = 200
+
+# Also for streams that exist: an UPDATE with a join may get a plan that compares each stream with each append.
+_APPEND: Final = """
+INSERT INTO streams AS s (session, name, writer, next, bytes, is_complete, will, token, ends)
+SELECT session, name, CASE WHEN name <> %(inbox)s THEN %(replica)s END, count, size, is_last, will, token,
+       CASE WHEN is_last THEN now() + %(age)s * interval '1 s' END
+FROM unnest(%(sessions)b::text[], %(streams)b::text[], %(counts)b::bigint[], %(sizes)b::bigint[], %(last)b::bool[],
+            %(wills)b::bytea[], %(tokens)b::bigint[]) AS w (session, name, count, size, is_last, will, token)
+ON CONFLICT (session, name) DO UPDATE
+    SET next = s.next + excluded.next, bytes = s.bytes + excluded.bytes, is_complete = excluded.is_complete,
+        will = coalesce(excluded.will, s.will), token = excluded.token, touched = now(), ends = excluded.ends
+    WHERE NOT s.is_complete AND s.token <> excluded.token AND s.writer IS NOT DISTINCT FROM excluded.writer
+RETURNING token, number, first, next
+"""
+# A statement of its own: joining the events with the streams above costs more than sending it.
+_STORE: Final = """
+INSERT INTO events (stream, position, data) SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])
+"""
+
+_STATE: Final = """
+SELECT s.session, s.name, s.next, s.token FROM streams AS s
+JOIN unnest(%s::text[], %s::text[]) AS w (session, name) USING (session, name)
+"""
+
+# With %s: which streams.
+_SETTLE: Final = """
+WITH ended AS (
+    UPDATE streams AS s
+    SET is_complete = true, next = s.next + 1, bytes = s.bytes + %(cost)s + coalesce(octet_length(s.will), 0),
+        token = w.token, touched = now(), ends = now() + %(age)s * interval '1 s'
+    FROM ({}) AS w
+    WHERE s.number = w.number AND NOT s.is_complete
+    RETURNING s.session, s.name, s.number, s.first, s.next, s.will
+), stored AS (
+    INSERT INTO events (stream, position, data) SELECT number, next - 1, coalesce(will, '') FROM ended
+)
+SELECT session, name, number, first, next, %(cost)s + coalesce(octet_length(will), 0) FROM ended
+"""
+_OWN: Final = """
+    SELECT number, w.token FROM streams
+    JOIN unnest(%(sessions)s::text[], %(streams)s::text[], %(tokens)s::bigint[]) AS w (session, name, token)
+        USING (session, name)
+    -- Not by the index of writers, which would compare each of their streams with each of these.
+    WHERE coalesce(writer, '') = %(replica)s
+"""
+# One of each session, because the bounds of a session are enforced after each event.
+_OF_WRITER: Final = """
+    SELECT number, 0::bigint AS token FROM streams WHERE NOT is_complete AND number IN (
+        SELECT DISTINCT ON (session) number FROM streams WHERE writer = %(writer)s AND NOT is_complete
+        ORDER BY session, number LIMIT %(most)s)
+    ORDER BY number FOR UPDATE
+"""
+
+_TRIM: Final = """
+WITH w AS (SELECT * FROM unnest(%s::bigint[], %s::bigint[]) AS w (number, first)), gone AS (
+    DELETE FROM events AS e USING w WHERE e.stream = w.number AND e.position < w.first
+    RETURNING e.stream, octet_length(e.data) + %s AS size
+)
+UPDATE streams AS s
+SET first = w.first, bytes = s.bytes - coalesce((SELECT sum(size) FROM gone WHERE gone.stream = w.number), 0)
+FROM w WHERE s.number = w.number
+"""
+
+_SUMS: Final = "SELECT session, sum(bytes)::bigint FROM streams WHERE session = ANY(%s) GROUP BY session"
+
+_DROP_OLDEST: Final = """
+WITH costs AS (
+    SELECT s.number, e.position, octet_length(e.data) + %(cost)s AS size,
+           sum(octet_length(e.data) + %(cost)s)
+               OVER (ORDER BY s.is_complete DESC, s.touched, s.number, e.position) AS freed
+    FROM streams AS s JOIN events AS e ON e.stream = s.number
+    WHERE s.session = %(session)s AND e.position >= s.first AND NOT EXISTS (
+        SELECT FROM unnest(%(newest)s::bigint[], %(positions)s::bigint[]) AS n (number, position)
+        WHERE n.number = s.number AND n.position = e.position)
+), sums AS (
+    SELECT number, max(position) + 1 AS first, sum(size) AS size FROM costs
+    WHERE freed - size < %(excess)s GROUP BY number
+), due AS (
+    -- Without waiting: another replica that appends to one of these streams may wait for this transaction.
+    SELECT sums.* FROM sums JOIN streams USING (number) FOR UPDATE OF streams SKIP LOCKED
+), gone AS (
+    DELETE FROM events AS e USING due WHERE e.stream = due.number AND e.position < due.first
+)
+UPDATE streams AS s SET first = due.first, bytes = s.bytes - due.size FROM due WHERE s.number = due.number
+"""
+_DROP_EMPTY: Final = """
+DELETE FROM streams WHERE number IN (
+    SELECT number FROM streams WHERE session = %s AND is_complete AND first >= next FOR UPDATE SKIP LOCKED)
+"""
+
+_DROP: Final = """
+WITH due AS (SELECT number FROM streams WHERE session = ANY(%s) ORDER BY number FOR UPDATE),
+     gone AS (DELETE FROM streams USING due WHERE streams.number = due.number RETURNING due.number)
+DELETE FROM events USING gone WHERE stream = gone.number
+"""
+
+
+@frozen(kw_only=True)
+class Append:
+    """
+    Args:
+        session: The key of the session.
+        token: Names this append, so that one that is repeated is recognized.
+        is_begun: Whether this process has begun the stream; then it must exist.
+    """
+
+    session: str
+    stream: str
+    data: tuple[bytes, ...]
+    last: bool
+    will: bytes | None
+    token: int
+    is_begun: bool
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.data)) + EVENT_COST * len(self.data)
+
+
+@frozen
+class _Changed:
+    session: str
+    stream: str
+    number: int
+    first: int
+    next: int
+    size: int
+
+
+class EventWrites:
+    """Kinds of works. Their state is used by the writer's thread only.
+
+    Args:
+        bounds: The limits of streams and sessions.
+        replica: The id of this process.
+    """
+
+    def __init__(self, bounds: StoreBounds, replica: str) -> None:
+        self.bounds = bounds
+        self.age = min(bounds.event_timeout, _MAX_AGE)
+        self._replica = replica
+        # Bytes that may be added to a session before its sum is asked for again.
+        self._allowed: OrderedDict[str, int] = OrderedDict()
+        self.replicas = 1
+
+    def append(self, batch: Batch, items: Sequence[Append]) -> Results:
+        # All transactions lock rows in the same order, so that none waits for another that waits for it.
+        order = sorted(range(len(items)), key=lambda at: (items[at].session, items[at].stream))
+        wanted = [items[at] for at in order]
+        cursor = batch.connection.execute(_APPEND, self._append_parameters(wanted))
+        yield
+        rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}
+        results: dict[int, Any] = {}
+        changed: list[_Changed] = []
+        missing: list[int] = []
+        again: list[int] = []
+        numbers: list[int] = []
+        positions: list[int] = []
+        data: list[bytes] = []
+        for at, each in zip(order, wanted, strict=True):
+            row = rows.get(each.token)
+            if row is None:
+                missing.append(at)
+                continue
+            number, first, following = row
+            if each.is_begun and following == len(each.data):
+                # The stream was completed and deleted. It must not begin again.
+                again.append(number)
+                results[at] = ConnectionClosed("the stream is complete, and has been deleted")
+                continue
+            results[at] = following - 1
+            changed.append(_Changed(each.session, each.stream, number, first, following, each.size))
+            numbers += [number] * len(each.data)
+            positions += range(following - len(each.data), following)
+            data += each.data
+        if again:
+            batch.connection.execute("DELETE FROM streams WHERE number = ANY(%s)", (again,))
+        if data:
+            batch.connection.execute(_STORE, (numbers, positions, data))
+        if missing:
+            self._explain(batch, items, missing, results)
+        self._keep_bounds(batch, changed)
+        self._wake(batch, changed)
+        return [results[at] for at in range(len(items))]
+
+    def settle(self, batch: Batch, items: Sequence[tuple[str, str, int]]) -> Results:
+        """Append the wills of streams of this process: ``(session, stream, token)``."""
+        wanted = sorted(items)
+        parameters = {
+            "cost": EVENT_COST,
+            "age": self.age,
+            "replica": self._replica,
+            "sessions": [session for session, _, _ in wanted],
+            "streams": [stream for _, stream, _ in wanted],
+            "tokens": [token for _, _, token in wanted],
+        }
+        cursor = batch.connection.execute(_SETTLE.format(_OWN), parameters)
+        yield
+        self._settled(batch, cursor.fetchall())
+        return [None] * len(items)
+
+    def settle_writer(self, batch: Batch, writer: str) -> bool:
+        """Append the wills of some streams of a replica that has ended. Returns whether there may be more."""
+        parameters = {"cost": EVENT_COST, "age": self.age, "writer": writer, "most": _TAKEN}
+        rows = batch.connection.execute(_SETTLE.format(_OF_WRITER), parameters).fetchall()
+        self._settled(batch, rows)
+        return bool(rows)
+
+    def mark_read(self, batch: Batch, items: Sequence[int]) -> Results:
+        """Complete streams were read to the end: the numbers of the streams."""
+        batch.connection.execute(
+            "UPDATE streams SET ends = least(ends, now() + %s * interval '1 s') WHERE number IN"
+            " (SELECT number FROM streams WHERE number = ANY(%s) AND is_complete ORDER BY number FOR UPDATE)",
+            (READ_SECONDS, sorted(set(items))),
+        )
+        yield
+        return [None] * len(items)
+
+    def drop(self, batch: Batch, items: Sequence[str]) -> Results:
+        """Delete the streams of sessions."""
+        batch.connection.execute(_DROP, (sorted(items),))
+        yield
+        for session in items:
+            self._allowed.pop(session, None)
+        return [None] * len(items)
+
+    def _append_parameters(self, wanted: Sequence[Append]) -> dict[str, Any]:
+        return {
+            "sessions": [each.session for each in wanted],
+            "streams": [each.stream for each in wanted],
+            "counts": [len(each.data) for each in wanted],
+            "sizes": [each.size for each in wanted],
+            "last": [each.last for each in wanted],
+            "wills": [each.will for each in wanted],
+            "tokens": [each.token for each in wanted],
+            "inbox": INBOX,
+            "replica": self._replica,
+            "age": self.age,
+        }
+
+    def _explain(self, batch: Batch, items: Sequence[Append], missing: Sequence[int], results: dict[int, Any]) -> None:
+        """Find out why streams were not changed: they are complete, or the append had been done before."""
+        wanted = [items[at] for at in missing]
+        rows = batch.connection.execute(
+            _STATE, ([each.session for each in wanted], [each.stream for each in wanted])
+        ).fetchall()
+        found = {(session, name): (following, token) for session, name, following, token in rows}
+        for at, each in zip(missing, wanted, strict=True):
+            following, token = found.get((each.session, each.stream), (0, None))
+            if token == each.token:
+                results[at] = int(str(following)) - 1
+            else:
+                results[at] = ConnectionClosed("the stream is complete, or another replica writes it")
+
+    def _settled(self, batch: Batch, rows: Iterable[tuple[Any, ...]]) -> None:
+        changed = [_Changed(*row) for row in rows]
+        self._keep_bounds(batch, changed)
+        self._wake(batch, changed)
+
+    def _wake(self, batch: Batch, changed: Sequence[_Changed]) -> None:
+        for each in changed:
+            batch.wakes.append((each.session, INBOX_MESSAGE if each.stream == INBOX else wake_message(each.stream)))
+
+    def _keep_bounds(self, batch: Batch, changed: Sequence[_Changed]) -> None:
+        most = self.bounds.stream_events
+        long = [each for each in changed if each.next - each.first > most + most // _SLACK]
+        if long:
+            batch.connection.execute(
+                _TRIM, ([each.number for each in long], [each.next - most for each in long], EVENT_COST)
+            )
+        due: dict[str, list[_Changed]] = {}
+        for each in changed:
+            left = self._allowed.get(each.session, 0) - each.size
+            self._allowed[each.session] = left
+            if left < 0:
+                due[each.session] = []
+        if not due:
+            return
+        for each in changed:
+            if each.session in due:
+                due[each.session].append(each)
+        for session, size in batch.connection.execute(_SUMS, (sorted(due),)).fetchall():
+            left = self.bounds.session_bytes - int(str(size))
+            if left < 0:
+                self._drop_oldest(batch, str(session), -left, due[str(session)])
+            # Other replicas may add as much.
+            self._allowed[str(session)] = max(0, left) // max(1, self.replicas)
+            self._allowed.move_to_end(str(session))
+        while len(self._allowed) > _MAX_KNOWN:
+            self._allowed.popitem(last=False)
+
+    def _drop_oldest(self, batch: Batch, session: str, excess: int, newest: Sequence[_Changed]) -> None:
+        parameters = {
+            "cost": EVENT_COST,
+            "session": session,
+            "excess": excess,
+            "newest": [each.number for each in newest],
+            "positions": [each.next - 1 for each in newest],
+        }
+        batch.connection.execute(_DROP_OLDEST, parameters)
+        batch.connection.execute(_DROP_EMPTY, (session,))

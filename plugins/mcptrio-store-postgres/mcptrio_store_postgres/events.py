@@ -1,0 +1,190 @@
+"""The event store: streams with one writer each, their wills, and the inboxes of sessions."""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import trio
+
+from mcptrio.abc import StoredEvent
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import INBOX, event_id, read_event_id
+from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.event_reads import Page, completed_after, page
+from mcptrio_store_postgres.event_writes import Append, EventWrites
+from mcptrio_store_postgres.keys import SessionKeys
+from mcptrio_store_postgres.works import Work
+
+__all__ = ["PostgresEventStore"]
+
+# Seconds of failure after which an append gives up.
+_APPEND_PATIENCE: Final = 15.0
+_FIRST_PAUSE: Final = 0.05
+_MAX_PAUSE: Final = 1.0
+# Streams to complete once the engine can be reached again; further ones wait for the end of this process.
+_MAX_OWED: Final = 10_000
+# Sessions whose open streams of this process are remembered.
+_MAX_SESSIONS: Final = 100_000
+
+
+class PostgresEventStore:
+    """
+    Args:
+        database: The engine.
+        writes: The works that change streams.
+        keys: The keys of sessions.
+    """
+
+    def __init__(self, database: Database, writes: EventWrites, keys: SessionKeys) -> None:
+        self._database = database
+        self._writes = writes
+        self._keys = keys
+        # Streams that this process has begun. One that is missing in the engine has been completed and deleted there,
+        # and must not begin again.
+        self._begun: OrderedDict[str, set[str]] = OrderedDict()
+        self._locks: dict[tuple[str, str], trio.Lock] = {}
+        self._owed: dict[tuple[str, str], None] = {}
+
+    async def append(
+        self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
+    ) -> StoredEvent:
+        key = self._keys.key(session)
+        # One at a time for each stream: an append that is repeated is recognized if it is the stream's last.
+        async with self._alone(key, stream):
+            wanted = self._wanted(key, stream, data, last=last, will=will)
+            work = Work(self._writes.append, wanted, (key, stream), needs_lease=not wanted.is_begun)
+            position: int = await self._until_done(work, wanted.size)
+            if last:
+                self._end(key, stream)
+            else:
+                self._begin(key, stream)
+        return StoredEvent(event_id(stream, position), data[-1])
+
+    async def settle(self, session: str, stream: str) -> None:
+        key = self._keys.key(session)
+        self._owe(key, stream)
+        await self._settle(key, stream)
+
+    async def settle_owed(self) -> None:
+        """Complete the streams whose settlement failed before.
+
+        Raises:
+            StoreFailed: The engine failed again.
+        """
+        for key, stream in list(self._owed):
+            await self._settle(key, stream)
+
+    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
+        found = read_event_id(event_id)
+        if found is None:
+            return None
+        stream, position = found
+        read = await self._page(session, stream, position + 1)
+        if read is None or not read.first <= position + 1 <= read.next:
+            return None
+        return stream, _events(stream, read), read.is_last
+
+    async def read(self, session: str, stream: str, position: int) -> tuple[list[StoredEvent], bool]:
+        read = await self._page(session, stream, position)
+        return ([], False) if read is None else (_events(stream, read), read.is_last)
+
+    async def completed_after(self, session: str, stream: str) -> list[str]:
+        if not _is_text(stream):
+            return []
+        found: list[str] = await self._database.read(Work(completed_after, (self._keys.key(session), stream)))
+        return found
+
+    async def put(self, session: str, message: bytes) -> None:
+        key = self._keys.key(session)
+        wanted = self._wanted(key, INBOX, (message,), last=False, will=None)
+        await self._database.write(Work(self._writes.append, wanted, (key, INBOX)), wanted.size)
+
+    async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
+        read = await self._page(session, INBOX, position)
+        if read is None or not read.events:
+            return [], position
+        return [data for _, data in read.events], read.events[-1][0] + 1
+
+    async def drop(self, session: str) -> None:
+        key = self._keys.key(session)
+        await self._database.write(Work(self._writes.drop, key, key))
+        self.forget(key)
+
+    def forget(self, key: str) -> None:
+        """The session has been deleted with its events."""
+        self._begun.pop(key, None)
+        for owed in [each for each in self._owed if each[0] == key]:
+            del self._owed[owed]
+
+    def _wanted(self, key: str, stream: str, data: tuple[bytes, ...], *, last: bool, will: bytes | None) -> Append:
+        is_begun = stream in self._begun.get(key, ())
+        token = random.getrandbits(62)
+        return Append(session=key, stream=stream, data=data, last=last, will=will, token=token, is_begun=is_begun)
+
+    async def _until_done(self, work: Work, size: int) -> Any:
+        """Do an append, again and again while the engine fails."""
+        pause = _FIRST_PAUSE
+        give_up = trio.current_time() + _APPEND_PATIENCE
+        while True:
+            try:
+                return await self._database.write(work, size)
+            except StoreFailed:
+                if trio.current_time() + pause > give_up:
+                    raise
+            await trio.sleep(pause)
+            pause = min(_MAX_PAUSE, pause * 2)
+
+    async def _settle(self, key: str, stream: str) -> None:
+        token = random.getrandbits(62)
+        await self._database.write(Work(self._writes.settle, (key, stream, token), (key, stream)))
+        self._owed.pop((key, stream), None)
+        self._end(key, stream)
+
+    def _owe(self, key: str, stream: str) -> None:
+        if len(self._owed) < _MAX_OWED:
+            self._owed[key, stream] = None
+
+    async def _page(self, session: str, stream: str, position: int) -> Page | None:
+        if not _is_text(stream):
+            return None
+        key = self._keys.key(session)
+        wanted = (key, stream, position, self._writes.bounds.stream_events, self._writes.age)
+        found: Page | None = await self._database.read(Work(page, wanted))
+        if found is not None and found.is_last and found.is_unread and stream != INBOX:
+            self._database.post(Work(self._writes.mark_read, found.number))
+        return found
+
+    def _begin(self, key: str, stream: str) -> None:
+        self._begun.setdefault(key, set()).add(stream)
+        if len(self._begun) > _MAX_SESSIONS:
+            self._begun.popitem(last=False)
+
+    def _end(self, key: str, stream: str) -> None:
+        begun = self._begun.get(key)
+        if begun is not None:
+            begun.discard(stream)
+            if not begun:
+                del self._begun[key]
+
+    @asynccontextmanager
+    async def _alone(self, key: str, stream: str) -> AsyncIterator[None]:
+        lock = self._locks.setdefault((key, stream), trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked():
+                self._locks.pop((key, stream), None)
+
+
+def _events(stream: str, read: Page) -> list[StoredEvent]:
+    return [StoredEvent(event_id(stream, position), data) for position, data in read.events]
+
+
+def _is_text(stream: str) -> bool:
+    """Return whether the engine can have a stream of this name; clients send any text."""
+    return "\0" not in stream and not any("\ud800" <= character <= "\udfff" for character in stream)

@@ -1,0 +1,169 @@
+"""The lease of this replica, and the completion of streams of replicas that have ended.
+
+A replica has ended if its lease did not change while this process watched it, without an interruption, for a whole
+lease. So neither a restart of the engine nor a pause of this process ends another replica.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import trio
+
+from mcptrio.errors import StoreFailed
+from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.effects import RESULT_SECONDS
+from mcptrio_store_postgres.event_writes import EventWrites
+from mcptrio_store_postgres.works import Batch, Results, Work
+
+__all__ = ["Leases"]
+
+# Renewals in the time of a lease.
+_RENEWALS: Final = 3
+
+_RENEW: Final = """
+INSERT INTO leases (replica, expires, host, process) VALUES (%s, now() + %s * interval '1 s', %s, %s)
+ON CONFLICT (replica) DO UPDATE SET expires = excluded.expires
+"""
+_ALL: Final = "SELECT replica, expires, expires <= now() FROM leases"
+_OVER: Final = "SELECT FROM leases WHERE replica = %s AND expires <= now() FOR UPDATE SKIP LOCKED"
+_LOSE: Final = """
+UPDATE effects SET expires = now() + %s * interval '1 s' WHERE holder = %s AND result IS NULL AND expires IS NULL
+"""
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+class Leases:
+    """
+    Args:
+        database: The engine.
+        writes: The works that change streams.
+        replica: The id of this process.
+        seconds: The time of a lease.
+        repair: Repeats failed settlements and releases; called after each renewal.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        writes: EventWrites,
+        *,
+        replica: str,
+        seconds: float,
+        repair: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._writes = writes
+        self._replica = replica
+        self._seconds = seconds
+        self._repair = repair
+        # The lease of each other replica as it was last read, and since when it is the same.
+        self._seen: dict[str, tuple[Any, float]] = {}
+        self._ticked = 0.0
+        # When this replica renewed last, as the writer's thread knows it.
+        self._renewed = 0.0
+        self.replicas = 1
+
+    def renew(self, batch: Batch) -> None:
+        """Renew the lease in a transaction that needs it. Called by the writer's thread."""
+        now = time.monotonic()
+        if now - self._renewed > self._seconds / _RENEWALS:
+            self._upsert(batch)
+            self._renewed = now
+
+    async def enter(self) -> None:
+        """Register this replica.
+
+        Raises:
+            StoreFailed: The engine failed.
+        """
+        self._count(await self._database.write(Work(self._renew, None)))
+
+    async def run(self) -> None:
+        """Renew the lease, and complete the streams of replicas that have ended, until cancelled."""
+        while True:
+            await trio.sleep(self._seconds / _RENEWALS)
+            try:
+                ended = self._look(await self._database.write(Work(self._renew, None)))
+                await self._repair()
+                for replica in ended:
+                    await self.settle(replica)
+            except StoreFailed as error:
+                # After an interruption each replica has the time of a lease again.
+                self._seen.clear()
+                _log.warning("lease: %s", error)
+
+    async def settle(self, replica: str, *, is_over: bool = True) -> None:
+        """Complete the streams of a replica and delete its lease.
+
+        Args:
+            is_over: Whether to do so only if the lease is over.
+
+        Raises:
+            StoreFailed: The engine failed.
+        """
+        work = Work(self._settle, (replica, is_over), replica)
+        has_more: bool | None = True
+        while has_more:
+            has_more = await self._database.write(work)
+        self._seen.pop(replica, None)
+        if is_over and has_more is not None:
+            _log.warning("replica %s has ended without closing; its streams have been completed", replica)
+
+    def _look(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Return the replicas that have ended."""
+        now = time.monotonic()
+        if now - self._ticked > self._seconds * 2 / _RENEWALS:
+            # This process stood still, so it does not know for how long the others did.
+            self._seen.clear()
+        self._ticked = now
+        self._count(rows)
+        ended = []
+        seen: dict[str, tuple[Any, float]] = {}
+        for replica, expires, is_over in rows:
+            if replica == self._replica:
+                continue
+            before, since = self._seen.get(replica, (None, now))
+            seen[replica] = (expires, since if before == expires else now)
+            if is_over and now - seen[replica][1] > self._seconds:
+                ended.append(replica)
+        self._seen = seen
+        return ended
+
+    def _count(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.replicas = max(1, sum(1 for replica, _, is_over in rows if not is_over or replica == self._replica))
+
+    # In a thread
+
+    def _renew(self, batch: Batch, items: Sequence[None]) -> Results:
+        self._upsert(batch)
+        cursor = batch.connection.execute(_ALL)
+        yield
+        rows = cursor.fetchall()
+        self._renewed = time.monotonic()
+        return [rows] * len(items)
+
+    def _upsert(self, batch: Batch) -> None:
+        batch.connection.execute(_RENEW, (self._replica, self._seconds, socket.gethostname(), os.getpid()))
+
+    def _settle(self, batch: Batch, items: Sequence[tuple[str, bool]]) -> Results:
+        """Complete some streams of replicas. The result says whether there may be more; ``None``: not its turn."""
+        yield
+        results: list[bool | None] = []
+        for replica, is_over in items:
+            if is_over and batch.connection.execute(_OVER, (replica,)).fetchone() is None:
+                # It is back, or another replica is completing its streams.
+                results.append(None)
+                continue
+            has_more = self._writes.settle_writer(batch, replica)
+            if not has_more:
+                batch.connection.execute(_LOSE, (RESULT_SECONDS, replica))
+                batch.connection.execute("DELETE FROM leases WHERE replica = %s", (replica,))
+            results.append(has_more)
+        return results

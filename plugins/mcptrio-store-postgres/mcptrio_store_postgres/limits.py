@@ -1,0 +1,111 @@
+"""Names that may be used once, and rates, over all replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.keys import key_of
+from mcptrio_store_postgres.works import Batch, Results, Work
+
+__all__ = ["PostgresQuotaStore", "PostgresReplayStore"]
+
+_USE: Final = """
+INSERT INTO replays AS r (name, expires)
+SELECT name, now() + seconds * interval '1 s'
+FROM unnest(%s::text[], %s::float8[]) WITH ORDINALITY AS w (name, seconds, nth) ORDER BY nth
+ON CONFLICT (name) DO UPDATE SET expires = excluded.expires WHERE r.expires <= now()
+RETURNING name
+"""
+_QUOTA_ROWS: Final = """
+INSERT INTO quotas (name, arrival) SELECT name, now() FROM unnest(%s::text[]) WITH ORDINALITY AS w (name, nth)
+ORDER BY nth ON CONFLICT (name) DO NOTHING
+"""
+# The theoretical arrival time of the algorithm. A transaction that has waited for the row compares with the present.
+_TAKE: Final = """
+UPDATE quotas AS q SET arrival = found.base + found.granted * found.step * interval '1 s'
+FROM (
+    SELECT name, step, base, greatest(0, least(wanted, floor(
+        extract(epoch FROM clock_timestamp() + burst * step * interval '1 s' - base) / step + 1e-6))) AS granted, burst
+    FROM (
+        SELECT q.name, w.step, w.burst, w.wanted, greatest(q.arrival, clock_timestamp()) AS base
+        FROM quotas AS q JOIN unnest(%s::text[], %s::float8[], %s::float8[], %s::float8[])
+            AS w (name, step, burst, wanted) USING (name)
+        ORDER BY q.name FOR UPDATE OF q
+    ) AS locked
+) AS found
+WHERE q.name = found.name
+RETURNING q.name, found.granted::bigint,
+    extract(epoch FROM q.arrival + (1 - found.burst) * found.step * interval '1 s' - clock_timestamp())::float8
+"""
+
+
+@frozen
+class _Take:
+    name: str
+    step: float
+    burst: int
+
+
+class PostgresReplayStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def use(self, name: str, seconds: float) -> bool:
+        key = key_of(name)
+        return bool(await self._database.write(Work(_use, (key, seconds), key)))
+
+
+class PostgresQuotaStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
+        wait: float = await self._database.write(Work(_take, _Take(key_of(name), seconds / count, burst)))
+        return wait
+
+
+def _use(batch: Batch, items: Sequence[tuple[str, float]]) -> Results:
+    wanted = sorted(items)
+    cursor = batch.connection.execute(_USE, ([name for name, _ in wanted], [seconds for _, seconds in wanted]))
+    yield
+    found = {name for (name,) in cursor.fetchall()}
+    return [name in found for name, _ in items]
+
+
+def _take(batch: Batch, items: Sequence[_Take]) -> Results:
+    """Takers of one quota are counted together; the first ones are granted."""
+    yield
+    results: list[Any] = [0.0] * len(items)
+    waiting: dict[_Take, list[int]] = {}
+    for at, item in enumerate(items):
+        waiting.setdefault(item, []).append(at)
+    while waiting:
+        # One statement changes a row once, so a name with two rates waits for the next.
+        now: dict[str, _Take] = {}
+        for item in sorted(waiting, key=lambda item: item.name):
+            now.setdefault(item.name, item)
+        takers = [(item, waiting.pop(item)) for item in now.values()]
+        rows = _taken(batch, takers)
+        for item, indexes in takers:
+            granted, wait = rows[item.name]
+            for at in indexes[granted:]:
+                results[at] = wait
+    return results
+
+
+def _taken(batch: Batch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
+    names = [item.name for item, _ in takers]
+    batch.connection.execute(_QUOTA_ROWS, (names,))
+    parameters = (
+        names,
+        [item.step for item, _ in takers],
+        [float(item.burst) for item, _ in takers],
+        [float(len(indexes)) for _, indexes in takers],
+    )
+    rows: list[tuple[Any, ...]] = batch.connection.execute(_TAKE, parameters).fetchall()
+    # At least a little: zero means that one was taken.
+    return {name: (granted, max(wait, 0.001)) for name, granted, wait in rows}

@@ -1,0 +1,219 @@
+"""Opens the stores of a replica, and closes them: its streams are completed and its lease is given back."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+import outcome
+import psycopg
+import trio
+from attrs import define, field
+
+from mcptrio.abc import Bus, Stores, StoreStatus
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import StoreSettings
+from mcptrio_store_postgres.address import Address, read_address
+from mcptrio_store_postgres.bus import ForeignWakes, PostgresBus
+from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.effects import PostgresEffectStore
+from mcptrio_store_postgres.event_writes import EventWrites
+from mcptrio_store_postgres.events import PostgresEventStore
+from mcptrio_store_postgres.failures import store_failed
+from mcptrio_store_postgres.keys import SessionKeys
+from mcptrio_store_postgres.leases import Leases
+from mcptrio_store_postgres.limits import PostgresQuotaStore, PostgresReplayStore
+from mcptrio_store_postgres.links import Connection, Link, cut_late
+from mcptrio_store_postgres.sessions import PostgresSessionStore
+from mcptrio_store_postgres.sweeping import Sweeper
+from mcptrio_store_postgres.versions import check_version
+
+__all__ = ["open_postgres_stores"]
+
+# Seconds between two attempts at the start.
+_START_INTERVAL: Final = 0.5
+# Seconds for completing the streams of this process at the end; after that another replica does it.
+_LEAVE_SECONDS: Final = 5.0
+
+_log = logging.getLogger("mcptrio.stores")
+
+
+@asynccontextmanager
+async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | None = None) -> AsyncIterator[Stores]:
+    """Open the stores in a database, whose tables ``mcptrio store migrate`` has made.
+
+    Args:
+        url: ``postgresql://USER@HOST:PORT/DATABASE``, with the parameters of libpq.
+        settings: Limits and settings.
+        bus: Reaches the other replicas instead of ``NOTIFY``.
+
+    Raises:
+        ConfigError: The URL or a setting is invalid.
+        StoreFailed: The database cannot be used.
+    """
+    address = read_address(url, settings)
+    await _wait_for_engine(address, settings)
+    replica = _Replica.make(address, settings, bus)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(replica.database.run)
+            try:
+                await replica.leases.enter()
+                async with trio.open_nursery() as tasks:
+                    tasks.start_soon(replica.leases.run)
+                    tasks.start_soon(replica.sweeper.run)
+                    if replica.bus is not None:
+                        tasks.start_soon(replica.bus.run)
+                    try:
+                        yield replica.stores(bus)
+                    finally:
+                        tasks.cancel_scope.cancel()
+            finally:
+                await replica.leave()
+                replica.database.stop()
+    except BaseExceptionGroup as group:
+        raise _single(group) from None
+
+
+@define(eq=False)
+class _Replica:
+    """The objects of one opening."""
+
+    database: Database
+    keys: SessionKeys
+    sessions: PostgresSessionStore
+    events: PostgresEventStore
+    effects: PostgresEffectStore
+    writes: EventWrites
+    bus: PostgresBus | None
+    sweeper: Sweeper
+    id: str
+    leases: Leases = field(init=False)
+
+    @classmethod
+    def make(cls, address: Address, settings: StoreSettings, bus: Bus | None) -> _Replica:
+        id = secrets.token_hex(8)
+        database = Database(address, timeout=settings.timeout)
+        keys = SessionKeys()
+        writes = EventWrites(settings, id)
+        events = PostgresEventStore(database, writes, keys)
+        made = cls(
+            database=database,
+            keys=keys,
+            sessions=PostgresSessionStore(database, keys, bounds=settings, forget=events.forget),
+            events=events,
+            effects=PostgresEffectStore(database, replica=id),
+            writes=writes,
+            bus=PostgresBus(database, replica=id, timeout=settings.timeout) if bus is None else None,
+            sweeper=Sweeper(database, writes, replica=id),
+            id=id,
+        )
+        made.leases = Leases(database, writes, replica=id, seconds=settings.lease, repair=made.repair)
+        wakes = made.bus if bus is None else ForeignWakes(bus, keys)
+        assert wakes is not None
+        database.attach(wakes=wakes, renew=made.leases.renew)
+        return made
+
+    def stores(self, bus: Bus | None) -> Stores:
+        return Stores(
+            sessions=self.sessions,
+            events=self.events,
+            bus=bus or self.bus,
+            effects=self.effects,
+            replays=PostgresReplayStore(self.database),
+            quotas=PostgresQuotaStore(self.database),
+            is_shared=True,
+            status=self.status,
+        )
+
+    def status(self) -> StoreStatus:
+        since = self.database.failing_since
+        return StoreStatus(
+            kind="postgresql",
+            is_reachable=since is None,
+            failing_since=since,
+            waiting=self.database.waiting,
+            replicas=self.leases.replicas,
+        )
+
+    async def repair(self) -> None:
+        """Repeat failed settlements and releases.
+
+        Raises:
+            StoreFailed: It failed again.
+        """
+        self.writes.replicas = self.sessions.replicas = self.leases.replicas
+        await self.events.settle_owed()
+        await self.effects.release_doubtful()
+
+    async def leave(self) -> None:
+        """Complete the streams of this process and give its lease back."""
+        # Shielded: clients wait for the ends of these streams, also if the server is cancelled.
+        with trio.move_on_after(_LEAVE_SECONDS, shield=True):
+            try:
+                await self.leases.settle(self.id, is_over=False)
+            except StoreFailed as error:
+                _log.warning("closing: %s; another replica completes the streams", error)
+
+
+async def _wait_for_engine(address: Address, settings: StoreSettings) -> None:
+    """Check the engine and its tables; wait for an engine that is not there yet.
+
+    Raises:
+        StoreFailed: It was not there in time, or its tables have another version.
+    """
+    link = Link(address, timeout=settings.timeout)
+    limiter = trio.CapacityLimiter(1)
+    give_up = trio.current_time() + settings.start_timeout
+    has_logged = False
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cut_late, [link])
+        while True:
+            tried = await trio.to_thread.run_sync(_try, link, address, limiter=limiter)
+            if tried is None:
+                break
+            failed, is_final = tried
+            if is_final or trio.current_time() + _START_INTERVAL > give_up:
+                break
+            if not has_logged:
+                _log.warning("%s; trying again for %g s", failed, settings.start_timeout)
+                has_logged = True
+            await trio.sleep(_START_INTERVAL)
+        nursery.cancel_scope.cancel()
+    if tried is not None:
+        raise tried[0]
+
+
+def _try(link: Link, address: Address) -> tuple[StoreFailed, bool] | None:
+    """Return the failure and whether it stays."""
+    done = outcome.capture(link.use, partial(_check, address=address))
+    link.close()
+    if isinstance(done, outcome.Value):
+        return (done.value, True) if done.value is not None else None
+    error = done.error
+    if isinstance(error, StoreFailed):
+        return error, False
+    if isinstance(error, psycopg.Error):
+        # A missing right stays missing; a password may be set while the engine starts.
+        return store_failed(address, error), isinstance(error, psycopg.ProgrammingError)
+    raise error
+
+
+def _check(connection: Connection, *, address: Address) -> StoreFailed | None:
+    try:
+        check_version(connection, address)
+    except StoreFailed as error:
+        return error
+    return None
+
+
+def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the exception of a group of one: exceptions of the caller's block are raised unchanged."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,201 @@
+"""The session store. Loading a session writes only now and then: its last use has a resolution."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from mcptrio.abc import SessionRecord
+from mcptrio.errors import Overloaded
+from mcptrio.stores import StoreBounds, read_record, write_record
+from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.failures import EngineFull
+from mcptrio_store_postgres.keys import SessionKeys
+from mcptrio_store_postgres.works import Batch, Results, Work
+
+__all__ = ["PostgresSessionStore"]
+
+# The last use of a session is stored with a resolution of the idle timeout divided by this.
+_RESOLUTION: Final = 30
+# Sessions that expire in one transaction, and those that expire to make room for a new one.
+_EXPIRED: Final = 500
+_ROOM: Final = 20
+
+_INSERT: Final = """
+INSERT INTO sessions (id, record, generation)
+SELECT id, record, 1 FROM unnest(%s::text[], %s::bytea[]) WITH ORDINALITY AS w (id, record, nth) ORDER BY nth
+ON CONFLICT (id) DO NOTHING RETURNING id
+"""
+_UPDATE: Final = """
+UPDATE sessions AS s SET record = w.record, generation = s.generation + 1, used = now()
+FROM (
+    SELECT s.id, w.record, w.generation FROM sessions AS s
+    JOIN unnest(%s::text[], %s::bytea[], %s::bigint[]) AS w (id, record, generation) USING (id)
+    ORDER BY id FOR UPDATE OF s
+) AS w
+WHERE s.id = w.id AND s.generation = w.generation RETURNING s.id
+"""
+_LOAD: Final = """
+SELECT record, used < now() - %s * interval '1 s' FROM sessions
+WHERE id = %s AND used > now() - %s * interval '1 s'
+"""
+# Their events go in the same transaction, because no replica may know the id any more.
+_EXPIRE: Final = """
+WITH due AS (
+    SELECT id FROM sessions WHERE used <= now() - %s * interval '1 s' ORDER BY used LIMIT %s FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM sessions USING due WHERE sessions.id = due.id RETURNING sessions.id
+), streams_gone AS (
+    DELETE FROM streams USING due WHERE session = due.id RETURNING number
+), events_gone AS (
+    DELETE FROM events USING streams_gone WHERE stream = number
+)
+SELECT id FROM gone
+"""
+
+
+@frozen
+class _Save:
+    key: str
+    data: bytes
+    generation: int
+
+
+class PostgresSessionStore:
+    """
+    Args:
+        database: The engine.
+        keys: The keys of sessions.
+        bounds: The limits.
+        forget: Called with the key of a session that has expired with its events.
+    """
+
+    def __init__(
+        self, database: Database, keys: SessionKeys, *, bounds: StoreBounds, forget: Callable[[str], None]
+    ) -> None:
+        self._database = database
+        self._keys = keys
+        self._idle = bounds.idle_timeout
+        self._most = bounds.max_sessions
+        self._forget = forget
+        # Sessions that expired to make room; the next expire() returns them.
+        self._dropped: deque[str] = deque()
+        # New sessions that may come before they are counted again. Used by the writer's thread only.
+        self._allowed = 0
+        self.replicas = 1
+
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        stored = evolve(record, generation=record.generation + 1)
+        # The id is only known to those who have it: the row has its hash.
+        wanted = _Save(self._keys.key(record.id), write_record(evolve(stored, id="")), record.generation)
+        kind = self._update if record.generation else self._insert
+        try:
+            is_stored = await self._database.write(Work(kind, wanted, wanted.key), len(wanted.data))
+        except EngineFull as error:
+            if record.generation:
+                raise
+            raise Overloaded("too many sessions: the store is full") from error
+        return stored if is_stored else None
+
+    async def load(self, id: str) -> SessionRecord | None:
+        key = self._keys.key(id)
+        row = await self._database.read(Work(self._load, key))
+        if row is None:
+            return None
+        data, is_due = row
+        if is_due:
+            self._database.post(Work(_use, key))
+        return evolve(read_record(data, f"{self._database.address.label}: session {key}"), id=id)
+
+    async def delete(self, id: str) -> bool:
+        key = self._keys.key(id)
+        return bool(await self._database.write(Work(self._delete, key, key)))
+
+    async def expire(self) -> list[str]:
+        """Returns the ids of those sessions only that this process has used; the events of all are deleted."""
+        keys: list[str] = await self._database.write(Work(self._expire, _EXPIRED))
+        while self._dropped:
+            keys.append(self._dropped.popleft())
+        found = []
+        for key in keys:
+            self._forget(key)
+            id = self._keys.forget(key)
+            if id is not None:
+                found.append(id)
+        return found
+
+    # In a thread
+
+    def _insert(self, batch: Batch, items: Sequence[_Save]) -> Results:
+        wanted = sorted(items, key=lambda item: item.key)
+        yield
+        if self._allowed < len(wanted):
+            self._allowed = self._count(batch)
+            if self._allowed < len(wanted):
+                self._dropped.extend(_expired(batch, self._idle, _ROOM))
+                self._allowed = self._count(batch)
+            # Other replicas may add as many.
+            left = self._allowed
+            self._allowed = max(left // max(1, self.replicas), min(left, len(wanted)))
+        allowed = wanted[: self._allowed]
+        self._allowed -= len(allowed)
+        rows = batch.connection.execute(
+            _INSERT, ([item.key for item in allowed], [item.data for item in allowed])
+        ).fetchall()
+        found = {key for (key,) in rows}
+        refused = {item.key for item in wanted[len(allowed) :]}
+        full = f"too many sessions: {self._most} are kept"
+        return [Overloaded(full) if item.key in refused else item.key in found for item in items]
+
+    def _update(self, batch: Batch, items: Sequence[_Save]) -> Results:
+        cursor = batch.connection.execute(
+            _UPDATE, ([item.key for item in items], [item.data for item in items], [item.generation for item in items])
+        )
+        yield
+        found = {key for (key,) in cursor.fetchall()}
+        return [item.key in found for item in items]
+
+    def _load(self, batch: Batch, items: Sequence[str]) -> Results:
+        cursors = [
+            batch.connection.execute(_LOAD, (self._idle / _RESOLUTION, key, self._idle), binary=True) for key in items
+        ]
+        yield
+        return [cursor.fetchone() for cursor in cursors]
+
+    def _delete(self, batch: Batch, items: Sequence[str]) -> Results:
+        cursor = batch.connection.execute(
+            "DELETE FROM sessions WHERE id = ANY(%s) RETURNING id, used > now() - %s * interval '1 s'",
+            (sorted(items), self._idle),
+        )
+        yield
+        found: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
+        return [found.get(key, False) for key in items]
+
+    def _expire(self, batch: Batch, items: Sequence[int]) -> Results:
+        yield
+        return [_expired(batch, self._idle, most) for most in items]
+
+    def _count(self, batch: Batch) -> int:
+        """Return how many sessions may be added."""
+        row = batch.connection.execute(
+            "SELECT count(*) FROM (SELECT FROM sessions LIMIT %s) AS counted", (self._most,)
+        ).fetchone()
+        assert row is not None
+        return self._most - int(str(row[0]))
+
+
+def _use(batch: Batch, items: Sequence[str]) -> Results:
+    batch.connection.execute(
+        "UPDATE sessions SET used = now()"
+        " WHERE id IN (SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE)",
+        (sorted(set(items)),),
+    )
+    yield
+    return [None] * len(items)
+
+
+def _expired(batch: Batch, idle: float, most: int) -> list[str]:
+    return [str(key) for (key,) in batch.connection.execute(_EXPIRE, (idle, most)).fetchall()]

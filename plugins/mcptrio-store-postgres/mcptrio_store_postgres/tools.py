@@ -1,0 +1,221 @@
+"""``mcptrio store check URL`` and ``mcptrio store migrate URL`` for PostgreSQL."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import psycopg
+import trio
+
+from mcptrio.errors import StoreFailed
+from mcptrio.stores import Check, StoreSettings
+from mcptrio_store_postgres.address import Address, read_address
+from mcptrio_store_postgres.failures import store_failed
+from mcptrio_store_postgres.links import Connection, Link, cut_late
+from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, stored_version
+
+__all__ = ["check", "migrate"]
+
+T = TypeVar("T")
+
+_LATENCY_SAMPLES: Final = 20
+_MAX_LATENCY: Final = 0.005
+_MAX_SKEW: Final = 1.0
+# Connections of one replica: the writer, three readers, the listener, and one while it starts.
+_CONNECTIONS: Final = 6
+_TABLES: Final = ("sessions", "streams", "events", "leases", "effects", "replays", "quotas")
+_RIGHTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
+# Seconds for all checks, and for all migrations.
+_CHECK_SECONDS: Final = 30.0
+_MIGRATE_SECONDS: Final = 3600.0
+
+
+async def check(url: str, settings: StoreSettings) -> list[Check]:
+    """Check whether a replica can use the database well.
+
+    Raises:
+        ConfigError: The URL or a setting is invalid.
+    """
+    address = read_address(url, settings)
+    try:
+        return await _in_thread(address, settings, partial(_checks, address=address), seconds=_CHECK_SECONDS)
+    except StoreFailed as error:
+        advice = "check host, port, user, password and pg_hba.conf, and that the server runs"
+        return [Check("reachable", False, str(error), advice)]
+
+
+async def migrate(url: str, settings: StoreSettings) -> list[str]:
+    """Create the tables or bring them up to date. Returns the changes in words.
+
+    Raises:
+        ConfigError: The URL or a setting is invalid.
+        StoreFailed: The database cannot be reached, or refuses a change.
+    """
+    address = read_address(url, settings)
+    work = partial(migrate_tables, address=address, unlogged=settings.unlogged)
+    return await _in_thread(address, settings, work, seconds=_MIGRATE_SECONDS)
+
+
+async def _in_thread(
+    address: Address, settings: StoreSettings, work: Callable[[Connection], T], *, seconds: float
+) -> T:
+    link = Link(address, timeout=seconds)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cut_late, [link])
+        done = await trio.to_thread.run_sync(_run, link, work, limiter=trio.CapacityLimiter(1))
+        nursery.cancel_scope.cancel()
+    if isinstance(done, StoreFailed):
+        raise done
+    return done
+
+
+def _run(link: Link, work: Callable[[Connection], T]) -> T | StoreFailed:
+    try:
+        return link.use(work)
+    except StoreFailed as error:
+        return error
+    except psycopg.Error as error:
+        return store_failed(link.address, error)
+    finally:
+        link.close()
+
+
+def _checks(connection: Connection, *, address: Address) -> list[Check]:
+    reachable = Check("reachable", True, f"{address.label}, database {connection.info.dbname}")
+    return [
+        reachable,
+        _tls(connection),
+        _version(connection),
+        _latency(connection),
+        *_schema(connection, address),
+        *_durability(connection),
+        _clock(connection),
+        _notifications(connection, address),
+        _connections(connection),
+    ]
+
+
+def _tls(connection: Connection) -> Check:
+    version, cipher = _row(connection, "SELECT version, cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+    if version:
+        return Check("TLS", True, f"{version}, {cipher}")
+    host = connection.info.host
+    is_local = host.startswith("/") or host in ("localhost", "127.0.0.1", "::1")
+    advice = "" if is_local else "use sslmode=verify-full, and turn `insecure` off"
+    return Check("TLS", is_local, f"none, to {host}", advice)
+
+
+def _version(connection: Connection) -> Check:
+    found = connection.info.parameter_status("server_version") or "unknown"
+    is_ok = connection.info.server_version >= MIN_SERVER
+    return Check("version", is_ok, f"PostgreSQL {found}", "" if is_ok else "upgrade to PostgreSQL 14 or later")
+
+
+def _latency(connection: Connection) -> Check:
+    samples = []
+    for _ in range(_LATENCY_SAMPLES):
+        began = time.perf_counter()
+        connection.execute("SELECT 1")
+        samples.append(time.perf_counter() - began)
+    median = statistics.median(samples)
+    is_ok = median <= _MAX_LATENCY
+    advice = "" if is_ok else "place the replicas near the database; each event waits for one or two round trips"
+    return Check("latency", is_ok, f"{median * 1000:.2f} ms, the median of {_LATENCY_SAMPLES}", advice)
+
+
+def _schema(connection: Connection, address: Address) -> Iterator[Check]:
+    number, compatible_from = stored_version(connection)
+    command = f"run: mcptrio store migrate {address.url}"
+    if not number:
+        yield Check("schema", False, f"no tables in schema {address.schema}", command)
+        return
+    is_ok = number >= NEWEST and compatible_from <= NEWEST
+    advice = "" if is_ok else command if number < NEWEST else "upgrade mcptrio-store-postgres"
+    yield Check("schema", is_ok, f"{address.schema}, version {number}; this program has {NEWEST}", advice)
+    missing = [
+        f"{right} on {table}"
+        for table in _TABLES
+        for right in _RIGHTS
+        if not _row(connection, "SELECT has_table_privilege(%s, %s)", f"{address.schema}.{table}", right)[0]
+    ]
+    role = connection.info.user
+    grant = f"GRANT {', '.join(_RIGHTS)} ON ALL TABLES IN SCHEMA {address.schema} TO {role}"
+    yield Check(
+        "rights",
+        not missing,
+        f"role {role} has all" if not missing else f"no {', '.join(missing)}",
+        grant if missing else "",
+    )
+
+
+def _durability(connection: Connection) -> Iterator[Check]:
+    settings = {
+        name: _row(connection, f"SHOW {name}")[0] for name in ("fsync", "full_page_writes", "synchronous_commit")
+    }
+    is_ok = settings["fsync"] == "on" and settings["full_page_writes"] == "on"
+    found = ", ".join(f"{name} {value}" for name, value in settings.items())
+    yield Check(
+        "durability", is_ok, found, "" if is_ok else "a crash of the machine may damage the database: turn both on"
+    )
+    rows = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relpersistence = 'u'"
+        " AND relkind = 'r' ORDER BY relname"
+    ).fetchall()
+    names = ", ".join(str(name) for (name,) in rows)
+    yield Check(
+        "kept after a crash",
+        True,
+        f"all tables but {names}: sessions end with a crash or failover of the engine" if names else "all tables",
+    )
+    vacuum = _row(connection, "SHOW autovacuum")[0]
+    is_ok = vacuum == "on"
+    yield Check("autovacuum", is_ok, str(vacuum), "" if is_ok else "turn it on: the tables change all the time")
+
+
+def _clock(connection: Connection) -> Check:
+    before = time.time()
+    (server,) = _row(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+    skew = float(server) - (before + time.time()) / 2
+    is_ok = abs(skew) <= _MAX_SKEW
+    # All deadlines use the engine's clock, so this concerns only the reading of logs.
+    advice = (
+        "" if is_ok else "synchronize both machines with NTP; mcptrio uses the engine's clock, but logs will differ"
+    )
+    return Check("clock", is_ok, f"the engine's is {skew:+.3f} s from ours", advice)
+
+
+def _notifications(connection: Connection, address: Address) -> Check:
+    """Find proxies that pool transactions, which lose LISTEN."""
+    channel = f"{address.schema}_check"
+    connection.execute(f"LISTEN {channel}".encode())
+    connection.execute("SELECT pg_notify(%s, 'check')", (channel,))
+    found = [each.payload for each in connection.notifies(timeout=2, stop_after=1)]
+    connection.execute(f"UNLISTEN {channel}".encode())
+    is_ok = "check" in found
+    return Check(
+        "notifications",
+        is_ok,
+        "LISTEN and NOTIFY work" if is_ok else "a notification did not come back",
+        "" if is_ok else "connect directly or through a pool of sessions: a pool of transactions loses LISTEN",
+    )
+
+
+def _connections(connection: Connection) -> Check:
+    most, used = _row(
+        connection,
+        "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,"
+        " (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')",
+    )
+    is_ok = most - used >= _CONNECTIONS
+    advice = "" if is_ok else f"raise max_connections: a replica uses {_CONNECTIONS - 1}"
+    return Check("connections", is_ok, f"{used} of {most} in use", advice)
+
+
+def _row(connection: Connection, statement: str, *parameters: Any) -> tuple[Any, ...]:
+    row: tuple[Any, ...] | None = connection.execute(statement.encode(), parameters or None).fetchone()
+    assert row is not None
+    return row

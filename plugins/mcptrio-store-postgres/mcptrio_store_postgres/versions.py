@@ -1,0 +1,161 @@
+"""The tables and their versions: numbered SQL files, each applied once, by a command and never by a server.
+
+A file says in its first line which older version of this distribution can still work after it, so that a new version
+and the one before it run side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Final
+
+import psycopg
+from attrs import frozen
+from psycopg import sql
+
+from mcptrio.errors import StoreFailed
+from mcptrio_store_postgres.address import Address
+from mcptrio_store_postgres.failures import store_failed
+from mcptrio_store_postgres.links import Connection
+
+__all__ = ["MIN_SERVER", "NEWEST", "check_version", "migrate_tables", "stored_version"]
+
+_NAME: Final = re.compile(r"(\d{4})_(\w+)\.sql")
+_COMPATIBLE: Final = re.compile(r"-- compatible-from: (\d+)\n")
+MIN_SERVER: Final = 140_000
+"""The oldest version of PostgreSQL, as a number."""
+# Seconds for which a migration waits for another one, or for a lock.
+_LOCK_SECONDS: Final = 60
+# The tables with sessions and events, which may be unlogged.
+_UNLOGGED: Final = ("sessions", "streams", "events")
+
+
+@frozen
+class _Migration:
+    number: int
+    name: str
+    compatible_from: int
+    text: str
+
+
+def _migrations() -> list[_Migration]:
+    found = []
+    for file in files(__package__).joinpath("migrations").iterdir():
+        name = _NAME.fullmatch(file.name)
+        if name is not None:
+            text = file.read_text(encoding="utf-8")
+            compatible = _COMPATIBLE.match(text)
+            assert compatible is not None, f"{file.name}: expected -- compatible-from: NUMBER in the first line"
+            found.append(_Migration(int(name[1]), name[2], int(compatible[1]), text))
+    return sorted(found, key=lambda each: each.number)
+
+
+_MIGRATIONS: Final = _migrations()
+NEWEST: Final = _MIGRATIONS[-1].number
+"""The version of the tables that this version of the distribution was written for."""
+
+
+def stored_version(connection: Connection) -> tuple[int, int]:
+    """Return the version of the tables, and the oldest version that can work with them; 0 and 0 if there are none."""
+    try:
+        row = connection.execute("SELECT max(number), max(compatible_from) FROM migrations").fetchone()
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+        return 0, 0
+    return (0, 0) if row is None or row[0] is None else (int(str(row[0])), int(str(row[1])))
+
+
+def check_version(connection: Connection, address: Address) -> None:
+    """Check that this version can work with the tables.
+
+    Raises:
+        StoreFailed: It cannot. The message names the command that helps.
+    """
+    if connection.info.server_version < MIN_SERVER:
+        got = connection.info.parameter_status("server_version")
+        raise StoreFailed(f"{address.label}: expected PostgreSQL 14 or later, got {got}")
+    number, compatible_from = stored_version(connection)
+    command = f"mcptrio store migrate {address.url}"
+    if number == 0:
+        raise StoreFailed(f"{address.label}: the schema {address.schema} has no tables of mcptrio: run {command}")
+    if number < NEWEST:
+        raise StoreFailed(
+            f"{address.label}: expected version {NEWEST} of the tables in schema {address.schema}, got {number}:"
+            f" run {command}"
+        )
+    if compatible_from > NEWEST:
+        raise StoreFailed(
+            f"{address.label}: the tables in schema {address.schema} have version {number}, which needs a newer"
+            f" mcptrio-store-postgres: pip install -U mcptrio-store-postgres"
+        )
+
+
+def migrate_tables(connection: Connection, address: Address, *, unlogged: bool) -> list[str]:
+    """Create or change the tables, and return the changes in words. Several processes may call it at the same time.
+
+    Raises:
+        StoreFailed: The engine refused a statement. Migrations before it stay.
+    """
+    done: list[str] = []
+    try:
+        connection.execute(f"SET statement_timeout = 0; SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
+        for migration in _MIGRATIONS:
+            with connection.transaction():
+                _lock(connection, address)
+                done += _prepare(connection, address)
+                if stored_version_in(connection) < migration.number:
+                    _apply(connection, migration)
+                    done.append(f"applied {migration.number:04} {migration.name}")
+        with connection.transaction():
+            _lock(connection, address)
+            done += _set_logged(connection, unlogged=unlogged)
+    except psycopg.Error as error:
+        raise store_failed(address, error) from error
+    return done
+
+
+def stored_version_in(connection: Connection) -> int:
+    """Return the version in a transaction, in which the table must exist."""
+    row = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()
+    assert row is not None
+    return int(str(row[0]))
+
+
+def _lock(connection: Connection, address: Address) -> None:
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"mcptrio:{address.schema}",))
+
+
+def _prepare(connection: Connection, address: Address) -> list[str]:
+    done: list[str] = []
+    # CREATE SCHEMA IF NOT EXISTS needs the right to create one, even if it exists.
+    if connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", (address.schema,)).fetchone() is None:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address.schema)))
+        done.append(f"created the schema {address.schema}")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations (number integer PRIMARY KEY, name text NOT NULL,"
+        " compatible_from integer NOT NULL, applied timestamptz NOT NULL DEFAULT now())"
+    )
+    return done
+
+
+def _apply(connection: Connection, migration: _Migration) -> None:
+    connection.execute(migration.text.encode())
+    connection.execute(
+        "INSERT INTO migrations (number, name, compatible_from) VALUES (%s, %s, %s)",
+        (migration.number, migration.name, migration.compatible_from),
+    )
+
+
+def _set_logged(connection: Connection, *, unlogged: bool) -> list[str]:
+    """Make the tables of sessions and events logged or unlogged, as the setting says."""
+    done: list[str] = []
+    rows = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(%s)"
+        " AND relkind = 'r' AND (relpersistence = 'u') <> %s ORDER BY relname",
+        (list(_UNLOGGED), unlogged),
+    ).fetchall()
+    wanted = "UNLOGGED" if unlogged else "LOGGED"
+    for (table,) in rows:
+        connection.execute(sql.SQL("ALTER TABLE {} SET " + wanted).format(sql.Identifier(str(table))))
+        done.append(f"made the table {table} {wanted.lower()}")
+    return done

@@ -1,0 +1,146 @@
+"""A PostgreSQL server of the machine, on a Unix socket and a free loopback port, with its data in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+__all__ = ["PostgresServer", "data_folder", "server_at"]
+
+INSTALL = "install PostgreSQL 14 or later, for example with: apt-get install postgresql"
+PATIENCE = 30.0
+
+
+def _binary(name: str) -> str:
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    assert versions, f"{name} is missing: {INSTALL}"
+    return str(versions[-1])
+
+
+def _other_user() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root."""
+    return {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def _give(path: Path) -> None:
+    if os.geteuid() == 0:
+        shutil.chown(path, "postgres", "postgres")
+
+
+@contextmanager
+def data_folder(template: Path | None = None) -> Iterator[Path]:
+    """A folder with an empty cluster, a copy of ``template`` if there is one."""
+    # Not pytest's, which only its own user may enter.
+    folder = Path(tempfile.mkdtemp(prefix="mcptrio-postgres-"))
+    try:
+        _give(folder)
+        data = folder / "data"
+        if template is not None:
+            subprocess.run(["cp", "-r", str(template / "data"), str(data)], check=True, cwd=folder, **_other_user())
+        else:
+            command = [_binary("initdb"), "-D", str(data), "-U", "mcptrio", "-A", "trust", "-E", "UTF8"]
+            options = ["--locale=C", "--no-sync"]
+            subprocess.run([*command, *options], check=True, cwd=folder, stdout=subprocess.DEVNULL, **_other_user())
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+class PostgresServer:
+    """A server that can be stopped, killed, stalled and started again on the same port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.options = options
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://mcptrio@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def socket_url(self) -> str:
+        return f"postgresql://mcptrio@/postgres?host={self.folder}&port={self.port}"
+
+    def start(self) -> None:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": self.folder,
+            # The tests kill processes, never the machine.
+            "fsync": "off",
+            "max_connections": 100,
+            "shared_buffers": "32MB",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_binary("postgres"), "-D", str(self.folder / "data"), *options, *self.options],
+                cwd=self.folder,
+                stderr=log,
+                **_other_user(),
+            )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                psycopg.connect(self.socket_url).close()
+                return
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert time.monotonic() < deadline, "the server does not start"
+                time.sleep(0.02)
+
+    def stop(self, signal_number: int = signal.SIGINT) -> None:
+        """End the server: SIGINT ends connections, SIGQUIT ends it without a checkpoint, like a crash."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal_number)
+            process.wait(PATIENCE)
+
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Stop all processes of the server for the block."""
+        assert self._process is not None
+        main = self._process.pid
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        pids = [main, *map(int, children)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a statement of the test's own."""
+        with psycopg.connect(self.socket_url, autocommit=True) as connection:
+            cursor = connection.execute(statement.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description is not None else []
+
+
+@contextmanager
+def server_at(folder: Path, *options: str) -> Iterator[PostgresServer]:
+    server = PostgresServer(folder, *options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -1,0 +1,31 @@
+"""The stores in PostgreSQL against the contract of every store, of shared stores, and against the model."""
+
+from __future__ import annotations
+
+import secrets
+
+import trio
+from hypothesis import HealthCheck, given, settings
+
+from mcptrio.stores import StoreBounds
+from tests.stores.contract import *  # noqa: F403 - these are the tests
+from tests.stores.model import STEPS, Model, Step, play
+
+from .conftest import opened
+from .postgres_server import PostgresServer
+
+__all__: list[str] = []
+
+# The engine limits all bytes itself.
+BOUNDS = StoreBounds(stream_events=4, session_bytes=1500, total_bytes=10**12)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=STEPS)
+def test_store_does_what_the_model_does(postgres: PostgresServer, steps: list[Step]) -> None:
+    prefix = f"m{secrets.token_hex(4)}"
+    bounds = {"stream_events": BOUNDS.stream_events, "session_bytes": BOUNDS.session_bytes}
+    try:
+        trio.run(lambda: play(steps, Model(bounds=BOUNDS), lambda: opened(postgres, prefix, **bounds), can_reopen=True))
+    finally:
+        postgres.run(f"DROP SCHEMA IF EXISTS {prefix} CASCADE")
