@@ -48,7 +48,7 @@ python_use_unqualified_type_names = True
 
 # Every reference to a name of ours is a link. There is no network while the site is built, so other libraries' are not.
 nitpicky = True
-_FOREIGN = "collections|contextlib|datetime|ipaddress|pathlib|pluggy|sqlite3|ssl|subprocess|trio|typing"
+_FOREIGN = "collections|contextlib|datetime|ipaddress|outcome|pathlib|pluggy|sqlite3|ssl|subprocess|trio|typing"
 nitpick_ignore_regex = [
     ("py:.*", rf"({_FOREIGN})\..*|Path"),
     ("py:(class|obj)", r"(.*\.)?[A-Z](_co)?"),  # type variables

@@ -73,7 +73,9 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
                     finally:
                         tasks.cancel_scope.cancel()
             finally:
-                await replica.leave()
+                # Shielded: clients wait for the ends of these streams, also if the server is cancelled.
+                with trio.move_on_after(_LEAVE_SECONDS, shield=True):
+                    await replica.leave()
                 replica.database.stop()
     except BaseExceptionGroup as group:
         raise _single(group) from None
@@ -152,12 +154,10 @@ class _Replica:
 
     async def leave(self) -> None:
         """Complete the streams of this process and give its lease back."""
-        # Shielded: clients wait for the ends of these streams, also if the server is cancelled.
-        with trio.move_on_after(_LEAVE_SECONDS, shield=True):
-            try:
-                await self.leases.settle(self.id, is_over=False)
-            except StoreFailed as error:
-                _log.warning("closing: %s; another replica completes the streams", error)
+        try:
+            await self.leases.settle(self.id, is_over=False)
+        except StoreFailed as error:
+            _log.warning("closing: %s; another replica completes the streams", error)
 
 
 async def _wait_for_engine(address: Address, settings: StoreSettings) -> None:
