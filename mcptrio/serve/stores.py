@@ -17,7 +17,7 @@ from mcptrio.stores.opening import open_stores
 __all__ = ["open_table", "serve_with_stores"]
 
 # In the memory of one process, these would only repeat what it knows.
-_KNOWN_TO_PROCESS: Final = ("effects", "replays", "quotas")
+_PROCESS_PORTS: Final = ("effects", "replays", "quotas")
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
         for name, value in named.items():
             if value is None and getattr(table, name) is not None:
                 raise ConfigError(f"stores.{name}: expected an engine that has it, got {table.urls[name]}")
-        for name in _KNOWN_TO_PROCESS:
+        for name in _PROCESS_PORTS:
             if not opened[table.urls[name]].is_shared:
                 named[name] = None
         yield evolve(

@@ -31,7 +31,7 @@ KNOWN = {
     "getpass.getpass('Again: ') != password": "both are typed by the same person",
     "granted.tokens.access_token == server.granted.tokens.access_token": "Secret compares",
     "rejected.digest == digest": "of a file of ours",
-    "self._nonces.get(origin) != nonce": "a server's, kept by its client",
+    "self._nonces.get(server) != nonce": "a server's, kept by its client",
     "server.granted.tokens.access_token != refused.tokens.access_token": "Secret compares",
 }
 """Comparisons with ``==`` that are allowed, with the reason why they reveal nothing."""

@@ -60,7 +60,7 @@ def trusting(
             IssuerKeys(peer.url, loopback_fetch()), audience=[url], clock=clock
         )
         if introspect:
-            us = peer.registered("guard").identity
+            us = peer.registered("guard")
             tokens = IntrospectedTokens(peer.url, us, loopback_fetch(), audience=[url], clock=clock, ticks=clock)
         return ResourceServer(
             url,

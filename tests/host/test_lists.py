@@ -197,5 +197,5 @@ async def test_list_is_asked_for_again_when_it_has_changed() -> None:
         found = await host.tools().all()
 
         assert [each.name for each in found.items] == ["one_new"]
-        with pytest.raises(Exception, match="no such tool: 'one_old'; did you mean `one_new`"):
+        with pytest.raises(Exception, match="no such tool: 'one_old'; known: `one_new`"):
             await host.call_tool("one_old")

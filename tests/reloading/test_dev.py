@@ -218,7 +218,7 @@ def test_a_failed_first_start_is_reported_and_retried(garden: Path) -> None:
     with raw(garden) as served:
         served.send(HELLO)
         refused = served.receive()["error"]["message"]
-        assert "the server could not be started, and will be tried again when a file changes" in refused
+        assert "the server could not be started; it is started again when a file changes" in refused
         assert "SyntaxError" in refused
         assert "garden.py, line 1" in refused
 

@@ -23,10 +23,10 @@ import trio
 from mcptrio.abc import Bus, session_topic
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import Followers
-from mcptrio_store_postgres.database import Database, no_statement
+from mcptrio_store_postgres.database import PostgresDatabase, no_statement
 from mcptrio_store_postgres.keys import SessionKeys, topic_key
-from mcptrio_store_postgres.links import Connection, Link
-from mcptrio_store_postgres.works import Batch, Work
+from mcptrio_store_postgres.links import Connection, PostgresLink
+from mcptrio_store_postgres.works import DatabaseWork, WorkBatch
 
 __all__ = ["ForeignWakes", "PostgresBus"]
 
@@ -54,14 +54,14 @@ class PostgresBus:
         timeout: Seconds that a command of the listener may take.
     """
 
-    def __init__(self, database: Database, *, replica: str, timeout: float) -> None:
+    def __init__(self, database: PostgresDatabase, *, replica: str, timeout: float) -> None:
         self._database = database
         self._replica = replica
         self._channel = database.address.schema
         self._followers = Followers(self._first, self._last)
         self._topics: dict[str, str] = {}
         self._token = trio.lowlevel.current_trio_token()
-        self._link = Link(database.address, timeout=timeout, on_connect=self._listen)
+        self._link = PostgresLink(database.address, timeout=timeout, on_connect=self._listen)
         database.links.append(self._link)
         self._limiter = trio.CapacityLimiter(1)
         self._is_listening = False
@@ -82,7 +82,7 @@ class PostgresBus:
                 self._waiting_bytes += len(message)
         if is_first:
             # If the queue is full, the next transaction of another work takes the message along.
-            self._database.post(Work(no_statement, None))
+            self._database.post(DatabaseWork(no_statement, None))
 
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
         return self._followers.add(topic, receive)
@@ -120,7 +120,7 @@ class PostgresBus:
     def lost(self) -> None:
         self._has_lost = True
 
-    def send(self, batch: Batch, taken: Sequence[str]) -> None:
+    def send(self, batch: WorkBatch, taken: Sequence[str]) -> None:
         payloads = [*taken, *self._payloads(batch.wakes, has_lost=False)]
         if payloads:
             batch.connection.execute(
@@ -228,7 +228,7 @@ class ForeignWakes:
     def lost(self) -> None:
         pass
 
-    def send(self, batch: Batch, taken: Sequence[str]) -> None:
+    def send(self, batch: WorkBatch, taken: Sequence[str]) -> None:
         pass
 
     def committed(self, wakes: Sequence[tuple[str, bytes | None]]) -> None:

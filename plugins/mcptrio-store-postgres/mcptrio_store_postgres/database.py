@@ -18,10 +18,10 @@ from mcptrio.errors import MCPTrioError, StoreFailed
 from mcptrio.stores import BatchWriter
 from mcptrio_store_postgres.address import Address
 from mcptrio_store_postgres.failures import is_deadlock, is_lost, may_retry_alone, store_failed
-from mcptrio_store_postgres.links import Connection, Link, cut_late
-from mcptrio_store_postgres.works import Batch, Results, Work, rounds
+from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
+from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch, rounds
 
-__all__ = ["Database", "Wakes", "no_statement"]
+__all__ = ["PostgresDatabase", "WakeTarget", "no_statement"]
 
 Outcomes: TypeAlias = "Sequence[outcome.Value[Any] | outcome.Error]"
 
@@ -30,7 +30,7 @@ _READERS: Final = 3
 _log = logging.getLogger("mcptrio.stores")
 
 
-class Wakes(Protocol):
+class WakeTarget(Protocol):
     """Publishes the messages of transactions. Its methods are called by the writer's thread."""
 
     def take(self) -> list[str]:
@@ -41,14 +41,14 @@ class Wakes(Protocol):
         """The taken payloads were not sent."""
         ...
 
-    def send(self, batch: Batch, taken: Sequence[str]) -> None:
+    def send(self, batch: WorkBatch, taken: Sequence[str]) -> None:
         """Send the taken payloads and the messages of the transaction itself."""
         ...
 
     def committed(self, wakes: Sequence[tuple[str, bytes | None]]) -> None: ...
 
 
-class Database:
+class PostgresDatabase:
     """
     Args:
         address: The engine.
@@ -58,19 +58,19 @@ class Database:
     def __init__(self, address: Address, *, timeout: float) -> None:
         self.address = address
         self._timeout = timeout
-        self._link = Link(address, timeout=timeout)
-        links = [Link(address, timeout=timeout) for _ in range(_READERS)]
+        self._link = PostgresLink(address, timeout=timeout)
+        links = [PostgresLink(address, timeout=timeout) for _ in range(_READERS)]
         self.links = [self._link, *links]
-        self._writer: BatchWriter[Work] = BatchWriter(address.label, self._write, timeout=timeout)
-        self._readers: list[BatchWriter[Work]] = [
+        self._writer: BatchWriter[DatabaseWork] = BatchWriter(address.label, self._write, timeout=timeout)
+        self._readers: list[BatchWriter[DatabaseWork]] = [
             BatchWriter(address.label, partial(self._read, link), timeout=timeout) for link in links
         ]
-        self._wakes: Wakes | None = None
-        self._renew: Callable[[Batch], None] | None = None
+        self._wakes: WakeTarget | None = None
+        self._renew: Callable[[WorkBatch], None] | None = None
         self._failing_since: float | None = None
         self._scope = trio.CancelScope()
 
-    def attach(self, *, wakes: Wakes, renew: Callable[[Batch], None]) -> None:
+    def attach(self, *, wakes: WakeTarget, renew: Callable[[WorkBatch], None]) -> None:
         """
         Args:
             wakes: Publishes the messages of transactions.
@@ -89,7 +89,7 @@ class Database:
         since = self._failing_since
         return None if since is None else time.monotonic() - since
 
-    async def write(self, work: Work, size: int = 0) -> Any:
+    async def write(self, work: DatabaseWork, size: int = 0) -> Any:
         """Return the result of a work once its transaction is committed.
 
         Raises:
@@ -97,11 +97,11 @@ class Database:
         """
         return await self._writer.write(work, size)
 
-    def post(self, work: Work) -> bool:
+    def post(self, work: DatabaseWork) -> bool:
         """Add a work without waiting for its result. Does not block. Returns False if the queue is full."""
         return self._writer.post(work)
 
-    async def read(self, work: Work) -> Any:
+    async def read(self, work: DatabaseWork) -> Any:
         """Return the result of a work that only reads.
 
         Raises:
@@ -128,7 +128,7 @@ class Database:
 
     # In a thread
 
-    def write_now(self, work: Work) -> Any:
+    def write_now(self, work: DatabaseWork) -> Any:
         """Do a work from a thread, while :meth:`run` does not run.
 
         Raises:
@@ -136,7 +136,7 @@ class Database:
         """
         return self._write([work])[0].unwrap()
 
-    def _write(self, works: Sequence[Work]) -> Outcomes:
+    def _write(self, works: Sequence[DatabaseWork]) -> Outcomes:
         assert self._wakes is not None
         taken = self._wakes.take()
         if not taken and all(work.run is no_statement for work in works):
@@ -151,7 +151,7 @@ class Database:
             return [_outcome(each[0]) if failed is None else self._failure(failed) for each, failed in alone]
         return [self._failure(error) for _ in works]
 
-    def _commit(self, works: Sequence[Work], taken: list[str]) -> tuple[list[Any], BaseException | None]:
+    def _commit(self, works: Sequence[DatabaseWork], taken: list[str]) -> tuple[list[Any], BaseException | None]:
         """Do the works in one transaction. Returns their results, or the error."""
         assert self._wakes is not None
         error: BaseException | None = None
@@ -173,7 +173,7 @@ class Database:
                 break
         return [], error
 
-    def _read(self, link: Link, works: Sequence[Work]) -> Outcomes:
+    def _read(self, link: PostgresLink, works: Sequence[DatabaseWork]) -> Outcomes:
         error: BaseException = StoreFailed(self.address.label)
         retry_until = time.monotonic() + self._timeout / 2
         for is_first in (True, False):
@@ -201,7 +201,11 @@ class Database:
 
 class _Transaction:
     def __init__(
-        self, works: Sequence[Work], taken: list[str], wakes: Wakes, renew: Callable[[Batch], None] | None
+        self,
+        works: Sequence[DatabaseWork],
+        taken: list[str],
+        wakes: WakeTarget,
+        renew: Callable[[WorkBatch], None] | None,
     ) -> None:
         self._works = works
         self._taken = taken
@@ -210,8 +214,8 @@ class _Transaction:
         self.is_committing = False
         self.results: list[Any] = [None] * len(works)
 
-    def run(self, connection: Connection) -> Batch:
-        batch = Batch(connection)
+    def run(self, connection: Connection) -> WorkBatch:
+        batch = WorkBatch(connection)
         with connection.pipeline(), connection.transaction():
             if self._renew is not None and any(work.needs_lease for work in self._works):
                 self._renew(batch)
@@ -222,20 +226,20 @@ class _Transaction:
         return batch
 
 
-def no_statement(batch: Batch, items: Sequence[Any]) -> Results:
+def no_statement(batch: WorkBatch, items: Sequence[Any]) -> Results:
     """The kind of a work that only makes a transaction happen."""
     yield
     return [None] * len(items)
 
 
-def _select(works: Sequence[Work], connection: Connection) -> list[Any]:
+def _select(works: Sequence[DatabaseWork], connection: Connection) -> list[Any]:
     results: list[Any] = [None] * len(works)
     with connection.pipeline():
-        _do(Batch(connection), works, results)
+        _do(WorkBatch(connection), works, results)
     return results
 
 
-def _do(batch: Batch, works: Sequence[Work], results: list[Any]) -> None:
+def _do(batch: WorkBatch, works: Sequence[DatabaseWork], results: list[Any]) -> None:
     for kinds in rounds(works):
         begun = [(run(batch, [works[at].item for at in indexes]), indexes) for run, indexes in kinds.items()]
         for sent, _ in begun:

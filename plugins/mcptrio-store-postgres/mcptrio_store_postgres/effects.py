@@ -9,9 +9,9 @@ from typing import Any, Final
 from attrs import frozen
 
 from mcptrio.abc import EffectClaim, EffectState
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.keys import key_of
-from mcptrio_store_postgres.works import Batch, Results, Work
+from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 
 __all__ = ["RESULT_SECONDS", "PostgresEffectStore"]
 
@@ -50,7 +50,7 @@ class _Claim:
 
 
 class PostgresEffectStore:
-    def __init__(self, database: Database, *, replica: str) -> None:
+    def __init__(self, database: PostgresDatabase, *, replica: str) -> None:
         self._database = database
         self._replica = replica
         self._doubtful: dict[int, _Claim] = {}
@@ -60,22 +60,22 @@ class PostgresEffectStore:
         is_known = False
         try:
             found: EffectClaim = await self._database.write(
-                Work(self._claim, wanted, wanted.id, needs_lease=True), len(wanted.id)
+                DatabaseWork(self._claim, wanted, wanted.id, needs_lease=True), len(wanted.id)
             )
             is_known = True
         finally:
             if not is_known and len(self._doubtful) < _MAX_DOUBTFUL:
                 # It may have been granted; then no task would run the effect.
                 self._doubtful[wanted.token] = wanted
-                self._database.post(Work(self._release, (wanted.id, wanted.token)))
+                self._database.post(DatabaseWork(self._release, (wanted.id, wanted.token)))
         return found
 
     async def finish(self, call: str, key: str, result: bytes) -> None:
         id = key_of(call, key)
-        await self._database.write(Work(self._finish, (id, result), id), len(result))
+        await self._database.write(DatabaseWork(self._finish, (id, result), id), len(result))
 
     async def release(self, call: str, key: str) -> None:
-        await self._database.write(Work(self._release, (key_of(call, key), None)))
+        await self._database.write(DatabaseWork(self._release, (key_of(call, key), None)))
 
     async def release_doubtful(self) -> None:
         """Give back the claims whose callers have been cancelled or have got an error.
@@ -84,12 +84,12 @@ class PostgresEffectStore:
             StoreFailed: The engine failed; they are given back later.
         """
         for token, claim in list(self._doubtful.items()):
-            await self._database.write(Work(self._release, (claim.id, token)))
+            await self._database.write(DatabaseWork(self._release, (claim.id, token)))
             self._doubtful.pop(token, None)
 
     # In a thread
 
-    def _claim(self, batch: Batch, items: Sequence[_Claim]) -> Results:
+    def _claim(self, batch: WorkBatch, items: Sequence[_Claim]) -> Results:
         wanted = sorted(items, key=lambda item: item.id)
         ids = [item.id for item in wanted]
         batch.connection.execute(_CLAIM, (self._replica, ids, [item.token for item in wanted]))
@@ -98,7 +98,7 @@ class PostgresEffectStore:
         rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}
         return [_state(item, *rows[item.id]) for item in items]
 
-    def _finish(self, batch: Batch, items: Sequence[tuple[str, bytes]]) -> Results:
+    def _finish(self, batch: WorkBatch, items: Sequence[tuple[str, bytes]]) -> Results:
         wanted = sorted(items)
         batch.connection.execute(
             _FINISH, (self._replica, RESULT_SECONDS, [id for id, _ in wanted], [result for _, result in wanted])
@@ -106,7 +106,7 @@ class PostgresEffectStore:
         yield
         return [None] * len(items)
 
-    def _release(self, batch: Batch, items: Sequence[tuple[str, int | None]]) -> Results:
+    def _release(self, batch: WorkBatch, items: Sequence[tuple[str, int | None]]) -> Results:
         batch.connection.execute(_RELEASE, ([id for id, _ in items], [token for _, token in items], self._replica))
         yield
         return [None] * len(items)

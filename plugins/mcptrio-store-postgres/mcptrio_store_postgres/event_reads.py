@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mcptrio_store_postgres.works import Batch, Results
+from mcptrio_store_postgres.works import Results, WorkBatch
 
 __all__ = ["READ_SECONDS", "Page", "completed_after", "page"]
 
@@ -69,7 +69,7 @@ class Page:
     events: list[tuple[int, bytes]]
 
 
-def page(batch: Batch, items: Sequence[tuple[str, str, int, int, float]]) -> Results:
+def page(batch: WorkBatch, items: Sequence[tuple[str, str, int, int, float]]) -> Results:
     """A page of events from a position: ``(session, stream, position, most, age)``; ``None`` for an unknown stream."""
     cursors = [
         batch.connection.execute(
@@ -92,7 +92,7 @@ def page(batch: Batch, items: Sequence[tuple[str, str, int, int, float]]) -> Res
     return [_page(cursor.fetchall(), position) for cursor, (_, _, position, _, _) in zip(cursors, items, strict=True)]
 
 
-def completed_after(batch: Batch, items: Sequence[tuple[str, str]]) -> Results:
+def completed_after(batch: WorkBatch, items: Sequence[tuple[str, str]]) -> Results:
     """The complete streams that began after one: ``(session, stream)``."""
     cursors = [batch.connection.execute(_COMPLETED, item) for item in items]
     yield

@@ -16,7 +16,7 @@ from mcptrio.abc import INBOX_MESSAGE, wake_message
 from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import INBOX, StoreBounds
 from mcptrio_store_postgres.event_reads import READ_SECONDS
-from mcptrio_store_postgres.works import Batch, Results
+from mcptrio_store_postgres.works import Results, WorkBatch
 
 __all__ = ["EVENT_COST", "Append", "EventWrites"]
 
@@ -95,7 +95,7 @@ FROM w WHERE s.number = w.number
 
 _SUMS: Final = "SELECT session, sum(bytes)::bigint FROM streams WHERE session = ANY(%s) GROUP BY session"
 
-_DROP_OLDEST: Final = """
+_DROP_EXCESS: Final = """
 WITH costs AS (
     SELECT s.number, e.position, octet_length(e.data) + %(cost)s AS size,
            sum(octet_length(e.data) + %(cost)s)
@@ -175,7 +175,7 @@ class EventWrites:
         self._allowed: OrderedDict[str, int] = OrderedDict()
         self.replicas = 1
 
-    def append(self, batch: Batch, items: Sequence[Append]) -> Results:
+    def append(self, batch: WorkBatch, items: Sequence[Append]) -> Results:
         # All transactions lock rows in the same order, so that none waits for another that waits for it.
         order = sorted(range(len(items)), key=lambda at: (items[at].session, items[at].stream))
         wanted = [items[at] for at in order]
@@ -215,7 +215,7 @@ class EventWrites:
         self._wake(batch, changed)
         return [results[at] for at in range(len(items))]
 
-    def settle(self, batch: Batch, items: Sequence[tuple[str, str, int]]) -> Results:
+    def settle(self, batch: WorkBatch, items: Sequence[tuple[str, str, int]]) -> Results:
         """Append the wills of streams of this process: ``(session, stream, token)``."""
         wanted = sorted(items)
         parameters = {
@@ -231,14 +231,14 @@ class EventWrites:
         self._settled(batch, cursor.fetchall())
         return [None] * len(items)
 
-    def settle_writer(self, batch: Batch, writer: str) -> bool:
+    def settle_writer(self, batch: WorkBatch, writer: str) -> bool:
         """Append the wills of some streams of a replica that has ended. Returns whether there may be more."""
         parameters = {"cost": EVENT_COST, "age": self.age, "writer": writer, "most": _TAKEN}
         rows = batch.connection.execute(_SETTLE.format(_OF_WRITER), parameters).fetchall()
         self._settled(batch, rows)
         return bool(rows)
 
-    def mark_read(self, batch: Batch, items: Sequence[int]) -> Results:
+    def mark_read(self, batch: WorkBatch, items: Sequence[int]) -> Results:
         """Complete streams were read to the end: the numbers of the streams."""
         batch.connection.execute(
             "UPDATE streams SET ends = least(ends, now() + %s * interval '1 s') WHERE number IN"
@@ -248,7 +248,7 @@ class EventWrites:
         yield
         return [None] * len(items)
 
-    def drop(self, batch: Batch, items: Sequence[str]) -> Results:
+    def drop(self, batch: WorkBatch, items: Sequence[str]) -> Results:
         """Delete the streams of sessions."""
         batch.connection.execute(_DROP, (sorted(items),))
         yield
@@ -270,7 +270,9 @@ class EventWrites:
             "age": self.age,
         }
 
-    def _explain(self, batch: Batch, items: Sequence[Append], missing: Sequence[int], results: dict[int, Any]) -> None:
+    def _explain(
+        self, batch: WorkBatch, items: Sequence[Append], missing: Sequence[int], results: dict[int, Any]
+    ) -> None:
         """Find out why streams were not changed: they are complete, or the append had been done before."""
         wanted = [items[at] for at in missing]
         rows = batch.connection.execute(
@@ -284,16 +286,16 @@ class EventWrites:
             else:
                 results[at] = ConnectionClosed("the stream is complete, or another replica writes it")
 
-    def _settled(self, batch: Batch, rows: Iterable[tuple[Any, ...]]) -> None:
+    def _settled(self, batch: WorkBatch, rows: Iterable[tuple[Any, ...]]) -> None:
         changed = [_Changed(*row) for row in rows]
         self._keep_bounds(batch, changed)
         self._wake(batch, changed)
 
-    def _wake(self, batch: Batch, changed: Sequence[_Changed]) -> None:
+    def _wake(self, batch: WorkBatch, changed: Sequence[_Changed]) -> None:
         for each in changed:
             batch.wakes.append((each.session, INBOX_MESSAGE if each.stream == INBOX else wake_message(each.stream)))
 
-    def _keep_bounds(self, batch: Batch, changed: Sequence[_Changed]) -> None:
+    def _keep_bounds(self, batch: WorkBatch, changed: Sequence[_Changed]) -> None:
         most = self.bounds.stream_events
         long = [each for each in changed if each.next - each.first > most + most // _SLACK]
         if long:
@@ -321,7 +323,7 @@ class EventWrites:
         while len(self._allowed) > _MAX_KNOWN:
             self._allowed.popitem(last=False)
 
-    def _drop_oldest(self, batch: Batch, session: str, excess: int, newest: Sequence[_Changed]) -> None:
+    def _drop_oldest(self, batch: WorkBatch, session: str, excess: int, newest: Sequence[_Changed]) -> None:
         parameters = {
             "cost": EVENT_COST,
             "session": session,
@@ -329,5 +331,5 @@ class EventWrites:
             "newest": [each.number for each in newest],
             "positions": [each.next - 1 for each in newest],
         }
-        batch.connection.execute(_DROP_OLDEST, parameters)
+        batch.connection.execute(_DROP_EXCESS, parameters)
         batch.connection.execute(_DROP_EMPTY, (session,))

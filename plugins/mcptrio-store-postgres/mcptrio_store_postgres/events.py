@@ -13,16 +13,16 @@ import trio
 from mcptrio.abc import StoredEvent
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import INBOX, event_id, read_event_id
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.event_reads import Page, completed_after, page
 from mcptrio_store_postgres.event_writes import Append, EventWrites
 from mcptrio_store_postgres.keys import SessionKeys
-from mcptrio_store_postgres.works import Work
+from mcptrio_store_postgres.works import DatabaseWork
 
 __all__ = ["PostgresEventStore"]
 
 # Seconds of failure after which an append gives up.
-_APPEND_PATIENCE: Final = 15.0
+_APPEND_RETRY_SECONDS: Final = 15.0
 _FIRST_PAUSE: Final = 0.05
 _MAX_PAUSE: Final = 1.0
 # Streams to complete once the engine can be reached again; further ones wait for the end of this process.
@@ -39,7 +39,7 @@ class PostgresEventStore:
         keys: The keys of sessions.
     """
 
-    def __init__(self, database: Database, writes: EventWrites, keys: SessionKeys) -> None:
+    def __init__(self, database: PostgresDatabase, writes: EventWrites, keys: SessionKeys) -> None:
         self._database = database
         self._writes = writes
         self._keys = keys
@@ -56,7 +56,7 @@ class PostgresEventStore:
         # One at a time for each stream: an append that is repeated is recognized if it is the stream's last.
         async with self._alone(key, stream):
             wanted = self._wanted(key, stream, data, last=last, will=will)
-            work = Work(self._writes.append, wanted, (key, stream), needs_lease=not wanted.is_begun)
+            work = DatabaseWork(self._writes.append, wanted, (key, stream), needs_lease=not wanted.is_begun)
             position: int = await self._until_done(work, wanted.size)
             if last:
                 self._end(key, stream)
@@ -95,13 +95,13 @@ class PostgresEventStore:
     async def completed_after(self, session: str, stream: str) -> list[str]:
         if not _is_text(stream):
             return []
-        found: list[str] = await self._database.read(Work(completed_after, (self._keys.key(session), stream)))
+        found: list[str] = await self._database.read(DatabaseWork(completed_after, (self._keys.key(session), stream)))
         return found
 
     async def put(self, session: str, message: bytes) -> None:
         key = self._keys.key(session)
         wanted = self._wanted(key, INBOX, (message,), last=False, will=None)
-        await self._database.write(Work(self._writes.append, wanted, (key, INBOX)), wanted.size)
+        await self._database.write(DatabaseWork(self._writes.append, wanted, (key, INBOX)), wanted.size)
 
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
         read = await self._page(session, INBOX, position)
@@ -111,7 +111,7 @@ class PostgresEventStore:
 
     async def drop(self, session: str) -> None:
         key = self._keys.key(session)
-        await self._database.write(Work(self._writes.drop, key, key))
+        await self._database.write(DatabaseWork(self._writes.drop, key, key))
         self.forget(key)
 
     def forget(self, key: str) -> None:
@@ -125,10 +125,10 @@ class PostgresEventStore:
         token = random.getrandbits(62)
         return Append(session=key, stream=stream, data=data, last=last, will=will, token=token, is_begun=is_begun)
 
-    async def _until_done(self, work: Work, size: int) -> Any:
+    async def _until_done(self, work: DatabaseWork, size: int) -> Any:
         """Do an append, again and again while the engine fails."""
         pause = _FIRST_PAUSE
-        give_up = trio.current_time() + _APPEND_PATIENCE
+        give_up = trio.current_time() + _APPEND_RETRY_SECONDS
         while True:
             try:
                 return await self._database.write(work, size)
@@ -140,7 +140,7 @@ class PostgresEventStore:
 
     async def _settle(self, key: str, stream: str) -> None:
         token = random.getrandbits(62)
-        await self._database.write(Work(self._writes.settle, (key, stream, token), (key, stream)))
+        await self._database.write(DatabaseWork(self._writes.settle, (key, stream, token), (key, stream)))
         self._owed.pop((key, stream), None)
         self._end(key, stream)
 
@@ -153,9 +153,9 @@ class PostgresEventStore:
             return None
         key = self._keys.key(session)
         wanted = (key, stream, position, self._writes.bounds.stream_events, self._writes.age)
-        found: Page | None = await self._database.read(Work(page, wanted))
+        found: Page | None = await self._database.read(DatabaseWork(page, wanted))
         if found is not None and found.is_last and found.is_unread and stream != INBOX:
-            self._database.post(Work(self._writes.mark_read, found.number))
+            self._database.post(DatabaseWork(self._writes.mark_read, found.number))
         return found
 
     def _begin(self, key: str, stream: str) -> None:

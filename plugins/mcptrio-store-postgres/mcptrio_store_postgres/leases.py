@@ -16,10 +16,10 @@ from typing import Any, Final
 import trio
 
 from mcptrio.errors import StoreFailed
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.effects import RESULT_SECONDS
 from mcptrio_store_postgres.event_writes import EventWrites
-from mcptrio_store_postgres.works import Batch, Results, Work
+from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 
 __all__ = ["Leases"]
 
@@ -51,7 +51,7 @@ class Leases:
 
     def __init__(
         self,
-        database: Database,
+        database: PostgresDatabase,
         writes: EventWrites,
         *,
         replica: str,
@@ -70,7 +70,7 @@ class Leases:
         self._renewed = 0.0
         self.replicas = 1
 
-    def renew(self, batch: Batch) -> None:
+    def renew(self, batch: WorkBatch) -> None:
         """Renew the lease in a transaction that needs it. Called by the writer's thread."""
         now = time.monotonic()
         if now - self._renewed > self._seconds / _RENEWALS:
@@ -83,14 +83,14 @@ class Leases:
         Raises:
             StoreFailed: The engine failed.
         """
-        self._count(await self._database.write(Work(self._renew, None)))
+        self._count(await self._database.write(DatabaseWork(self._renew, None)))
 
     async def run(self) -> None:
         """Renew the lease, and complete the streams of replicas that have ended, until cancelled."""
         while True:
             await trio.sleep(self._seconds / _RENEWALS)
             try:
-                ended = self._look(await self._database.write(Work(self._renew, None)))
+                ended = self._look(await self._database.write(DatabaseWork(self._renew, None)))
                 await self._repair()
                 for replica in ended:
                     await self.settle(replica)
@@ -108,7 +108,7 @@ class Leases:
         Raises:
             StoreFailed: The engine failed.
         """
-        work = Work(self._settle, (replica, is_over), replica)
+        work = DatabaseWork(self._settle, (replica, is_over), replica)
         has_more: bool | None = True
         while has_more:
             has_more = await self._database.write(work)
@@ -141,7 +141,7 @@ class Leases:
 
     # In a thread
 
-    def _renew(self, batch: Batch, items: Sequence[None]) -> Results:
+    def _renew(self, batch: WorkBatch, items: Sequence[None]) -> Results:
         self._upsert(batch)
         cursor = batch.connection.execute(_ALL)
         yield
@@ -149,10 +149,10 @@ class Leases:
         self._renewed = time.monotonic()
         return [rows] * len(items)
 
-    def _upsert(self, batch: Batch) -> None:
+    def _upsert(self, batch: WorkBatch) -> None:
         batch.connection.execute(_RENEW, (self._replica, self._seconds, socket.gethostname(), os.getpid()))
 
-    def _settle(self, batch: Batch, items: Sequence[tuple[str, bool]]) -> Results:
+    def _settle(self, batch: WorkBatch, items: Sequence[tuple[str, bool]]) -> Results:
         """Complete some streams of replicas. The result says whether there may be more; ``None``: not its turn."""
         yield
         results: list[bool | None] = []

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.keys import key_of
-from mcptrio_store_postgres.works import Batch, Results, Work
+from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 
 __all__ = ["PostgresQuotaStore", "PostgresReplayStore"]
 
@@ -51,24 +51,24 @@ class _Take:
 
 
 class PostgresReplayStore:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def use(self, name: str, seconds: float) -> bool:
         key = key_of(name)
-        return bool(await self._database.write(Work(_use, (key, seconds), key)))
+        return bool(await self._database.write(DatabaseWork(_use, (key, seconds), key)))
 
 
 class PostgresQuotaStore:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float:
-        wait: float = await self._database.write(Work(_take, _Take(key_of(name), seconds / count, burst)))
+        wait: float = await self._database.write(DatabaseWork(_take, _Take(key_of(name), seconds / count, burst)))
         return wait
 
 
-def _use(batch: Batch, items: Sequence[tuple[str, float]]) -> Results:
+def _use(batch: WorkBatch, items: Sequence[tuple[str, float]]) -> Results:
     wanted = sorted(items)
     cursor = batch.connection.execute(_USE, ([name for name, _ in wanted], [seconds for _, seconds in wanted]))
     yield
@@ -76,7 +76,7 @@ def _use(batch: Batch, items: Sequence[tuple[str, float]]) -> Results:
     return [name in found for name, _ in items]
 
 
-def _take(batch: Batch, items: Sequence[_Take]) -> Results:
+def _take(batch: WorkBatch, items: Sequence[_Take]) -> Results:
     """Takers of one quota are counted together; the first ones are granted."""
     yield
     results: list[Any] = [0.0] * len(items)
@@ -97,7 +97,7 @@ def _take(batch: Batch, items: Sequence[_Take]) -> Results:
     return results
 
 
-def _taken(batch: Batch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
+def _taken(batch: WorkBatch, takers: Sequence[tuple[_Take, list[int]]]) -> dict[str, tuple[int, float]]:
     names = [item.name for item, _ in takers]
     batch.connection.execute(_QUOTA_ROWS, (names,))
     parameters = (

@@ -21,7 +21,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio_store_postgres.address import Address
 from mcptrio_store_postgres.failures import failed_to_connect, is_lost
 
-__all__ = ["Connection", "Link", "cut_late"]
+__all__ = ["Connection", "PostgresLink", "cut_late"]
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ _INFINITE: Final = float("inf")
 _log = logging.getLogger("mcptrio.stores")
 
 
-class Link:
+class PostgresLink:
     """A connection to the engine, made when it is first used and after it was lost. Blocks; used in threads.
 
     Args:
@@ -143,7 +143,7 @@ class Link:
         return connection
 
 
-async def cut_late(links: Iterable[Link]) -> None:
+async def cut_late(links: Iterable[PostgresLink]) -> None:
     """Check the deadlines of all links until cancelled."""
     while True:
         await trio.sleep(_CHECK_INTERVAL)

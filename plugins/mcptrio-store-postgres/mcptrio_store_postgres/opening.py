@@ -19,7 +19,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.bus import ForeignWakes, PostgresBus
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.effects import PostgresEffectStore
 from mcptrio_store_postgres.event_writes import EventWrites
 from mcptrio_store_postgres.events import PostgresEventStore
@@ -27,7 +27,7 @@ from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.keys import SessionKeys
 from mcptrio_store_postgres.leases import Leases
 from mcptrio_store_postgres.limits import PostgresQuotaStore, PostgresReplayStore
-from mcptrio_store_postgres.links import Connection, Link, cut_late
+from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
 from mcptrio_store_postgres.sessions import PostgresSessionStore
 from mcptrio_store_postgres.sweeping import Sweeper
 from mcptrio_store_postgres.versions import check_version
@@ -85,7 +85,7 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
 class _Replica:
     """The objects of one opening."""
 
-    database: Database
+    database: PostgresDatabase
     keys: SessionKeys
     sessions: PostgresSessionStore
     events: PostgresEventStore
@@ -99,7 +99,7 @@ class _Replica:
     @classmethod
     def make(cls, address: Address, settings: StoreSettings, bus: Bus | None) -> _Replica:
         id = secrets.token_hex(8)
-        database = Database(address, timeout=settings.timeout)
+        database = PostgresDatabase(address, timeout=settings.timeout)
         keys = SessionKeys()
         writes = EventWrites(settings, id)
         events = PostgresEventStore(database, writes, keys)
@@ -166,7 +166,7 @@ async def _wait_for_engine(address: Address, settings: StoreSettings) -> None:
     Raises:
         StoreFailed: It was not there in time, or its tables have another version.
     """
-    link = Link(address, timeout=settings.timeout)
+    link = PostgresLink(address, timeout=settings.timeout)
     limiter = trio.CapacityLimiter(1)
     give_up = trio.current_time() + settings.start_timeout
     has_logged = False
@@ -188,7 +188,7 @@ async def _wait_for_engine(address: Address, settings: StoreSettings) -> None:
         raise tried[0]
 
 
-def _try(link: Link, address: Address) -> tuple[StoreFailed, bool] | None:
+def _try(link: PostgresLink, address: Address) -> tuple[StoreFailed, bool] | None:
     """Return the failure and whether it stays."""
     done = outcome.capture(link.use, partial(_check, address=address))
     link.close()

@@ -11,10 +11,10 @@ from attrs import evolve, frozen
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import Overloaded
 from mcptrio.stores import StoreBounds, read_record, write_record
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.failures import EngineFull
 from mcptrio_store_postgres.keys import SessionKeys
-from mcptrio_store_postgres.works import Batch, Results, Work
+from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 
 __all__ = ["PostgresSessionStore"]
 
@@ -74,7 +74,7 @@ class PostgresSessionStore:
     """
 
     def __init__(
-        self, database: Database, keys: SessionKeys, *, bounds: StoreBounds, forget: Callable[[str], None]
+        self, database: PostgresDatabase, keys: SessionKeys, *, bounds: StoreBounds, forget: Callable[[str], None]
     ) -> None:
         self._database = database
         self._keys = keys
@@ -93,7 +93,7 @@ class PostgresSessionStore:
         wanted = _Save(self._keys.key(record.id), write_record(evolve(stored, id="")), record.generation)
         kind = self._update if record.generation else self._insert
         try:
-            is_stored = await self._database.write(Work(kind, wanted, wanted.key), len(wanted.data))
+            is_stored = await self._database.write(DatabaseWork(kind, wanted, wanted.key), len(wanted.data))
         except EngineFull as error:
             if record.generation:
                 raise
@@ -102,21 +102,21 @@ class PostgresSessionStore:
 
     async def load(self, id: str) -> SessionRecord | None:
         key = self._keys.key(id)
-        row = await self._database.read(Work(self._load, key))
+        row = await self._database.read(DatabaseWork(self._load, key))
         if row is None:
             return None
         data, is_due = row
         if is_due:
-            self._database.post(Work(_use, key))
+            self._database.post(DatabaseWork(_use, key))
         return evolve(read_record(data, f"{self._database.address.label}: session {key}"), id=id)
 
     async def delete(self, id: str) -> bool:
         key = self._keys.key(id)
-        return bool(await self._database.write(Work(self._delete, key, key)))
+        return bool(await self._database.write(DatabaseWork(self._delete, key, key)))
 
     async def expire(self) -> list[str]:
         """Returns the ids of those sessions only that this process has used; the events of all are deleted."""
-        keys: list[str] = await self._database.write(Work(self._expire, _EXPIRED))
+        keys: list[str] = await self._database.write(DatabaseWork(self._expire, _EXPIRED))
         while self._dropped:
             keys.append(self._dropped.popleft())
         found = []
@@ -129,7 +129,7 @@ class PostgresSessionStore:
 
     # In a thread
 
-    def _insert(self, batch: Batch, items: Sequence[_Save]) -> Results:
+    def _insert(self, batch: WorkBatch, items: Sequence[_Save]) -> Results:
         wanted = sorted(items, key=lambda item: item.key)
         yield
         if self._allowed < len(wanted):
@@ -150,7 +150,7 @@ class PostgresSessionStore:
         full = f"too many sessions: {self._most} are kept"
         return [Overloaded(full) if item.key in refused else item.key in found for item in items]
 
-    def _update(self, batch: Batch, items: Sequence[_Save]) -> Results:
+    def _update(self, batch: WorkBatch, items: Sequence[_Save]) -> Results:
         cursor = batch.connection.execute(
             _UPDATE, ([item.key for item in items], [item.data for item in items], [item.generation for item in items])
         )
@@ -158,14 +158,14 @@ class PostgresSessionStore:
         found = {key for (key,) in cursor.fetchall()}
         return [item.key in found for item in items]
 
-    def _load(self, batch: Batch, items: Sequence[str]) -> Results:
+    def _load(self, batch: WorkBatch, items: Sequence[str]) -> Results:
         cursors = [
             batch.connection.execute(_LOAD, (self._idle / _RESOLUTION, key, self._idle), binary=True) for key in items
         ]
         yield
         return [cursor.fetchone() for cursor in cursors]
 
-    def _delete(self, batch: Batch, items: Sequence[str]) -> Results:
+    def _delete(self, batch: WorkBatch, items: Sequence[str]) -> Results:
         cursor = batch.connection.execute(
             "DELETE FROM sessions WHERE id = ANY(%s) RETURNING id, used > now() - %s * interval '1 s'",
             (sorted(items), self._idle),
@@ -174,11 +174,11 @@ class PostgresSessionStore:
         found: dict[Any, Any] = {row[0]: row[1] for row in cursor.fetchall()}
         return [found.get(key, False) for key in items]
 
-    def _expire(self, batch: Batch, items: Sequence[int]) -> Results:
+    def _expire(self, batch: WorkBatch, items: Sequence[int]) -> Results:
         yield
         return [_expired(batch, self._idle, most) for most in items]
 
-    def _count(self, batch: Batch) -> int:
+    def _count(self, batch: WorkBatch) -> int:
         """Return how many sessions may be added."""
         row = batch.connection.execute(
             "SELECT count(*) FROM (SELECT FROM sessions LIMIT %s) AS counted", (self._most,)
@@ -187,7 +187,7 @@ class PostgresSessionStore:
         return self._most - int(str(row[0]))
 
 
-def _use(batch: Batch, items: Sequence[str]) -> Results:
+def _use(batch: WorkBatch, items: Sequence[str]) -> Results:
     batch.connection.execute(
         "UPDATE sessions SET used = now()"
         " WHERE id IN (SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE)",
@@ -197,5 +197,5 @@ def _use(batch: Batch, items: Sequence[str]) -> Results:
     return [None] * len(items)
 
 
-def _expired(batch: Batch, idle: float, most: int) -> list[str]:
+def _expired(batch: WorkBatch, idle: float, most: int) -> list[str]:
     return [str(key) for (key,) in batch.connection.execute(_EXPIRE, (idle, most)).fetchall()]

@@ -9,16 +9,16 @@ from typing import Any, Final
 import trio
 
 from mcptrio.errors import StoreFailed
-from mcptrio_store_postgres.database import Database
+from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.event_writes import EventWrites
-from mcptrio_store_postgres.works import Batch, Results, Work
+from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 
 __all__ = ["Sweeper"]
 
 # Seconds between two sweeps, at most.
 _MAX_INTERVAL: Final = 15.0
 # Rows that one transaction deletes.
-_MOST: Final = 1000
+_MAX_ROWS: Final = 1000
 # Seconds for which the inbox of a session is kept that the table of sessions does not have.
 _INBOX_SECONDS: Final = 86_400
 
@@ -79,7 +79,7 @@ class Sweeper:
         replica: The id of this process.
     """
 
-    def __init__(self, database: Database, writes: EventWrites, *, replica: str) -> None:
+    def __init__(self, database: PostgresDatabase, writes: EventWrites, *, replica: str) -> None:
         self._database = database
         self._writes = writes
         self._interval = min(_MAX_INTERVAL, writes.age / 2)
@@ -108,11 +108,11 @@ class Sweeper:
             StoreFailed: The engine failed.
         """
         for statement, parameters in self._kinds:
-            while await self._database.write(Work(_delete, (statement, (*parameters, _MOST)))) == _MOST:
+            while await self._database.write(DatabaseWork(_delete, (statement, (*parameters, _MAX_ROWS)))) == _MAX_ROWS:
                 pass
-        await self._database.write(Work(self._settle_orphans, None))
+        await self._database.write(DatabaseWork(self._settle_orphans, None))
 
-    def _settle_orphans(self, batch: Batch, items: Sequence[None]) -> Results:
+    def _settle_orphans(self, batch: WorkBatch, items: Sequence[None]) -> Results:
         """Complete some streams of replicas whose lease another replica has deleted at the moment they began."""
         yield
         for (writer,) in batch.connection.execute(_ORPHANS).fetchall():
@@ -120,7 +120,7 @@ class Sweeper:
         return [None] * len(items)
 
 
-def _delete(batch: Batch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
+def _delete(batch: WorkBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
     cursors = [batch.connection.execute(statement.encode(), parameters) for statement, parameters in items]
     yield
     return [cursor.rowcount for cursor in cursors]

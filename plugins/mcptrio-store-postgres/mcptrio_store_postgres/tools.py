@@ -15,7 +15,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import Check, StoreSettings
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.failures import store_failed
-from mcptrio_store_postgres.links import Connection, Link, cut_late
+from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
 from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, stored_version
 
 __all__ = ["check", "migrate"]
@@ -63,7 +63,7 @@ async def migrate(url: str, settings: StoreSettings) -> list[str]:
 async def _in_thread(
     address: Address, settings: StoreSettings, work: Callable[[Connection], T], *, seconds: float
 ) -> T:
-    link = Link(address, timeout=seconds)
+    link = PostgresLink(address, timeout=seconds)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cut_late, [link])
         done = await trio.to_thread.run_sync(_run, link, work, limiter=trio.CapacityLimiter(1))
@@ -73,7 +73,7 @@ async def _in_thread(
     return done
 
 
-def _run(link: Link, work: Callable[[Connection], T]) -> T | StoreFailed:
+def _run(link: PostgresLink, work: Callable[[Connection], T]) -> T | StoreFailed:
     try:
         return link.use(work)
     except StoreFailed as error:

@@ -13,14 +13,14 @@ from attrs import define, field, frozen
 
 from mcptrio_store_postgres.links import Connection
 
-__all__ = ["Batch", "Results", "Run", "Work", "rounds"]
+__all__ = ["DatabaseWork", "Results", "Run", "WorkBatch", "rounds"]
 
 Results: TypeAlias = Generator[None, None, Sequence[Any]]
 """Sends, yields once, and returns a result for each item; an exception is raised to the caller of the item."""
 
 
 @define(eq=False)
-class Batch:
+class WorkBatch:
     """One transaction."""
 
     connection: Connection
@@ -28,11 +28,11 @@ class Batch:
     """Keys of topics and messages that are published when the transaction is committed."""
 
 
-Run: TypeAlias = Callable[[Batch, Sequence[Any]], Results]
+Run: TypeAlias = Callable[[WorkBatch, Sequence[Any]], Results]
 
 
 @frozen(eq=False)
-class Work:
+class DatabaseWork:
     """
     Args:
         run: The kind of work.
@@ -47,7 +47,7 @@ class Work:
     needs_lease: bool = False
 
 
-def rounds(works: Sequence[Work]) -> list[dict[Run, list[int]]]:
+def rounds(works: Sequence[DatabaseWork]) -> list[dict[Run, list[int]]]:
     """Return the indexes of the works by kind, in rounds in which no kind has a key twice."""
     found: list[dict[Run, list[int]]] = []
     counts: dict[Hashable, int] = {}

@@ -46,7 +46,7 @@ def replicated(folder: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
 
 async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path, prefix: str) -> None:
     with replicated(tmp_path) as (master, replica):
-        async with opened(master, prefix, confirm=1, timeout=1) as stores:
+        async with opened(master, prefix, confirm=1, timeout=4) as stores:
             await stores.sessions.save(RECORD)
             await stores.events.append("s", "x", b"1")
             assert replica.command("KEYS", f"{prefix}*:e:x")
@@ -56,7 +56,8 @@ async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path
                 await stores.sessions.save(SessionRecord(id="t", revision="a revision"))
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stores.events.append, "s", "x", b"2")
-                await trio.sleep(0.7)
+                # Longer than the half of the timeout that one attempt waits for the replica.
+                await trio.sleep(2.3)
                 replica.resume()
             # The event was stored while no replica had it; the next attempts have not stored it again.
             assert [event.data for event in (await stores.events.read("s", "x", 0))[0]] == [b"1", b"2"]
