@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 
 from calls import HANDSHAKE, Call, Peer
 
-__all__ = ["PATIENCE", "Connection", "connected", "open_session", "unexpected"]
+__all__ = ["WAIT_TIMEOUT", "Connection", "connected", "open_session", "unexpected"]
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds for any one response."""
 
 _CHUNK = 1 << 18
@@ -32,7 +32,7 @@ class Connection:
     """
 
     def __init__(self, port: int, calls: Sequence[Call] = (), number: int = 0, source: str = "127.0.0.1") -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(source, 0))
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_TIMEOUT, source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.calls = calls
         self.sent_at = 0.0

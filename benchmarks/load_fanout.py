@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from select import EPOLLIN, epoll
 
 from calls import MODERN, Peer
-from connections import PATIENCE, Connection
+from connections import WAIT_TIMEOUT, Connection
 from crowd import allow, open_streams
 from results import Figures
 from scale import Scale
@@ -60,10 +60,10 @@ def _change(control: Connection, touch: bytes, waiting: epoll, sockets: Mapping[
     began = time.perf_counter()
     control.socket.sendall(touch)
     while missing:
-        ready = waiting.poll(PATIENCE, len(sockets))
+        ready = waiting.poll(WAIT_TIMEOUT, len(sockets))
         # Not only where nothing comes at all: a stream that is not told is kept alive with comments.
-        if not ready or time.perf_counter() > began + PATIENCE:
-            raise RuntimeError(f"{len(missing)} of {len(sockets)} streams have not been told for {PATIENCE:g} s")
+        if not ready or time.perf_counter() > began + WAIT_TIMEOUT:
+            raise RuntimeError(f"{len(missing)} of {len(sockets)} streams have not been told for {WAIT_TIMEOUT:g} s")
         for fd, _ in ready:
             chunk = sockets[fd].recv(4096)
             if not chunk:

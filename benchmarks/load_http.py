@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from select import EPOLLIN, epoll
 
 from calls import ERAS
-from connections import PATIENCE, Connection, connected
+from connections import WAIT_TIMEOUT, Connection, connected
 from processes import memory_of
 from results import MIB, Figures
 from scale import Scale
@@ -95,9 +95,9 @@ def _call_together(connections: Sequence[Connection], deadline: float, latencies
             connection.send()
         busy = len(connections)
         while busy:
-            ready = waiting.poll(PATIENCE)
+            ready = waiting.poll(WAIT_TIMEOUT)
             if not ready:
-                raise RuntimeError(f"{busy} calls have had no answer for {PATIENCE:g} s")
+                raise RuntimeError(f"{busy} calls have had no answer for {WAIT_TIMEOUT:g} s")
             for fd, _ in ready:
                 connection = by_fd[fd]
                 if connection.receive() is None:

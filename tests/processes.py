@@ -22,9 +22,9 @@ from typing import Any
 
 from attrs import define, field
 
-__all__ = ["HELLO", "PATIENCE", "Served", "held_port", "line", "run", "serving"]
+__all__ = ["HELLO", "WAIT_TIMEOUT", "Served", "held_port", "line", "run", "serving"]
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 HELLO = {
@@ -49,7 +49,7 @@ def run(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE,
+        timeout=2 * WAIT_TIMEOUT,
         check=False,
     )
 
@@ -91,7 +91,7 @@ class Served:
         self.process.stdin.write(b"".join(line(message) for message in messages))
         self.process.stdin.flush()
 
-    def receive(self, seconds: float = PATIENCE) -> dict[str, Any]:
+    def receive(self, seconds: float = WAIT_TIMEOUT) -> dict[str, Any]:
         """The next line, which has to be a message; empty at the end of the output."""
         deadline = time.monotonic() + seconds
         assert self.process.stdout is not None
@@ -149,7 +149,7 @@ class Served:
     def stderr(self) -> str:
         return self.written.read_text(errors="replace")
 
-    def until(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
+    def until(self, pattern: str, seconds: float = WAIT_TIMEOUT) -> re.Match[str]:
         """Wait until its standard error matches the pattern."""
         deadline = time.monotonic() + seconds
         while True:
@@ -172,7 +172,7 @@ class Served:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def end(self, seconds: float = PATIENCE) -> tuple[int, float]:
+    def end(self, seconds: float = WAIT_TIMEOUT) -> tuple[int, float]:
         """Wait for its end. Returns its exit code and how long that took."""
         begin = time.monotonic()
         try:

@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 BOTH_ERAS = (REVISIONS[-2], REVISIONS[-1])
 
 both_eras = pytest.mark.parametrize("revision", BOTH_ERAS)
@@ -49,7 +49,7 @@ async def process(example: str, revision: str, *, config: str = "", **options: A
     command = how_to_run(example)
     if config:
         command += ["--config", config]
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             server: trio.Process = await nursery.start(
                 partial(
@@ -65,7 +65,7 @@ async def process(example: str, revision: str, *, config: str = "", **options: A
             assert server.stdout is not None
             async with server.stdin, server.stdout:
                 wire = PipeWire(server.stdout, server.stdin)  # type: ignore[arg-type]
-                peer = Peer(revision=revision, wire=wire, nursery=nursery, seconds=PATIENCE, **options)
+                peer = Peer(revision=revision, wire=wire, nursery=nursery, seconds=WAIT_TIMEOUT, **options)
                 await nursery.start(peer.run)
                 await peer.begin()
                 yield peer
@@ -86,7 +86,7 @@ def load(example: str) -> ModuleType:
 @asynccontextmanager
 async def running(example: str) -> AsyncIterator[tuple[trio.Nursery, Any]]:
     """The example's ``main`` on a free port, cancelled at the end as Ctrl-C would; gives what it starts with."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             started = await nursery.start(load(example).main, 0)
             yield nursery, started
@@ -95,7 +95,7 @@ async def running(example: str) -> AsyncIterator[tuple[trio.Nursery, Any]]:
 
 async def http_peer(nursery: trio.Nursery, url: str, revision: str) -> Peer:
     port = int(re.findall(r":(\d+)", url)[0])
-    peer = Peer(revision=revision, wire=HTTPWire(port), nursery=nursery, seconds=PATIENCE)
+    peer = Peer(revision=revision, wire=HTTPWire(port), nursery=nursery, seconds=WAIT_TIMEOUT)
     await nursery.start(peer.run)
     await peer.begin()
     return peer
@@ -162,7 +162,7 @@ async def test_garden(revision: str, tmp_path: Path) -> None:
 def test_garden_has_tests_in_60_lines() -> None:
     path = ROOT / "examples" / "garden.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_TIMEOUT)
 
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
@@ -276,7 +276,7 @@ async def test_mount_quart(revision: str) -> None:
 async def test_own_transport() -> None:
     """The hook's transport in a process of its own; two clients, one of which breaks its connection."""
     example = load("own_transport")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             # The server prints its address on standard error.
             server: trio.Process = await nursery.start(

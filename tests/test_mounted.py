@@ -20,7 +20,7 @@ from tests.interaction.wires import Exchange, HTTPWire
 
 __all__: list[str] = []
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 
@@ -59,7 +59,7 @@ async def test_mounted_below_a_prefix_next_to_an_application(revision: str) -> N
     server.add_tool(lambda: "pong", name="ping")
     app: Any = TrioDispatcherMiddleware({"/ai/mcp": asgi_app(server, HTTPOptions(path="")), "/": quart})  # type: ignore[dict-item]
     shutdown = trio.Event()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             [url] = await nursery.start(partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown))
             port = int(url.rpartition(":")[2])
@@ -83,7 +83,7 @@ async def test_strict_server_that_cannot_open_fails_the_application_around_it() 
     async def receive() -> Any:
         return {"type": "lifespan.startup"}
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         await app({"type": "lifespan"}, receive, send)
 
     assert [message["type"] for message in sent] == ["lifespan.startup.failed"]

@@ -42,7 +42,7 @@ BANNED_WORDS = frozenset(
         "MEND",
         "MOST",
         "OLDEST",
-        "PATIENCE",
+        "WAIT_TIMEOUT",
         "QUICKEST",
         "SHORTEST",
         "SHOWN",

@@ -23,7 +23,7 @@ from mcptrio.abc import StoreStatus
 from mcptrio.serve.http import serve_http
 from mcptrio.serving import HTTPOptions, PluginManager, ServerSettings, asgi_app
 from mcptrio.stores import memory_stores
-from tests.processes import HELLO, PATIENCE, Served, run, serving
+from tests.processes import HELLO, WAIT_TIMEOUT, Served, run, serving
 
 __all__: list[str] = []
 
@@ -98,7 +98,7 @@ class Client:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT_TIMEOUT)
         self.headers: dict[str, str] = {}
 
     def send(self, method: str, path: str = "/mcp", message: Any = None, **headers: str) -> None:
@@ -277,10 +277,10 @@ def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect
 
 def wait_until_refused(port: int) -> None:
     """Wait for the end of the listener, which comes a moment after the message about it."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while time.monotonic() < deadline:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            socket.create_connection(("127.0.0.1", port), timeout=WAIT_TIMEOUT).close()
         except ConnectionRefusedError:
             return
         time.sleep(0.01)
@@ -339,7 +339,7 @@ async def test_access_log_names_method_and_tool(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO, "mcptrio.http.access")
     shutdown = trio.Event()
     options = HTTPOptions(access_log=True)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             (url,) = await nursery.start(partial(serve_http, Server("s"), port=0, options=options, shutdown=shutdown))
             port = int(url.rpartition(":")[2].partition("/")[0])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import HELLO, PATIENCE, Served, line, serving
+from tests.processes import HELLO, WAIT_TIMEOUT, Served, line, serving
 
 __all__: list[str] = []
 
@@ -193,7 +193,7 @@ os._exit(0)
         served.end()
         begin = time.monotonic()
         while not (code.exists() and code.read_text()):
-            assert time.monotonic() - begin < PATIENCE
+            assert time.monotonic() - begin < WAIT_TIMEOUT
             time.sleep(0.02)
 
     assert code.read_text() == "0"
@@ -385,7 +385,7 @@ def test_input_and_output_on_a_terminal(folder: Path) -> None:
 
 def read_until(fd: int, end: bytes) -> bytes:
     said = b""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     os.set_blocking(fd, False)
     while end not in said or not said.endswith(b"\n"):
         assert time.monotonic() < deadline, said

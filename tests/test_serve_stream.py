@@ -34,7 +34,7 @@ __all__: list[str] = []
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
@@ -62,7 +62,7 @@ class Running:
 
     async def peer(self, number: int = 0) -> Peer:
         stream: Any = await self.dial(number)
-        peer = Peer(revision="2025-11-25", wire=PipeWire(stream, stream), nursery=self.nursery, seconds=PATIENCE)
+        peer = Peer(revision="2025-11-25", wire=PipeWire(stream, stream), nursery=self.nursery, seconds=WAIT_TIMEOUT)
         await self.nursery.start(peer.run)
         await peer.begin()
         return peer
@@ -96,7 +96,7 @@ async def running(*addresses: str, options: StreamOptions | None = None, **more:
         await serve_stream(server, addresses, options=options, shutdown=shutdown, task_status=task_status)
         ended.set()
 
-    with trio.fail_after(PATIENCE * 2):
+    with trio.fail_after(WAIT_TIMEOUT * 2):
         async with trio.open_nursery() as nursery:
             names = await nursery.start(serve)
             it = Running(server, nursery, names, shutdown, ended, started, calls)
@@ -110,7 +110,7 @@ async def running(*addresses: str, options: StreamOptions | None = None, **more:
 
 async def eventually(claim: Callable[[], bool]) -> None:
     """Wait until this is true; for what no message tells."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         while True:
             if claim():
                 return
@@ -164,7 +164,7 @@ async def test_what_is_asked_before_half_is_closed_is_answered(address: str) -> 
         await peer.wire._writer.send_eof()  # type: ignore[attr-defined]
 
         assert (await call.result())["content"][0]["text"] == "slept"
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await peer.ended.wait()
 
 
@@ -263,7 +263,7 @@ async def test_peer_that_does_not_read_is_disconnected(address: str) -> None:
     async with running(address, options=StreamOptions(write_timeout=0.1)) as it:
         good = await it.peer()
         async with await it.dial() as deaf:
-            with trio.move_on_after(PATIENCE):
+            with trio.move_on_after(WAIT_TIMEOUT):
                 try:
                     while True:
                         await deaf.send_all(line({"jsonrpc": "2.0", "id": 1, "method": "x" * 1000}) * 100)
@@ -285,7 +285,7 @@ async def test_orderly_end(address: str) -> None:
             await it.dial()
 
         assert (await call.result())["content"][0]["text"] == "slept"
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await idle.ended.wait()
             await busy.ended.wait()
             await it.ended.wait()
@@ -299,7 +299,7 @@ async def test_end_is_bounded(address: str) -> None:
         await deaf.send_all(line(PING))
         await it.started.wait()
         it.shutdown.set()
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await it.ended.wait()
         await deaf.aclose()
 
@@ -363,7 +363,7 @@ async def test_lifespan_that_hangs_does_not_hold_up_the_end(address: str) -> Non
 
     shutdown = trio.Event()
     server = Server("slow", plugins=[SimpleNamespace(__name__="slow", lifespan=lifespan)])
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(serve_stream, server, address, shutdown=shutdown))
             await entering.wait()
@@ -378,7 +378,7 @@ async def test_transport_that_fails_or_returns_ends_the_server() -> None:
     async def returns(engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
         task_status.started(["there"])
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         with pytest.raises(OSError, match="the pigeon was eaten"):
             await serve_transport(Server("one"), fails)
         await serve_transport(Server("two"), returns)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import HELLO, PATIENCE, line, run, serving
+from tests.processes import HELLO, WAIT_TIMEOUT, line, run, serving
 
 __all__: list[str] = []
 
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 def greeted(connection: socket.socket) -> str:
     """The name of the server at the other end."""
-    connection.settimeout(PATIENCE)
+    connection.settimeout(WAIT_TIMEOUT)
     connection.sendall(line(HELLO))
     with connection.makefile() as answers:
         name: str = json.loads(answers.readline())["result"]["serverInfo"]["name"]
@@ -135,7 +135,7 @@ def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) 
         with socket.create_connection(listener.getsockname()) as first, socket.socket(socket.AF_UNIX) as second:
             assert greeted(first) == "filed"
             second.connect(str(folder / "filed.sock"))
-            second.settimeout(PATIENCE)
+            second.settimeout(WAIT_TIMEOUT)
             second.sendall(line(HELLO))
             assert b"the server has its 1 connections" in second.recv(1000)
             first.sendall(line({**HELLO, "id": 7, "padding": "x" * 1024}))

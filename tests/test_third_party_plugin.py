@@ -22,7 +22,7 @@ from tests.elsewhere import ROOT, Elsewhere, open_elsewhere
 
 __all__: list[str] = []
 
-PATIENCE = 120.0
+WAIT_TIMEOUT = 120.0
 """Seconds; only a failing test waits this long."""
 TEMPLATES = ROOT / "mcptrio" / "cli" / "new" / "templates"
 
@@ -52,7 +52,7 @@ def installed(elsewhere: Elsewhere, project: Path) -> Elsewhere:
 def test_it_is_the_wheel_that_is_used(elsewhere: Elsewhere) -> None:
     code = "import mcptrio, sys; sys.stdout.write(mcptrio.__file__)"
     done = subprocess.run(
-        [elsewhere.python, "-P", "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True
+        [elsewhere.python, "-P", "-c", code], capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=True
     )
 
     assert Path(done.stdout).is_relative_to(elsewhere.folder / "venv")
@@ -91,8 +91,8 @@ async def test_a_host_starts_a_server_of_it(installed: Elsewhere, tmp_path: Path
     (tmp_path / "mcptrio.toml").write_text('[plugins.notes-2]\ngreeting = "Moin"\n')
     command: Sequence[str] = [str(installed.python), "-P", "-m", "mcptrio", "serve", "--stdio"]
 
-    timeouts = ClientTimeouts(connect=PATIENCE / 2, probe=PATIENCE / 2)
-    with trio.fail_after(PATIENCE):
+    timeouts = ClientTimeouts(connect=WAIT_TIMEOUT / 2, probe=WAIT_TIMEOUT / 2)
+    with trio.fail_after(WAIT_TIMEOUT):
         async with connect(Command(args=command, cwd=tmp_path), timeouts=timeouts) as client:
             result = await client.call_tool("notes-2_greet", {"names": ["Ada"]})
             read = await client.read_resource("notes-2://greeted")

@@ -30,7 +30,7 @@ from tests.processes import run, serving
 
 __all__: list[str] = []
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 
@@ -57,7 +57,7 @@ async def get(port: int, context: ssl.SSLContext) -> tuple[str, dict[str, Any]]:
     Raises:
         trio.BrokenResourceError: refused.
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         plain = await trio.open_tcp_stream("127.0.0.1", port)
         stream = trio.SSLStream(plain, context, server_hostname="localhost", https_compatible=True)
         async with stream:
@@ -133,7 +133,7 @@ async def test_older_tls_is_refused_and_1_2_is_not(authority: Authority) -> None
 
 
 async def test_an_invalid_request_is_refused_over_tls_too(authority: Authority) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with served(Certificates(files(authority.issue("one")))) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
             async with trio.SSLStream(
@@ -147,7 +147,7 @@ async def test_websocket_over_tls_is_pinged_and_lives_as_long_as_it_answers(
     authority: Authority, patient_clock: MockClock
 ) -> None:
     ping, pong = b"\x89\x00", b"\x8a\x80\0\0\0\0"
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with served(Certificates(files(authority.issue("one"))), ping_interval=1) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
             async with trio.SSLStream(
@@ -186,7 +186,7 @@ async def test_handshake_that_fails_is_logged_with_its_reason(
     """A few times for one address; and a client of plain HTTP gets an explanation."""
     caplog.set_level(logging.INFO, "mcptrio.http.server")
     certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with served(certificates) as port:
             for shows in (None, Authority(tmp_path, "other").issue("eve")):
                 with pytest.raises(trio.BrokenResourceError):
@@ -210,7 +210,7 @@ async def test_handshake_that_fails_is_logged_with_its_reason(
 async def test_slow_handshake_times_out(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
     async with served(certificates, tls_timeout=0.2) as port:
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             async with await trio.open_tcp_stream("127.0.0.1", port) as slow:
                 assert await slow.receive_some() == b""
 
@@ -227,7 +227,7 @@ async def test_new_connections_have_the_new_certificate_and_old_ones_continue(au
         old = trio.SSLStream(plain, trusting(authority), server_hostname="localhost", https_compatible=True)
         await old.do_handshake()
         renew(pair, authority.issue("renewed"))
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             while (await get(port, trusting(authority)))[0] != "renewed":  # noqa: ASYNC110 - nothing tells of it
                 await trio.sleep(0.05)
             await old.send_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -397,7 +397,7 @@ async def test_client_takes_a_context(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
     server = Server("secret")
     sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=certificates.context)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
 
             async def start(*, task_status: Any) -> None:
@@ -416,7 +416,7 @@ async def test_client_takes_a_context(authority: Authority) -> None:
 
 async def test_slow_head_gets_408(authority: Authority, patient_clock: MockClock) -> None:
     certificates = Certificates(files(authority.issue("server")))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with served(certificates, header_timeout=1) as port:
             # Several times, because it was logged only sometimes.
             for _ in range(5):

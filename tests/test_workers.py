@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from mcptrio.cli import main
-from tests.processes import HELLO, PATIENCE, Served, run, serving
+from tests.processes import HELLO, WAIT_TIMEOUT, Served, run, serving
 from tests.test_serve_http import Client
 
 __all__: list[str] = []
@@ -169,7 +169,7 @@ def two_workers(served: Served) -> Iterator[tuple[Peer, Peer]]:
     with ExitStack() as stack:
         first = stack.enter_context(closing(Peer(served.port)))
         here = first.who()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_TIMEOUT
         while True:
             with closing(Peer(served.port)) as second:
                 if second.who() != here:
@@ -197,7 +197,7 @@ def descendants(process: int) -> set[int]:
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcptrio import MCPTrioError
-from plugin_probes.trial import PATIENCE, Answer, Probes, Trial, counted
+from plugin_probes.trial import WAIT_TIMEOUT, Answer, Probes, Trial, counted
 
 __all__ = ["CLOCKS"]
 
@@ -99,7 +99,7 @@ async def start(trial: Trial) -> str:
     plain = trial.references.of_python("mcp_server_time") if trial.references else trial.ours({})
     try:
         async with trial.talk(plain, env={"TZ": "EDT"}) as talk:
-            answer = await talk.call("get_current_time", timezone="UTC", timeout=PATIENCE)
+            answer = await talk.call("get_current_time", timezone="UTC", timeout=WAIT_TIMEOUT)
     except MCPTrioError as error:
         return f"does not start: {Answer(str(error), is_error=True)}"
     return "starts" if not answer.is_error else str(answer)

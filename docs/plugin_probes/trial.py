@@ -22,7 +22,7 @@ from mcptrio.types import BlobResourceContents, CallToolResult, EmbeddedResource
 
 __all__ = ["Answer", "Attempt", "Probe", "Probes", "References", "Talk", "Trial", "counted", "shortened"]
 
-PATIENCE = 20.0
+WAIT_TIMEOUT = 20.0
 """Seconds for an answer."""
 _SHOWN = 110
 """Characters of an answer in a cell."""
@@ -82,7 +82,7 @@ class Talk:
     """What mcptrio puts before the names of a plugin's tools."""
     names: frozenset[str]
 
-    async def call(self, tool: str, /, *, timeout: float = PATIENCE, **arguments: Any) -> Answer:
+    async def call(self, tool: str, /, *, timeout: float = WAIT_TIMEOUT, **arguments: Any) -> Answer:
         """
         Args:
             tool: as the reference calls it.
@@ -157,7 +157,7 @@ class Trial:
             revision: speak this one; by default the newest that both speak.
         """
         target = Command(args=command, env=env or {}, cwd=self.folder, stderr=stderr or "drop")
-        timeouts = ClientTimeouts(connect=PATIENCE, idle=PATIENCE)
+        timeouts = ClientTimeouts(connect=WAIT_TIMEOUT, idle=WAIT_TIMEOUT)
         async with connect(target, timeouts=timeouts, handlers=handlers, revision=revision) as client:
             names = frozenset(tool.name for tool in await client.tools().all())
             yield Talk(client, f"{self.plugin}_", names)

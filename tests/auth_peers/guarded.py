@@ -32,7 +32,7 @@ from tests.server_options import server_options
 __all__ = [
     "ACCEPT",
     "CLIENT",
-    "PATIENCE",
+    "WAIT_TIMEOUT",
     "Answer",
     "Guarded",
     "Notes",
@@ -43,7 +43,7 @@ __all__ = [
     "saying",
 ]
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 ACCEPT = "application/json, text/event-stream"
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
@@ -97,7 +97,7 @@ class Guarded:
         """A client of ours, with a token or what gets one."""
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
         endpoint = mcptrio.Endpoint(url=self.url, headers=headers, auth=auth, transport="http")
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             async with mcptrio.connect(endpoint, revision=revision, handlers=handlers) as client:
                 yield client
 
@@ -227,7 +227,7 @@ async def guarded(
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         guard = make(url)
         served = Server(plugins=plugins(), **server_options(server))
-        with trio.fail_after(3 * PATIENCE):
+        with trio.fail_after(3 * WAIT_TIMEOUT):
             async with trio.open_nursery() as nursery:
                 await nursery.start(_serve, served, listener.fileno(), HTTPOptions(auth=guard, **(options or {})))
                 yield Guarded(url=url, guard=guard, server=served)
@@ -241,7 +241,7 @@ async def _serve(server: Server, descriptor: int, options: HTTPOptions, task_sta
 
 def plain_http() -> httpx2.AsyncClient:
     """Return a client of another library, which follows no redirects."""
-    return httpx2.AsyncClient(timeout=PATIENCE, verify=_NO_TLS, trust_env=False)
+    return httpx2.AsyncClient(timeout=WAIT_TIMEOUT, verify=_NO_TLS, trust_env=False)
 
 
 def loopback_fetch() -> Fetcher:

@@ -26,7 +26,7 @@ from mcptrio import Context, tool
 from mcptrio.auth import DPoPRule, FailureLimit, OAuth, OwnRedirects, ResourceServerOptions
 from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.jose import Key, sign
-from tests.auth_peers.guarded import ACCEPT, PATIENCE, Guarded, loopback_fetch, modern, plain_http, saying
+from tests.auth_peers.guarded import ACCEPT, WAIT_TIMEOUT, Guarded, loopback_fetch, modern, plain_http, saying
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
 
 __all__: list[str] = []
@@ -146,7 +146,7 @@ async def test_a_stolen_event_id_replays_nothing(tmp_path: Path) -> None:
     async with crew(tmp_path) as those:
         here = those.here
         ada, bob = await here.begin(those.ada), await here.begin(those.bob)
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             async with here.stream(call("slow", 7), token=those.ada, headers=ada) as answer:
                 assert answer.status == 200
                 event = await answer.first("id")
@@ -190,7 +190,7 @@ async def test_answers_and_cancellations_reach_only_ones_own(tmp_path: Path) -> 
         async def wait() -> None:
             found.append(text_in(saying(await here.send(call("slow", 7), token=those.ada, headers=ada))))
 
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
                 await office.begun.wait()
@@ -225,7 +225,7 @@ async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
         assert refused.status_code == 403 or "error" in saying(refused)
 
         wanted = {"resourceSubscriptions": [HERE, SECRET]}
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             request = modern("subscriptions/listen", notifications=wanted)
             async with here.stream(request["message"], token=those.bob, headers=request["headers"]) as answer:
                 assert answer.status == 200

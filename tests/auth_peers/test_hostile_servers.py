@@ -23,7 +23,7 @@ from mcptrio.auth import IntrospectedTokens, IssuerKeys, JWTTokens, OAuth, OwnRe
 from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.auth.token_requests import ClientIdentity
 from mcptrio.serving import MountOptions
-from tests.auth_peers.guarded import PATIENCE, Guarded, guarded, loopback_fetch, modern, plain_http
+from tests.auth_peers.guarded import WAIT_TIMEOUT, Guarded, guarded, loopback_fetch, modern, plain_http
 from tests.auth_peers.hostile import Asked, Hostile, Said, endless, hostile
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
 from tests.guards import FunctionGuard
@@ -80,7 +80,7 @@ def honest(url: str, **changes: Any) -> dict[str, Said | Callable[[Asked], Said]
 
 async def refused(there: Hostile, auth: OAuth) -> str:
     """Return the error with which our client refuses to connect, within a short time."""
-    with trio.fail_after(PATIENCE), pytest.raises(mcptrio.MCPTrioError) as caught:
+    with trio.fail_after(WAIT_TIMEOUT), pytest.raises(mcptrio.MCPTrioError) as caught:
         async with mcptrio.connect(mcptrio.Endpoint(url=f"{there.url}/mcp", auth=auth, transport="http")):
             pass
     return str(caught.value)
@@ -243,7 +243,7 @@ async def test_oversized_keys_admit_no_request(kind: str) -> None:
                 {"iss": there.url, "aud": here.url, "sub": "x", "exp": 2e9}, KEY, typ="at+jwt", header={"kid": "y"}
             )
             request = modern("tools/call", name="who", arguments={})
-            with trio.fail_after(PATIENCE / 2):
+            with trio.fail_after(WAIT_TIMEOUT / 2):
                 answer = await here.send(**request, token=token)
                 assert answer.status_code in (401, 503)
                 assert (await here.send(**request)).status_code == 401
@@ -281,7 +281,7 @@ async def test_a_malformed_introspection_response_admits_no_request(kind: str) -
             return ResourceServer(resource, tokens=[tokens])
 
         async with guarded(make) as here:
-            with trio.fail_after(PATIENCE / 2):
+            with trio.fail_after(WAIT_TIMEOUT / 2):
                 answer = await here.send(**modern("tools/call", name="who", arguments={}), token="stolen")
         assert answer.status_code in (401, 503)
         assert there.paths() == ["/ask"]

@@ -27,7 +27,7 @@ from pydantic import AnyUrl
 
 from mcptrio import Secret
 from tests.auth_peers.browser import Browser
-from tests.auth_peers.guarded import PATIENCE, Guarded
+from tests.auth_peers.guarded import WAIT_TIMEOUT, Guarded
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
 
 __all__: list[str] = []
@@ -88,8 +88,8 @@ class Application:
 
 @asynccontextmanager
 async def connected(here: Guarded, auth: httpx2.Auth, revision: str) -> AsyncIterator[Client]:
-    with trio.fail_after(PATIENCE):
-        async with httpx2.AsyncClient(auth=auth, timeout=PATIENCE, trust_env=False) as http:
+    with trio.fail_after(WAIT_TIMEOUT):
+        async with httpx2.AsyncClient(auth=auth, timeout=WAIT_TIMEOUT, trust_env=False) as http:
             async with Client(streamable_http_client(here.url, http_client=http), mode=REVISIONS[revision]) as client:
                 yield client
 

@@ -21,7 +21,7 @@ from mcptrio.auth.client.oauth import OAuthClient
 from mcptrio.errors import AuthorizationError
 from mcptrio.stores.tokens_memory import MemoryTokenStore
 from tests.auth_peers.browser import Browser
-from tests.auth_peers.guarded import PATIENCE, loopback_fetch
+from tests.auth_peers.guarded import WAIT_TIMEOUT, loopback_fetch
 
 __all__: list[str] = []
 
@@ -48,7 +48,7 @@ def oauth(browser: Browser, **more: Any) -> OAuth:
 
 @asynccontextmanager
 async def connected(url: str, auth: AuthMethod, revision: str | None = None) -> AsyncIterator[mcptrio.Client]:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         endpoint = mcptrio.Endpoint(url=f"{url}/mcp", auth=auth, transport="http")
         async with mcptrio.connect(endpoint, revision=revision) as client:
             yield client

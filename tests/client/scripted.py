@@ -27,9 +27,9 @@ __all__ = ["EVERYTHING", "FORM", "TOOL", "Script", "lives", "play", "text"]
 
 M = TypeVar("M", Request, Notification, Response, ErrorResponse)
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 """Real seconds a test waits for a message."""
-VIRTUAL_PATIENCE = 1e7
+VIRTUAL_WAIT_TIMEOUT = 1e7
 """The same where the clock jumps."""
 
 EVERYTHING: dict[str, Any] = {
@@ -85,7 +85,7 @@ class Script:
     async def take_any(self) -> Message:
         """The next message."""
         jumps = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
-        with trio.fail_after(VIRTUAL_PATIENCE if jumps else PATIENCE):
+        with trio.fail_after(VIRTUAL_WAIT_TIMEOUT if jumps else WAIT_TIMEOUT):
             while not self._unread:
                 self._unread.extend(await self._channel.receive())
         message: Message = self._unread.popleft()

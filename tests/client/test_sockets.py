@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
-PATIENCE = 60
+WAIT_TIMEOUT = 60
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def shouted(client: Client) -> str:
 
 async def test_every_way_of_saying_where(address: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             tcp, unix = await nursery.start(partial(serve_stream, make_server(), ["127.0.0.1:0", address]))
             file.write_text(json.dumps({"mcpServers": {"one": {"url": tcp}, "two": {"url": unix}}}))
@@ -131,7 +131,7 @@ async def test_connecting_has_a_deadline() -> None:
 
 
 async def test_full_server_is_reported(address: str) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_stream, make_server(), address, options=StreamOptions(connections=1)))
             async with connect(address) as client:
@@ -144,7 +144,7 @@ async def test_full_server_is_reported(address: str) -> None:
 
 
 async def test_restarted_server_is_reconnected(address: str) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             shutdown = trio.Event()
             await nursery.start(partial(serve_stream, make_server(), address, shutdown=shutdown))

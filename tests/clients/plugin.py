@@ -42,7 +42,7 @@ from mcptrio.types import (
 
 __all__: list[str] = []
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -141,7 +141,7 @@ async def count(ctx: Context, name: str, to: int) -> int:
     """Count, and report it, until a client confirms that it was heard."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         await ctx.state.event(f"{name} let go").wait()
     return to
 
@@ -168,7 +168,7 @@ async def let_go(ctx: Context, name: str) -> str:
 @tool
 async def watch_cancelled(ctx: Context, name: str) -> str:
     """Wait until a ``hold`` was cancelled."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         await ctx.state.event(f"{name} cancelled").wait()
     return f"{name} was cancelled"
 
@@ -180,7 +180,7 @@ async def meet(ctx: Context, name: str, parties: int) -> int:
     place: int = ctx.state.counts[name]
     if place == parties:
         ctx.state.event(name).set()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         await ctx.state.event(name).wait()
     return place
 

@@ -30,7 +30,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.shared.message import ClientMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tests.clients.python_sdk_peer import PATIENCE, Peer, Target, connect, failure_of, text_of
+from tests.clients.python_sdk_peer import WAIT_TIMEOUT, Peer, Target, connect, failure_of, text_of
 
 __all__ = ["Target", "look"]
 
@@ -315,7 +315,7 @@ async def released(peer: Peer) -> Any:
         if "last-event-id" in request.headers:
             resumed.append(request.method == "GET")
 
-    async with httpx2.AsyncClient(event_hooks={"request": [note]}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(event_hooks={"request": [note]}, timeout=WAIT_TIMEOUT) as http:
         transport = peer.target.transport(http_client=http)
         async with connect(peer.target, peer.revision, transport=transport) as own:
             return [await own.text("break_off"), resumed]
@@ -340,7 +340,7 @@ async def resumed(peer: Peer) -> Any:
     async def begun(progress: float, total: float | None, message: str | None) -> None:
         came.set()
 
-    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=WAIT_TIMEOUT) as http:
         transport = peer.target.transport(http_client=http, terminate_on_close=False)
         async with connect(peer.target, peer.revision, transport=transport) as lost:
             agreed = lost.agreed
@@ -354,7 +354,7 @@ async def resumed(peer: Peer) -> Any:
                 group.cancel_scope.cancel()
     await peer.text("let_go", name=name)
 
-    async with httpx2.AsyncClient(headers={"mcp-session-id": session_id}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(headers={"mcp-session-id": session_id}, timeout=WAIT_TIMEOUT) as http:
         async with peer.target.transport(http_client=http) as streams, ClientSession(*streams) as session:
             session.adopt(agreed)
             metadata = ClientMessageMetadata(resumption_token=token)
@@ -377,11 +377,11 @@ async def ended(peer: Peer) -> Any:
         if response.request.method == "POST":
             statuses.append(response.status_code)
 
-    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=WAIT_TIMEOUT) as http:
         async with connect(peer.target, peer.revision, transport=peer.target.transport(http_client=http)) as own:
             agreed = own.agreed
     headers, hooks = {"mcp-session-id": session_id}, {"response": [note_post]}
-    async with httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=WAIT_TIMEOUT) as http:
         async with peer.target.transport(http_client=http) as streams, ClientSession(*streams) as session:
             session.adopt(agreed)
             await failure_of(session.send_ping())
@@ -434,7 +434,7 @@ async def look(target: Target, revision: str, names: Sequence[str]) -> dict[str,
         for name in names:
             peer.heard.clear()
             try:
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(WAIT_TIMEOUT):
                     report[name] = {"saw": await _BEHAVIOURS[name](peer)}
                 if peer.heard.faults:
                     raise ExceptionGroup("the client could not make sense of something", peer.heard.faults)

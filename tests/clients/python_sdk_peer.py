@@ -20,13 +20,13 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["PATIENCE", "Heard", "Peer", "Target", "connect", "failure_of", "text_of"]
+__all__ = ["WAIT_TIMEOUT", "Heard", "Peer", "Target", "connect", "failure_of", "text_of"]
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds for one behaviour."""
 
 # The end of its input ends a server, not the signal that comes after these seconds: a busy machine needs more.
-mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT = PATIENCE
+mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT = WAIT_TIMEOUT
 
 
 @frozen(kw_only=True)
@@ -148,7 +148,7 @@ async def connect(target: Target, revision: str, *, transport: Any = None, pinne
         logging_callback=heard.on_log,
         message_handler=heard.on_message,
         client_info=types.Implementation(name="python-sdk", version="2.3.0"),
-        read_timeout_seconds=PATIENCE,
+        read_timeout_seconds=WAIT_TIMEOUT,
     ) as client:
         yield Peer(client=client, heard=heard, target=target, revision=revision)
 

@@ -13,7 +13,7 @@ from mcptrio.client import Progress
 from mcptrio.types import TextContent
 from tests.clients.behaviours import MODERN, SSE
 from tests.clients.running import sse_url
-from tests.servers.ways import PATIENCE, TIMEOUTS, User, text
+from tests.servers.ways import TIMEOUTS, WAIT_TIMEOUT, User, text
 
 __all__: list[str] = []
 
@@ -27,7 +27,7 @@ async def test_calls_reports_cancellations_and_questions_go_over_it(
     counting, holding = f"count {uuid4()}", f"hold {uuid4()}"
     heard: list[float] = []
     user = User()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with connect(target, revision=revision, handlers=user.handlers(), timeouts=TIMEOUTS) as client:
             begun = trio.Event()
 

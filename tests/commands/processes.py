@@ -22,7 +22,7 @@ from pathlib import Path
 from attrs import define
 
 from tests.commands.warm import Started, Warm, fits
-from tests.processes import PATIENCE, environment
+from tests.processes import WAIT_TIMEOUT, environment
 
 __all__ = ["PLUGIN", "WARM", "AtTerminal", "at_terminal", "run", "run_lines", "run_text", "started", "with_plugin"]
 
@@ -44,14 +44,14 @@ def run(
     """Run ``mcptrio`` to its end."""
     told = environment(**(env or {}))
     if WARM and fits(told):
-        return WARM[0].run(args, cwd=cwd, environment=told, stdin=stdin, timeout=PATIENCE)
+        return WARM[0].run(args, cwd=cwd, environment=told, stdin=stdin, timeout=WAIT_TIMEOUT)
     return subprocess.run(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
         env=told,
         input=stdin,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WAIT_TIMEOUT,
         check=False,
         preexec_fn=_as_from_a_shell,
     )
@@ -84,7 +84,7 @@ def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=4 * PATIENCE,
+        timeout=4 * WAIT_TIMEOUT,
         check=False,
     ).stdout
 
@@ -129,7 +129,7 @@ class AtTerminal:
         text = self.raw.decode("utf-8", "replace").replace("\r\n", "\n")
         return _STEERING.sub("", _ERASED.sub("\n", text))
 
-    def until(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
+    def until(self, pattern: str, seconds: float = WAIT_TIMEOUT) -> re.Match[str]:
         """Wait until it shows this, behind what was waited for before."""
         deadline = time.monotonic() + seconds
         while True:
@@ -145,7 +145,7 @@ class AtTerminal:
         """Press keys."""
         os.write(self._fd, text.encode())
 
-    def end(self, seconds: float = PATIENCE) -> int:
+    def end(self, seconds: float = WAIT_TIMEOUT) -> int:
         """Wait for its end; its exit code."""
         deadline = time.monotonic() + seconds
         while self._read(max(deadline - time.monotonic(), 0)):

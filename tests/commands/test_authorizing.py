@@ -17,7 +17,7 @@ import pytest
 from attrs import define, field
 
 from tests.commands.processes import at_terminal, run
-from tests.processes import PATIENCE, environment
+from tests.processes import WAIT_TIMEOUT, environment
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ class Server:
         return [each for each in self.seen if each["path"] == path]
 
     def end(self) -> None:
-        out, _ = self._process.communicate(timeout=PATIENCE)
+        out, _ = self._process.communicate(timeout=WAIT_TIMEOUT)
         self.seen = [json.loads(line) for line in out.splitlines()]
 
 
@@ -68,7 +68,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 def visit(link: str) -> str:
     """As a browser: follow the redirect to the loopback port; the page there."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(link, timeout=PATIENCE) as page:
+    with opener.open(link, timeout=WAIT_TIMEOUT) as page:
         return str(page.read(), "utf-8")
 
 
@@ -90,7 +90,7 @@ def log_in(server: Server, env: dict[str, str], tmp_path: Path, *args: str) -> s
             assert line, said
             said += line
         page = visit(found[1])
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=WAIT_TIMEOUT)
     assert process.returncode == 0, said + err
     assert "mcptrio" in page
     return out

@@ -13,7 +13,7 @@ import pytest
 
 from mcptrio.cli.group import cli
 from tests.commands.processes import PLUGIN, at_terminal, run, started, with_plugin
-from tests.processes import PATIENCE, serving
+from tests.processes import WAIT_TIMEOUT, serving
 
 __all__: list[str] = []
 
@@ -122,7 +122,7 @@ def test_a_lost_connection_is_exit_code_4(tmp_path: Path) -> None:
             served.signal(signal.SIGKILL)
             said = calling.stderr.read().decode()
 
-            assert calling.wait(PATIENCE) == 4, said
+            assert calling.wait(WAIT_TIMEOUT) == 4, said
     assert said.splitlines()[-1].startswith("mcptrio: ")
 
 
@@ -136,7 +136,7 @@ def test_a_signal_takes_the_call_back(tmp_path: Path, number: signal.Signals, co
         process.send_signal(number)
         said = process.stderr.read().decode()
 
-        assert process.wait(PATIENCE) == code
+        assert process.wait(WAIT_TIMEOUT) == code
     assert "the call was taken back" in said
     assert said.endswith("mcptrio: interrupted\n" if number == signal.SIGINT else "mcptrio: ended by SIGTERM\n")
 
@@ -152,14 +152,14 @@ def test_the_second_signal_leaves_at_once(tmp_path: Path) -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
 
-        assert process.wait(PATIENCE) == 130
+        assert process.wait(WAIT_TIMEOUT) == 130
         assert process.stderr is not None
         # This message comes after the end of the server.
         assert b"interrupted" not in process.stderr.read()
 
 
 def until_there(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while not path.exists():
         assert time.monotonic() < deadline, f"no {path.name}"
         time.sleep(0.01)
@@ -173,7 +173,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
         process.stdout.close()
 
         assert process.stderr.read() == b""
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(WAIT_TIMEOUT) == 0
 
 
 def test_verbose_says_why(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_closed_streams_are_no_obstacle(tmp_path: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", f'{sys.executable} -m mcptrio ping --plugin "$0" <&- >&- 2>&-', str(PLUGIN)],
         cwd=tmp_path,
-        timeout=PATIENCE,
+        timeout=WAIT_TIMEOUT,
         check=False,
     )
 

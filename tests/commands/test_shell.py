@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.processes import PLUGIN, AtTerminal, at_terminal, run, started, with_plugin
-from tests.processes import PATIENCE, serving
+from tests.processes import WAIT_TIMEOUT, serving
 
 __all__: list[str] = []
 
@@ -366,5 +366,5 @@ def test_a_script_from_a_file_over_http(tmp_path: Path) -> None:
                 assert process.stdout is not None
                 told = process.stdout.read()
 
-                assert process.wait(PATIENCE) == 0
+                assert process.wait(WAIT_TIMEOUT) == 0
     assert told.splitlines()[0] == b"counted"

@@ -13,7 +13,7 @@ import pytest
 
 from tests.commands.processes import PLUGIN, run, started
 from tests.distributions import one_tool
-from tests.processes import PATIENCE, serving
+from tests.processes import WAIT_TIMEOUT, serving
 
 __all__: list[str] = []
 
@@ -22,7 +22,7 @@ def line_of(process: subprocess.Popen[bytes], *, err: bool = False) -> bytes:
     """Its next line, soon."""
     pipe = process.stderr if err else process.stdout
     assert pipe is not None
-    assert select.select([pipe], [], [], PATIENCE)[0], "nothing came"
+    assert select.select([pipe], [], [], WAIT_TIMEOUT)[0], "nothing came"
     return pipe.readline()
 
 
@@ -36,7 +36,7 @@ def test_changes_of_a_resource(tmp_path: Path, revision: str) -> None:
                 assert run("call", url, "touch", f"uri={uri}", cwd=tmp_path).returncode == 0
 
             assert line_of(watching) == b"resource note://1\n"
-            assert watching.wait(PATIENCE) == 0
+            assert watching.wait(WAIT_TIMEOUT) == 0
 
 
 def test_changes_of_lists_as_json_until_ctrl_c(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_changes_of_lists_as_json_until_ctrl_c(tmp_path: Path) -> None:
             assert json.loads(line_of(watching)) == {"kind": "tools"}
             watching.send_signal(signal.SIGINT)
 
-            assert watching.wait(PATIENCE) == 130
+            assert watching.wait(WAIT_TIMEOUT) == 130
 
 
 CHANGING = """

@@ -26,7 +26,7 @@ __all__ = ["Neighbour", "Played", "ask", "connect", "judge", "neighbours", "play
 PROBE: Final = b"/echo?still-open"
 AT_ONCE: Final = 12
 """Cases under way at the same time; more would make every one of them slow on a small machine."""
-PATIENCE: Final = 30.0
+WAIT_TIMEOUT: Final = 30.0
 """Seconds in which a well-behaved client is answered, on a machine that runs much else."""
 
 
@@ -286,7 +286,7 @@ class Neighbour:
             while True:
                 start = trio.current_time()
                 try:
-                    with trio.fail_after(PATIENCE):
+                    with trio.fail_after(WAIT_TIMEOUT):
                         await stream.send_all(get(b"/echo?neighbour"))
                         while not answers.complete:
                             data = await stream.receive_some(65536)
@@ -320,7 +320,7 @@ async def neighbours(server: HostileServer, *, pause: float = 0.02) -> AsyncIter
         # Once more after everything.
         for neighbour in everybody:
             answered = neighbour.answered
-            with trio.move_on_after(PATIENCE):
+            with trio.move_on_after(WAIT_TIMEOUT):
                 while neighbour.answered == answered and not neighbour.failure:  # noqa: ASYNC110 - there is no event for it
                     await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
@@ -329,7 +329,7 @@ async def neighbours(server: HostileServer, *, pause: float = 0.02) -> AsyncIter
 async def ask(port: int, target: bytes = b"/echo") -> Any:
     """Return the JSON of a response with status 200, on a new connection."""
     answers = Answers()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         stream = await connect(port)
         async with stream:
             await stream.send_all(get(target, b"connection: close"))

@@ -38,7 +38,7 @@ __all__ = [
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 """Seconds; only a failing test waits this long."""
 
 
@@ -102,7 +102,7 @@ class Socket:
     pings: list[bytes] = field(factory=list)
     masked: bool = True
     answers_pings: bool = True
-    patience: float = PATIENCE
+    patience: float = WAIT_TIMEOUT
     """Seconds for anything to come."""
     _text: str = ""
 
@@ -114,7 +114,7 @@ class Socket:
         """
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         try:
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 return await cls._shake_hands(stream, request or upgrade(port))
         except BaseException:
             stream.socket.close()

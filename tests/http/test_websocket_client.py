@@ -32,7 +32,7 @@ from tests.http.raw_websocket import (
     accepting,
 )
 from tests.http.test_dialing import HOST, certificate, environment, proxied, server_tls
-from tests.http.websocket_channels import PATIENCE, Handle, failure, opened, patient
+from tests.http.websocket_channels import WAIT_TIMEOUT, Handle, failure, opened, patient
 from tests.server_options import server_options
 
 __all__ = ["certificate", "environment", "patient", "server_tls"]
@@ -105,7 +105,7 @@ async def test_a_lost_connection_is_opened_again() -> None:
         async with connect(f"ws://127.0.0.1:{port}/ws", revision="2025-11-25", restart=True) as client:
             await client.ping()
             await connections[0].close(1012, "restarting")
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 while len(connections) < 2:  # noqa: ASYNC110 - nothing tells of it
                     await trio.sleep(0.01)
                 await client.ping()

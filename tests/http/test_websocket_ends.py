@@ -33,7 +33,7 @@ from tests.http.raw_websocket import (
     close_payload,
     frame,
 )
-from tests.http.websocket_channels import PATIENCE, ending, opened, patient
+from tests.http.websocket_channels import WAIT_TIMEOUT, ending, opened, patient
 
 __all__ = ["patient"]
 
@@ -131,7 +131,7 @@ async def test_a_message_behind_the_handshake_and_before_the_end_is_not_lost() -
         await accepted.open(body=b"".join([*[frame(TEXT, note, masked=False)] * 3, frame(CLOSE, b"", masked=False)]))
 
     async with opened(serve) as channel:
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             assert [await channel.receive() for _ in range(3)] == [[Notification("a")]] * 3
             with pytest.raises(trio.EndOfChannel):
                 await channel.receive()
@@ -168,7 +168,7 @@ async def test_a_server_that_answers_no_close_is_waited_for_half_a_second(monkey
         await trio.sleep_forever()
 
     async with accepting(ignore) as port:
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws"):
                 began = trio.current_time()
         assert trio.current_time() - began > 0.4
@@ -295,7 +295,7 @@ async def test_pings_of_the_server_are_answered_while_nothing_is_received() -> N
 
     answered = trio.Event()
     async with opened(ping) as channel:
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await answered.wait()
             assert await channel.receive() == [Notification("done")]
 

@@ -18,9 +18,9 @@ from mcptrio.http.client import websocket, websocket_line
 from mcptrio.http.client.websocket import WebSocketChannel, open_websocket_channel
 from tests.http.raw_websocket import Accepted, Socket, accepting
 
-__all__ = ["PATIENCE", "Handle", "ending", "failure", "opened", "patient"]
+__all__ = ["WAIT_TIMEOUT", "Handle", "ending", "failure", "opened", "patient"]
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 Handle = Callable[[Accepted], Awaitable[object]]
@@ -43,7 +43,7 @@ async def opened(handle: Handle, **options: Any) -> AsyncIterator[WebSocketChann
 
 async def failure(handle: Handle, kind: type[Exception] = RequestFailed, **options: Any) -> Any:
     """Why there is no channel. It comes alone, in no group."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with accepting(handle) as port:
             with pytest.raises(kind) as caught:
                 async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options):
@@ -57,7 +57,7 @@ async def ending(handle: Callable[[Socket], Awaitable[object]], **options: Any) 
     async def open_and_handle(accepted: Accepted) -> None:
         await handle(await accepted.open())
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with opened(open_and_handle, **options) as channel:
             try:
                 while True:

@@ -32,9 +32,9 @@ from tests.server_options import server_options
 
 __all__ = ["Serve"]
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 """Real seconds a client waits for anything."""
-VIRTUAL_PATIENCE = 1e6
+VIRTUAL_WAIT_TIMEOUT = 1e6
 """The same where the clock jumps: longer than any deadline of the server's."""
 
 
@@ -111,7 +111,7 @@ class Serve:
             nursery=self.nursery,
             capabilities=capabilities or {},
             answers=answers or {},
-            seconds=VIRTUAL_PATIENCE if self.jumps else PATIENCE,
+            seconds=VIRTUAL_WAIT_TIMEOUT if self.jumps else WAIT_TIMEOUT,
         )
         await self.nursery.start(peer.run)
         self.peers.append(peer)

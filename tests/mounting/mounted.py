@@ -17,16 +17,16 @@ from mcptrio.serving import MountOptions, ServerLimits, ServerSettings
 from mcptrio.types import CreateMessageParams, CreateMessageResult, LoggingMessageParams, TextContent
 from tests.mounting import offered
 
-__all__ = ["OFFERED", "PATIENCE", "TIMEOUTS", "WAITING", "User", "command", "eventually", "mounted", "text"]
+__all__ = ["OFFERED", "TIMEOUTS", "WAITING", "WAIT_TIMEOUT", "User", "command", "eventually", "mounted", "text"]
 
 OFFERED = Path(__file__).with_name("offered.py")
-PATIENCE = 120.0
+WAIT_TIMEOUT = 120.0
 """Seconds; only a failing test waits this long."""
-TIMEOUTS = ClientTimeouts(connect=PATIENCE / 2, probe=PATIENCE / 2)
+TIMEOUTS = ClientTimeouts(connect=WAIT_TIMEOUT / 2, probe=WAIT_TIMEOUT / 2)
 # A mount normally waits for a late server in the background; these tests need it at once, on any machine.
 WAITING = MountOptions(
-    start_timeout=PATIENCE / 2,
-    ready_timeout=PATIENCE / 2,
+    start_timeout=WAIT_TIMEOUT / 2,
+    ready_timeout=WAIT_TIMEOUT / 2,
     timeouts=TIMEOUTS,
 )
 
@@ -92,7 +92,7 @@ async def mounted(
         revision: that is spoken with our client.
     """
     options = evolve(options or WAITING, revision=upstream)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with AsyncExitStack() as stack:
             if target is None and revision is not None and revision != upstream:
                 target = await stack.enter_async_context(Server(plugins=[offered]).open())

@@ -11,7 +11,7 @@ import trio
 from attrs import evolve
 
 from mcptrio import Client, MCPError, Mount, Server, connect
-from tests.mounting.mounted import OFFERED, PATIENCE, WAITING, User, command, eventually, mounted, text
+from tests.mounting.mounted import OFFERED, WAIT_TIMEOUT, WAITING, User, command, eventually, mounted, text
 from tests.processes import serving
 
 __all__: list[str] = []
@@ -72,7 +72,7 @@ async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Pat
         async def visit() -> None:
             answers.append(await text(client, "up_visit", log=str(log)))
 
-        with trio.fail_after(PATIENCE / 2):
+        with trio.fail_after(WAIT_TIMEOUT / 2):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(visit)
                 await eventually(lambda: bool(user.asked))
@@ -85,7 +85,7 @@ async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Pat
 
 async def test_error_that_names_a_page(tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with server.open(), connect(server, revision=OLD) as client:
             with pytest.raises(MCPError) as required:
@@ -98,7 +98,7 @@ async def test_error_that_names_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("upstream", [NEW, OLD])
 async def test_client_that_cannot_be_asked(upstream: str) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=upstream))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with server.open(), connect(server) as client:
             with pytest.raises(MCPError, match=r"elicitation\.form"):
@@ -111,7 +111,7 @@ async def test_client_that_cannot_be_asked(upstream: str) -> None:
 @asynccontextmanager
 async def two_clients(mount: Mount, revision: str) -> AsyncIterator[tuple[Client, User, Client, User]]:
     one, other = User(), User(colour="red")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with server.open():
             async with (
@@ -179,7 +179,7 @@ async def test_over_http_it_is_known(tmp_path: Path) -> None:
 async def test_mounts_of_mounts_keep_clients_apart(tmp_path: Path) -> None:
     """The middle server has one connection for both clients, and each call names its caller."""
     inner = Server("inner", plugins=[Mount(command(), name="up", options=evolve(WAITING, revision=OLD))])
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with inner.open():
             mount = Mount(inner, name="middle", options=evolve(WAITING, prefix=""))
             async with two_clients(mount, NEW) as (first, one, second, other), trio.open_nursery() as nursery:

@@ -14,7 +14,7 @@ from mcptrio import Client, Command, Mount, Server, connect
 from mcptrio.client import ClientTimeouts
 from mcptrio.serving import MountOptions
 from tests.distributions import install, one_tool
-from tests.mounting.mounted import OFFERED, PATIENCE, TIMEOUTS, User, eventually, text
+from tests.mounting.mounted import OFFERED, TIMEOUTS, WAIT_TIMEOUT, User, eventually, text
 from tests.processes import environment, run
 
 __all__: list[str] = []
@@ -39,7 +39,7 @@ async def served(
         env=environment(**env),
         inherit_env=True,
     )
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         handlers = (user or User()).handlers()
         async with connect(command, revision=revision, handlers=handlers, timeouts=TIMEOUTS) as client:
             yield client
@@ -117,7 +117,7 @@ async def test_required_one_that_never_answers_is_quarantined_while_others_are_s
     options = MountOptions(start_timeout=0, required=True, timeouts=ClientTimeouts(connect=0.5))
     server = Server(plugins=[Mount(silent, name="silent", options=options)])
     server.add_tool(fine)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with server.open(), connect(server) as client:
             assert await text(client, "fine") == "fine"
             await eventually(lambda: server.status.plugins[0].state == "quarantined")

@@ -27,7 +27,7 @@ from mcptrio.serving import (
     memory_channel_pair,
 )
 from tests.guards import FunctionGuard
-from tests.mounting.mounted import PATIENCE, TIMEOUTS, WAITING, User, command, eventually
+from tests.mounting.mounted import TIMEOUTS, WAIT_TIMEOUT, WAITING, User, command, eventually
 
 __all__: list[str] = []
 
@@ -63,7 +63,7 @@ class Parent:
 @asynccontextmanager
 async def isolated(*others: object) -> AsyncIterator[Parent]:
     mount = Isolation().mount("judged", JUDGED)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount, *others], settings=ServerSettings(strict=True))
         async with server.open() as running, trio.open_nursery() as nursery:
             yield Parent(server, running, mount, nursery)
@@ -194,7 +194,7 @@ async def test_scopes_of_the_process_are_known_to_the_parent() -> None:
 
 
 async def test_forwarded_callers_are_not_trusted_over_stdio() -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with mcptrio.connect(command(JUDGED), timeouts=TIMEOUTS) as client:
             told = await who(client, FORGED)
             assert told["principal"] is None
@@ -218,7 +218,7 @@ async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> Non
 
     options = HTTPOptions(auth=FunctionGuard(judge))
     shutdown = trio.Event()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
 
             async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
@@ -245,7 +245,7 @@ async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> Non
 async def test_foreign_servers_do_not_receive_the_caller() -> None:
     """Neither a foreign mount nor a mount of an isolated process learns the caller."""
     mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with server.open(), trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
@@ -280,7 +280,7 @@ async def test_an_unreadable_caller_is_anonymous(said: Any, subject: str | None)
             seen.append(ctx.principal)
             return {}
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[Plain()])
         async with server.open(), trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
@@ -294,6 +294,6 @@ async def test_an_unreadable_caller_is_anonymous(said: Any, subject: str | None)
 @pytest.mark.parametrize("transport", ["--http", "--listen=0"])
 def test_process_of_a_plugin_is_on_its_pipe_alone(transport: str, tmp_path: Path) -> None:
     args = [sys.executable, "-m", "mcptrio", "serve", transport, "--isolated"]
-    ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=False)
     assert ended.returncode == 2
     assert "--isolated goes with --stdio" in ended.stderr

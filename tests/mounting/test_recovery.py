@@ -15,7 +15,7 @@ from mcptrio import Client, Command, ConfigError, ConnectionClosed, Mount, Serve
 from mcptrio.client import Change, ClientTimeouts
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.serving import MountOptions, MountStatus, memory_channel_pair
-from tests.mounting.mounted import OFFERED, PATIENCE, WAITING, command, eventually, mounted, text
+from tests.mounting.mounted import OFFERED, WAIT_TIMEOUT, WAITING, command, eventually, mounted, text
 
 __all__: list[str] = []
 
@@ -127,8 +127,10 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
     until_open = f"until [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done"
     slow = Command(args=["sh", "-c", f"{until_open}; exec {shlex.join(command().args)}"])
     # A task that waits for the connection would wait longer than the test.
-    options = evolve(WAITING, start_timeout=0.1, timeouts=ClientTimeouts(connect=10 * PATIENCE, probe=10 * PATIENCE))
-    with trio.fail_after(PATIENCE):
+    options = evolve(
+        WAITING, start_timeout=0.1, timeouts=ClientTimeouts(connect=10 * WAIT_TIMEOUT, probe=10 * WAIT_TIMEOUT)
+    )
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[Mount(slow, name="up", options=options)])
         async with server.open():
             async with connect(server) as client, client.subscribe(tools=True) as changes:
@@ -142,7 +144,7 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
 async def test_one_that_has_to_be_there() -> None:
     missing = Mount(["/no/such/program"], name="up", options=MountOptions(required=True))
     other = Mount(command(), name="other", options=WAITING)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[missing, other])
         async with server.open():
             [up, _] = server.status.plugins
@@ -200,7 +202,7 @@ async def test_plugin_can_be_switched_off_and_on() -> None:
 async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> None:
     options = evolve(WAITING, prefix="")
     mounts = [Mount(command(), name="one", options=options), Mount(command(), name="two", options=options)]
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=mounts)
         async with server.open(), connect(server) as client:
             names = [tool.name for tool in await client.tools().all()]

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from mcptrio import Client, Mount, Server, connect, tool
 from mcptrio.plugins.settings import PluginTables
-from tests.mounting.mounted import PATIENCE, WAITING, eventually, text
+from tests.mounting.mounted import WAIT_TIMEOUT, WAITING, eventually, text
 
 __all__: list[str] = []
 
@@ -43,7 +43,7 @@ async def two_mounted(revision: str) -> AsyncIterator[tuple[Client, Server, Serv
     ``second``.
     """
     targets = [upstream("first"), upstream("second")]
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with AsyncExitStack() as stack:
             for target in targets:
                 await stack.enter_async_context(target.open())
@@ -112,7 +112,7 @@ class Owner:
 
 async def test_names_of_a_plugin_that_is_started_again_are_kept_for_it() -> None:
     target, owner = upstream("target"), Owner()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with target.open(), trio.open_nursery() as nursery:
             mount = Mount(target, name="target", options=evolve(WAITING, prefix=""))
             server = Server(plugins=[owner, mount], config=PluginTables(environ={}))

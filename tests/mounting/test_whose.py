@@ -12,7 +12,7 @@ import trio.testing
 from attrs import evolve
 
 from mcptrio import Client, Command, Mount, Server, connect
-from tests.mounting.mounted import PATIENCE, WAITING, User, eventually
+from tests.mounting.mounted import WAIT_TIMEOUT, WAITING, User, eventually
 
 __all__: list[str] = []
 
@@ -78,7 +78,7 @@ async def two_clients() -> AsyncIterator[tuple[Client, User, Client, User, Mount
     one, other = User(), User(colour="red")
     command = Command(args=[sys.executable, "-c", STUBBORN])
     mount = Mount(command, name="up", options=evolve(WAITING, revision=OLD))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
         async with (
             server.open(),

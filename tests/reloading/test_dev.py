@@ -18,11 +18,11 @@ from mcptrio import Client, Command, MCPError, connect
 from mcptrio.cli.group import cli
 from mcptrio.client import ClientTimeouts, Handlers
 from tests.distributions import install, one_tool
-from tests.processes import HELLO, PATIENCE, Served, environment, serving
+from tests.processes import HELLO, WAIT_TIMEOUT, Served, environment, serving
 
 __all__: list[str] = []
 
-TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE)
+TIMEOUTS = ClientTimeouts(connect=WAIT_TIMEOUT, probe=WAIT_TIMEOUT)
 DEV = [sys.executable, "-m", "mcptrio", "dev"]
 
 GARDEN = '''
@@ -133,7 +133,7 @@ async def developing(
     """A client of ``mcptrio dev --stdio``, and its log."""
     log = log or Log()
     target = Command(args=[*DEV, "--stdio", "--plugin", garden.name], env=environment(), cwd=garden.parent, stderr=log)
-    with trio.fail_after(2 * PATIENCE):
+    with trio.fail_after(2 * WAIT_TIMEOUT):
         async with connect(target, revision=revision, timeouts=TIMEOUTS, **options) as client:
             yield client, log
 
@@ -418,7 +418,7 @@ def test_what_does_not_go_with_it_is_refused(garden: Path) -> None:
 async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
     with serving(cwd=garden.parent, command=[*DEV, "--http", "--port", "0", "--plugin", garden.name]) as served:
         url = f"http://127.0.0.1:{await trio.to_thread.run_sync(lambda: served.port)}/mcp"
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             async with connect(url, revision=revision) as client, client.subscribe(tools=True) as changes:
                 assert await text_of(client, "grow") == "beans"
                 write(garden, GARDEN.replace("beans", "peas").replace("def wait", "def pause"))

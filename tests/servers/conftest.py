@@ -23,7 +23,7 @@ from mcptrio import Endpoint
 from tests.node import Node, find_node
 from tests.processes import serving
 from tests.servers.environment import install
-from tests.servers.ways import PATIENCE, Way
+from tests.servers.ways import WAIT_TIMEOUT, Way
 
 __all__: list[str] = []
 
@@ -183,7 +183,7 @@ def repository(tmp_path: Path) -> Path:
     folder.mkdir()
 
     def git(*arguments: str) -> None:
-        subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, timeout=WAIT_TIMEOUT)
 
     git("init", "--initial-branch=main")
     git("config", "user.name", "Tester")

@@ -25,7 +25,7 @@ from mcptrio.types import (
     TextContent,
     TextResourceContents,
 )
-from tests.servers.ways import PATIENCE, TIMEOUTS, User, text, until
+from tests.servers.ways import TIMEOUTS, WAIT_TIMEOUT, User, text, until
 
 __all__: list[str] = []
 
@@ -245,7 +245,7 @@ async def test_changes_and_log_messages(target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS, handlers=user.handlers(), log_level="debug") as client:
         async with client.subscribe([uri]) as changes:
             await text(client, "toggle-subscriber-updates")
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 assert await changes.__anext__() == Change("resource", uri)
             await text(client, "toggle-subscriber-updates")
         user.logs.clear()

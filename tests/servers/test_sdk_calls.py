@@ -12,7 +12,7 @@ import trio
 from mcptrio import RequestTimeout, connect
 from mcptrio.client import Change, Progress
 from mcptrio.errors import RequestFailed
-from tests.servers.ways import PATIENCE, TIMEOUTS, User, Way, text, text_of, until, ways
+from tests.servers.ways import TIMEOUTS, WAIT_TIMEOUT, User, Way, text, text_of, until, ways
 
 __all__: list[str] = []
 
@@ -68,7 +68,7 @@ async def test_a_cancelled_call_stops_at_the_server(way: Way, target: Any, tmp_p
 @pytest.mark.parametrize("way", [*ways("http"), *ways("stdio", revisions=("2025-11-25",))], indirect=True, ids=str)
 async def test_leaving_in_the_middle_of_a_call(way: Way, target: Any, tmp_path: Path) -> None:
     record = tmp_path / "record"
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
                 nursery.start_soon(client.call_tool, "linger", {"file": str(record)})
@@ -137,15 +137,15 @@ async def test_a_session_that_the_server_has_forgotten_is_replaced(way: Way, tar
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         session = await text(client, "session")
-        async with client.subscribe(["memo://today"]) as changes, httpx2.AsyncClient(timeout=PATIENCE) as somebody:
+        async with client.subscribe(["memo://today"]) as changes, httpx2.AsyncClient(timeout=WAIT_TIMEOUT) as somebody:
             await somebody.delete(target.url, headers={"mcp-session-id": session})
 
             assert await text(client, "session") not in (session, "none")
             assert await text(client, "order", message="Which coffee?") == "large, sugar 0"
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 assert await changes.__anext__() == Change("resource", "memo://today")
             await text(client, "touch", uri="memo://today")
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 assert await changes.__anext__() == Change("resource", "memo://today")
 
 
@@ -157,13 +157,13 @@ async def test_changes(way: Way, target: Any) -> None:
         async with client.subscribe(["memo://today"], tools=True, prompts=True, resources=True) as changes:
             await text(client, "touch", uri="memo://monday/cats")
             await text(client, "touch", uri="memo://today")
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(WAIT_TIMEOUT):
                 assert await changes.__anext__() == Change("resource", "memo://today")
 
             for tool, is_there in (("extend", True), ("shrink", False)):
                 await text(client, tool)
                 left = set(lists)
-                with trio.fail_after(PATIENCE):
+                with trio.fail_after(WAIT_TIMEOUT):
                     while left:
                         left.discard(await changes.__anext__())
                 assert ("extra_tool" in {tool.name for tool in await client.tools().all()}) is is_there

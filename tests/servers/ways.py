@@ -18,15 +18,17 @@ from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.sampling import CreateMessageParams
 from mcptrio.types import CallToolResult, CreateMessageResult, Root, TextContent
 
-__all__ = ["HANDSHAKE", "MODERN", "PATIENCE", "TIMEOUTS", "User", "Way", "text", "text_of", "until", "ways"]
+__all__ = ["HANDSHAKE", "MODERN", "TIMEOUTS", "WAIT_TIMEOUT", "User", "Way", "text", "text_of", "until", "ways"]
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
-TIMEOUTS = ClientTimeouts(connect=PATIENCE, probe=PATIENCE, idle=PATIENCE, request=PATIENCE, input=PATIENCE)
+TIMEOUTS = ClientTimeouts(
+    connect=WAIT_TIMEOUT, probe=WAIT_TIMEOUT, idle=WAIT_TIMEOUT, request=WAIT_TIMEOUT, input=WAIT_TIMEOUT
+)
 
 
 @frozen
@@ -119,6 +121,6 @@ async def text(client: Client, tool: str, **arguments: Any) -> str:
 
 async def until(claim: Callable[[], object]) -> None:
     """Wait for what another process does."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         while not claim():  # noqa: ASYNC110 (nothing of ours can tell)
             await trio.sleep(0.01)

@@ -47,7 +47,7 @@ __all__ = [
     "test_replicas_count_each_other",
 ]
 
-PATIENCE = 20.0
+WAIT_TIMEOUT = 20.0
 
 
 class Replica(Protocol):
@@ -71,7 +71,7 @@ class Heard:
         self.messages.clear()
 
 
-async def eventually(is_so: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+async def eventually(is_so: Callable[[], bool], what: str, seconds: float = WAIT_TIMEOUT) -> None:
     """Wait until a function returns true."""
     with trio.move_on_after(seconds):
         while not is_so():  # noqa: ASYNC110 - what is waited for is in another process
@@ -266,7 +266,7 @@ async def test_a_proof_is_used_once_over_all_replicas(replica: Replica) -> None:
                 nursery.start_soon(use, (one, two)[at % 2])
         assert sorted(firsts) == [False] * 49 + [True]
         assert await replays(one).use("another", 0.2)
-        with trio.fail_after(PATIENCE):
+        with trio.fail_after(WAIT_TIMEOUT):
             # It may be used again once its time is over.
             while not await replays(two).use("another", 0.2):  # noqa: ASYNC110 - the engine knows
                 await trio.sleep(0.05)

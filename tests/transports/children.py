@@ -19,9 +19,9 @@ from mcptrio.protocol.messages import Notification
 from mcptrio.transports import child, child_process, child_stderr, line_channel
 from mcptrio.transports.child import ChildChannel, ChildTimeouts
 
-__all__ = ["PATIENCE", "PATIENT", "heard", "is_kept", "lives", "patient", "reap", "server"]
+__all__ = ["PATIENT", "WAIT_TIMEOUT", "heard", "is_kept", "lives", "patient", "reap", "server"]
 
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 PATIENT = 30.0
 """Seconds that the product waits in these tests, where it waits for what comes."""
@@ -79,7 +79,7 @@ def lives(pid: int) -> bool:
 
 def reap(pid: int) -> None:
     """Wait until a process has ended that is a child of ours, perhaps since its parent has gone."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + WAIT_TIMEOUT
     while lives(pid):
         assert time.monotonic() < deadline, f"process {pid} lives"
         time.sleep(0.01)

@@ -17,7 +17,7 @@ from mcptrio.protocol.messages import Incoming, Malformed, Notification, Request
 from mcptrio.serving import MessageLimits
 from mcptrio.transports import child
 from mcptrio.transports.child import SAFE, ChildTimeouts, open_child
-from tests.transports.children import PATIENCE, heard, patient, server
+from tests.transports.children import WAIT_TIMEOUT, heard, patient, server
 
 __all__ = ["patient"]
 
@@ -34,7 +34,7 @@ def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_messages_out_and_in(tmp_path: Path) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
             port: MessageChannel = channel
             assert port.name == Path(sys.executable).name
@@ -54,7 +54,7 @@ async def test_messages_out_and_in(tmp_path: Path) -> None:
 async def test_a_large_message_each_way(tmp_path: Path) -> None:
     """10 MB; the server reads it to the end before it answers."""
     text = "x" * 10_000_000
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
             await channel.send([Response(1, {"text": text})])
             assert await channel.receive() == [Response(1, {"text": text})]
@@ -68,7 +68,7 @@ async def test_output_of_the_server_between_messages(tmp_path: Path) -> None:
     say(n=2)
     """
     received: list[Incoming] = []
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             while len(received) < 4:
                 received += await channel.receive()
@@ -88,7 +88,7 @@ async def test_an_answer_over_the_limit_says_which_call_it_was_for(tmp_path: Pat
     say(after=True)
     """
     received: list[Incoming] = []
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code), limits=MessageLimits(bytes=100_000)) as channel:
             while len(received) < 2:
                 received += await channel.receive()
@@ -109,7 +109,7 @@ async def test_many_at_once(tmp_path: Path) -> None:
             await channel.send([Request(n, "ping")])
             answers.extend(await channel.receive())
 
-    with trio.fail_after(3 * PATIENCE):
+    with trio.fail_after(3 * WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             for n in range(20):
                 nursery.start_soon(talk, n)
@@ -125,7 +125,7 @@ async def test_a_server_that_ends_says_how(tmp_path: Path) -> None:
     say(last=True)
     raise ModuleNotFoundError("No module named 'nope'")
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             assert await heard(channel) == {"last": True}
             for _ in range(2):
@@ -143,7 +143,7 @@ async def test_a_server_that_ends_says_how(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_was_killed(tmp_path: Path) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")) as channel:
             with pytest.raises(trio.EndOfChannel):
                 await channel.receive()
@@ -159,7 +159,7 @@ async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monk
     sys.stdin.read()
     os._exit(0)
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             await heard(channel)
             with pytest.raises(trio.EndOfChannel):
@@ -177,7 +177,7 @@ async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(tmp_path:
     time.sleep(0.1)
     sys.exit("too old")
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             with pytest.raises(trio.EndOfChannel):
                 await channel.receive()
@@ -186,7 +186,7 @@ async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(tmp_path:
 
 async def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
     code = """sys.stdout.write('{"jsonrpc":"2.0","id":1,"result":{}}')"""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             assert await channel.receive() == [Response(1, {})]
             with pytest.raises(trio.EndOfChannel):
@@ -198,7 +198,7 @@ async def test_a_server_that_ends_while_we_send(tmp_path: Path) -> None:
     os.read(0, 1000)
     sys.exit("out of memory")
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             with pytest.raises(ConnectionClosed) as caught:
                 await channel.send([Notification("a", {"text": "x" * 10_000_000})])
@@ -213,7 +213,7 @@ async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monke
     say(closed=True)
     signal.pause()
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code), timeouts=IMPATIENT) as channel:
             await heard(channel)
             for _ in range(2):
@@ -223,7 +223,7 @@ async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monke
 
 async def test_a_server_that_does_not_read_counts_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give_up_soon(monkeypatch)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "signal.pause()"), timeouts=IMPATIENT) as channel:
             for _ in range(2):
                 with pytest.raises(ConnectionClosed, match=r"server's standard input was not read for 0.3 seconds"):
@@ -239,7 +239,7 @@ async def test_a_slow_reader_gets_a_large_message_whole(tmp_path: Path) -> None:
     text = sys.stdin.readline()
     say(length=len(json.loads(text)["params"]["text"]), next=sys.stdin.readline())
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(channel.send, [Notification("a", {"text": "x" * 1_000_000})])
@@ -260,7 +260,7 @@ async def test_closing_wakes_the_waiting_task(tmp_path: Path) -> None:
         with pytest.raises(ConnectionClosed, match="the channel was closed"):
             await channel.receive()
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel, trio.open_nursery() as nursery:
             await nursery.start(expect_closed)
             await trio.testing.wait_all_tasks_blocked(0.01)
@@ -277,7 +277,7 @@ async def test_any_task_may_wait_for_the_end(tmp_path: Path) -> None:
     async def wait() -> None:
         codes.append(await channel.wait())
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "sys.stdin.readline(); os._exit(5)")) as channel:
             async with trio.open_nursery() as nursery:
                 for _ in range(3):
@@ -345,7 +345,7 @@ async def test_our_secrets_stay_with_us(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("OUR_TOKEN", "secret")
     monkeypatch.setenv("LC_TIME", "C")
     monkeypatch.setenv("SHELL", "() { :; }; echo run")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, SAY_ENVIRONMENT), env={"GIVEN": "1", "TERM": "dumb"}) as channel:
             environment = await heard(channel)
 
@@ -359,7 +359,7 @@ async def test_our_secrets_stay_with_us(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_the_whole_environment_where_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_TOKEN", "secret")
     monkeypatch.setenv("TERM", "xterm")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, SAY_ENVIRONMENT), env={"TERM": "dumb"}, inherit_env=True) as channel:
             environment = await heard(channel)
 
@@ -370,7 +370,7 @@ async def test_the_working_directory(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     command = server(tmp_path, "say(cwd=os.getcwd())")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(command, cwd=there) as channel:
             assert Path((await heard(channel))["cwd"]) == there
         async with open_child(command) as channel:
@@ -378,7 +378,7 @@ async def test_the_working_directory(tmp_path: Path) -> None:
 
 
 async def test_a_server_gets_nothing_of_ours_but_its_three_streams(tmp_path: Path) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with (
             open_child(server(tmp_path)),
             open_child(

@@ -13,7 +13,7 @@ import trio
 
 from mcptrio.protocol.messages import Notification
 from mcptrio.transports.child import ChildTimeouts, open_child
-from tests.transports.children import PATIENCE, PATIENT, heard, is_kept, lives, patient, reap, server
+from tests.transports.children import PATIENT, WAIT_TIMEOUT, heard, is_kept, lives, patient, reap, server
 
 __all__ = ["patient"]
 
@@ -24,14 +24,14 @@ IMPATIENT = ChildTimeouts(exit=0.3, terminate=0.3)
 
 async def test_the_child_has_its_own_process_session(tmp_path: Path) -> None:
     """So Ctrl-C in our terminal does not reach it."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
             assert channel.pid == os.getpgid(channel.pid) == os.getsid(channel.pid)
 
 
 async def test_one_that_ends_with_its_input_takes_no_time(tmp_path: Path) -> None:
     command = server(tmp_path, "say(ready=True)\necho()\nos._exit(4)")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(command) as channel:
             await heard(channel)
             begin = trio.current_time()
@@ -44,7 +44,7 @@ async def test_one_that_ends_with_its_input_takes_no_time(tmp_path: Path) -> Non
 async def test_one_that_has_much_to_say_at_the_end_can_say_it(tmp_path: Path) -> None:
     """Its messages are no longer received, and a pipe holds 64 KiB."""
     command = server(tmp_path, "say(ready=True)\nsys.stdin.read()\nsys.stdout.write(5_000_000 * 'x')")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(command) as channel:
             await heard(channel)
 
@@ -71,7 +71,7 @@ async def test_one_that_has_much_to_say_at_the_end_can_say_it(tmp_path: Path) ->
 async def test_one_that_does_not_end_by_itself(tmp_path: Path, code: str, returncode: int, least: float) -> None:
     killed = returncode == -signal.SIGKILL
     timeouts = IMPATIENT if killed else ChildTimeouts(exit=IMPATIENT.exit, terminate=PATIENT)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code), timeouts=timeouts) as channel:
             await channel.receive()
             begin = trio.current_time()
@@ -98,7 +98,7 @@ if child == 0:
 async def test_what_it_has_started_goes_with_it(tmp_path: Path, ignored: str, then: str) -> None:
     """Whether it leaves at once, with its input, or waits for that child."""
     command = server(tmp_path, GRANDCHILD.format(ignored=ignored, then=then))
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(command, timeouts=IMPATIENT) as channel:
             pid = (await heard(channel))["pid"]
             if then == "os._exit(3)":
@@ -113,7 +113,7 @@ async def test_what_it_has_started_goes_with_it(tmp_path: Path, ignored: str, th
 
 async def test_its_number_is_kept_until_the_end(tmp_path: Path) -> None:
     """A foreign process group could get the number, and then our signals."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "os._exit(3)")) as channel:
             assert await channel.wait() == 3
             assert is_kept(channel.pid)
@@ -129,7 +129,7 @@ async def test_grandchildren_may_keep_writing(tmp_path: Path) -> None:
     sys.stdin.readline()
     say(hello=True)
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             assert await channel.wait() == 0
             await channel.send([Notification("go")])
@@ -138,7 +138,7 @@ async def test_grandchildren_may_keep_writing(tmp_path: Path) -> None:
 
 async def test_a_shell_and_what_runs_in_it(tmp_path: Path) -> None:
     inner = server(tmp_path, "ignore(signal.SIGTERM)\nsay(pid=os.getpid())\ntime.sleep(60)")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(["sh", "-c", '"$@"; true', "sh", *inner], timeouts=IMPATIENT) as channel:
             pid = (await heard(channel))["pid"]
 
@@ -161,7 +161,7 @@ async def test_cancelled_at_any_moment(tmp_path: Path) -> None:
             raise AssertionError(f"the cancellation after {seconds} s is lost")
         cancelled.append(seconds)
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             for seconds in moments:
                 nursery.start_soon(try_one, seconds)
@@ -176,7 +176,7 @@ async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pyt
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", missing)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "echo()\nos._exit(4)")) as channel:
             with trio.move_on_after(0.1) as scope:
                 await channel.wait()
@@ -188,7 +188,7 @@ async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pyt
 
 async def test_another_task_has_reaped_it(tmp_path: Path) -> None:
     """Then the exit status is lost, and no signal is sent to a number that may belong to another process."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "os._exit(4)")) as channel:
             await trio.to_thread.run_sync(os.waitpid, channel.pid, 0)
             assert await channel.wait() == 0
@@ -247,7 +247,7 @@ async def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
         time.sleep(60)
     """
     process, pid = start_parent(server(tmp_path, code))
-    with process, trio.fail_after(PATIENCE):
+    with process, trio.fail_after(WAIT_TIMEOUT):
         try:
             process.send_signal(signal.SIGINT)
             while not (tmp_path / "ending").exists():  # noqa: ASYNC110 - another process makes it

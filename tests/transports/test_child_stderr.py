@@ -15,7 +15,7 @@ import trio
 from mcptrio.protocol.messages import Notification
 from mcptrio.transports import child
 from mcptrio.transports.child import ChildTimeouts, open_child
-from tests.transports.children import PATIENCE, PATIENT, heard, patient, reap, server
+from tests.transports.children import PATIENT, WAIT_TIMEOUT, heard, patient, reap, server
 
 __all__ = ["patient"]
 
@@ -28,7 +28,7 @@ sys.stderr.write("first\\r\\n\\n  second\\nthird, without a line end")
 
 async def test_lines_go_to_a_function(tmp_path: Path) -> None:
     lines: list[str] = []
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, THREE), stderr=lines.append) as channel:
             await channel.wait()
 
@@ -39,7 +39,7 @@ async def test_lines_go_to_a_function(tmp_path: Path) -> None:
 async def test_lines_go_into_a_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     command = server(tmp_path, THREE)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(command) as default:
             await default.wait()
         async with open_child(command, stderr=logging.getLogger("mine")) as mine:
@@ -53,7 +53,7 @@ async def test_lines_go_into_a_log(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 async def test_lines_go_to_our_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, THREE), stderr="forward") as channel:
             await channel.wait()
         err = ""
@@ -67,7 +67,7 @@ async def test_lines_go_to_our_own(tmp_path: Path, capfd: pytest.CaptureFixture[
 async def test_lines_go_nowhere(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, THREE), stderr="drop") as channel:
             await channel.wait()
 
@@ -83,7 +83,7 @@ async def test_lines_come_while_the_server_runs(tmp_path: Path) -> None:
     echo()
     """
     send, receive = trio.open_memory_channel[str](10)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with send, receive, open_child(server(tmp_path, code), stderr=send.send_nowait) as channel:
             assert await receive.receive() == "ready"
             while len(channel.last_words) < 2:  # noqa: ASYNC110 - told by nothing, as the line has no end
@@ -95,7 +95,7 @@ async def test_what_steers_a_terminal_is_left_out(tmp_path: Path) -> None:
     code = r"""
     sys.stderr.buffer.write(b"\x1b[31;1mred\x1b[0m\ta\x07b\x08 \x1b]0;title\xff\xe2\x80\xaeabc\n")
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             await channel.wait()
 
@@ -120,7 +120,7 @@ async def test_a_flood_neither_holds_up_the_server_nor_fills_memory(tmp_path: Pa
         assert len(line) <= 2000
         count += 1
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code), stderr="drop" if stderr == "drop" else call) as channel:
             assert await heard(channel) == {"done": True}
             await channel.send([Notification("a")])
@@ -147,7 +147,7 @@ async def test_a_flood_of_short_lines_leaves_others_their_turn(tmp_path: Path) -
         nonlocal told
         told += 1
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         times = ChildTimeouts(exit=0.1, terminate=0.1)
         async with open_child(server(tmp_path, code), stderr=call, timeouts=times) as channel:
             await heard(channel)
@@ -165,7 +165,7 @@ async def test_a_function_that_raises_ends_the_server(tmp_path: Path) -> None:
     def call(line: str) -> None:
         raise KeyError(line)
 
-    with trio.fail_after(PATIENCE), pytest.raises(KeyError, match="here"):
+    with trio.fail_after(WAIT_TIMEOUT), pytest.raises(KeyError, match="here"):
         async with open_child(server(tmp_path, "sys.stderr.write('here\\n')\nsys.stderr.flush()\necho()"), stderr=call):
             await trio.sleep_forever()
 
@@ -207,7 +207,7 @@ async def test_unread_standard_error_does_not_block(tmp_path: Path, redirect: st
         try:
             assert process.stdout is not None
             out = await trio.to_thread.run_sync(process.stdout.read)
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(WAIT_TIMEOUT) == 0
         finally:
             process.kill()
 
@@ -221,7 +221,7 @@ async def test_last_words_come_while_the_server_is_being_ended(tmp_path: Path) -
     sys.stderr.write(20 * (10_000 * "x" + "\\n") + "goodbye\\n")
     """
     opened = []
-    with trio.fail_after(PATIENCE), trio.CancelScope() as scope:
+    with trio.fail_after(WAIT_TIMEOUT), trio.CancelScope() as scope:
         async with open_child(server(tmp_path, code)) as channel:
             opened.append(channel)
             scope.cancel()
@@ -239,7 +239,7 @@ async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkey
     say(pid=child.pid)
     os._exit(0)
     """
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
             pid = (await heard(channel))["pid"]
             begin = trio.current_time()

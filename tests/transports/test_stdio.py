@@ -22,14 +22,14 @@ from mcptrio.transports.line_channel import LineChannel
 from mcptrio.transports.lines import LineFramer, to_lines
 from mcptrio.transports.stdio import open_stdio
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 """Seconds; only a failing test waits this long."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that was begun is finished, however slow the machine is."""
-    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", PATIENCE)
+    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", WAIT_TIMEOUT)
 
 
 @define
@@ -73,7 +73,7 @@ def second(fd: int) -> Iterator[int]:
 
 
 async def test_messages_in_and_out(peer: Peer) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             port: MessageChannel = channel
             assert port.name == "stdio"
@@ -87,7 +87,7 @@ async def test_messages_in_and_out(peer: Peer) -> None:
 
 async def test_end_of_input(peer: Peer) -> None:
     """The last line is served without its line end; from then on there is the end."""
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             peer.write(to_lines([Notification("a")])[:-1])
             peer.close("write_fd")
@@ -103,7 +103,7 @@ async def test_an_oversized_line_then_a_good_one(peer: Peer) -> None:
     received: list[Incoming] = []
     limits = MessageLimits(bytes=100_000)
     lines = b"x" * 300_000 + b"\n" + to_lines([Notification("a")])
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd, limits=limits) as channel:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.to_thread.run_sync, peer.write, lines)
@@ -162,7 +162,7 @@ async def test_a_large_message_reaches_a_slow_reader_whole(peer: Peer) -> None:
         while len(got) < 1_000_000 or not got.endswith(b"\n"):
             got.extend(await peer.read(7000))
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(read)
@@ -174,7 +174,7 @@ async def test_a_large_message_reaches_a_slow_reader_whole(peer: Peer) -> None:
 async def test_a_cancelled_send_finishes_the_line_it_began(peer: Peer) -> None:
     message = Notification("a", {"text": "x" * 500_000})
     got = bytearray()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             async with trio.open_nursery() as outer:
                 async with trio.open_nursery() as nursery:
@@ -197,7 +197,7 @@ async def test_a_cancelled_send_that_cannot_be_finished_ends_the_channel(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", 0.05)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             with trio.move_on_after(0.05) as scope:
                 await channel.send([Notification("a", {"text": "x" * 500_000})])
@@ -218,7 +218,7 @@ async def test_a_send_cancelled_before_it_begins_writes_nothing(peer: Peer) -> N
 
 
 async def test_a_peer_that_does_not_read_counts_as_gone(peer: Peer) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd, write_timeout=0.1) as channel:
             with pytest.raises(ConnectionClosed, match=r"not read for 0\.1 seconds"):
                 await channel.send([Notification("a", {"text": "x" * 500_000})])
@@ -228,7 +228,7 @@ async def test_a_peer_that_does_not_read_counts_as_gone(peer: Peer) -> None:
 
 async def test_a_peer_that_has_closed_its_end(peer: Peer) -> None:
     peer.close("read_fd")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             for _ in range(2):
                 with pytest.raises(ConnectionClosed, match="Broken pipe"):
@@ -240,7 +240,7 @@ async def test_a_peer_that_closes_while_we_write(peer: Peer) -> None:
         with pytest.raises(ConnectionClosed, match="Broken pipe"):
             await channel.send([Notification("a", {"text": "x" * 500_000})])
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(send)
@@ -257,7 +257,7 @@ async def test_closing_wakes_the_waiting_task(peer: Peer) -> None:
         with pytest.raises(ConnectionClosed):
             await channel.send([Notification("a", {"text": "x" * 500_000})])
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(receive)
@@ -274,7 +274,7 @@ async def test_closing_wakes_the_waiting_task(peer: Peer) -> None:
 async def test_a_closed_standard_input_is_at_its_end_and_a_closed_output_is_broken(peer: Peer) -> None:
     stdin_fd, stdout_fd = peer.stdin_fd, peer.stdout_fd
     peer.close("stdin_fd", "stdout_fd")
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=stdin_fd, stdout_fd=stdout_fd) as channel:
             with pytest.raises(trio.EndOfChannel):
                 await channel.receive()
@@ -289,7 +289,7 @@ async def test_a_closed_standard_input_is_at_its_end_and_a_closed_output_is_brok
 async def test_a_socket_pair() -> None:
     """What Node gives its children."""
     ours, theirs = socket.socketpair()
-    with ours, theirs, second(ours.fileno()) as stdout_fd, trio.fail_after(PATIENCE):
+    with ours, theirs, second(ours.fileno()) as stdout_fd, trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=ours.fileno(), stdout_fd=stdout_fd) as channel:
             theirs.sendall(to_lines([Notification("a")]))
             assert await channel.receive() == [Notification("a")]
@@ -305,7 +305,7 @@ async def test_regular_files(tmp_path: Path) -> None:
     (tmp_path / "in").write_bytes(lines)
     received: list[Incoming] = []
     stdin_fd, stdout_fd = os.open(tmp_path / "in", os.O_RDONLY), os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=stdin_fd, stdout_fd=stdout_fd) as channel:
             with suppress(trio.EndOfChannel):
                 while True:
@@ -320,7 +320,7 @@ async def test_regular_files(tmp_path: Path) -> None:
 
 async def test_the_null_device() -> None:
     null = os.open(os.devnull, os.O_RDWR)
-    with trio.fail_after(PATIENCE), second(null) as stdout_fd:
+    with trio.fail_after(WAIT_TIMEOUT), second(null) as stdout_fd:
         async with open_stdio(stdin_fd=null, stdout_fd=stdout_fd) as channel:
             await channel.send([Notification("a")])
             with pytest.raises(trio.EndOfChannel):
@@ -335,7 +335,7 @@ async def test_a_terminal() -> None:
     message = Notification("b", {"text": "x" * 100_000})
     lines = to_lines([message])
     got = bytearray()
-    with trio.fail_after(PATIENCE), second(slave) as stdout_fd:
+    with trio.fail_after(WAIT_TIMEOUT), second(slave) as stdout_fd:
         async with open_stdio(stdin_fd=slave, stdout_fd=stdout_fd) as channel:
             os.write(master, to_lines([Notification("a")]))
             assert await channel.receive() == [Notification("a")]
@@ -361,7 +361,7 @@ async def threaded(peer: Peer) -> AsyncIterator[LineChannel]:
 
 
 async def test_threads_read_and_write(threaded: LineChannel, peer: Peer) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         for n in range(50):
             peer.write(to_lines([Request(n, "a")]))
             assert await threaded.receive() == [Request(n, "a")]
@@ -376,7 +376,7 @@ async def test_threads_read_and_write(threaded: LineChannel, peer: Peer) -> None
 
 
 async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: LineChannel, peer: Peer) -> None:
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         for n in range(3):
             with trio.move_on_after(0.01) as scope:
                 await threaded.receive()
@@ -388,7 +388,7 @@ async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: LineChannel,
 async def test_a_cancelled_write_in_a_thread_finishes_its_line(threaded: LineChannel, peer: Peer) -> None:
     message = Notification("a", {"text": "x" * 500_000})
     got = bytearray()
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as outer:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(threaded.send, [message])
@@ -410,7 +410,7 @@ async def test_a_thread_that_cannot_write_counts_as_a_peer_that_is_gone(
     threaded: LineChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threaded, "_write_timeout", 0.2)
-    with trio.fail_after(PATIENCE), pytest.raises(ConnectionClosed, match=r"not read for 0\.2 seconds"):
+    with trio.fail_after(WAIT_TIMEOUT), pytest.raises(ConnectionClosed, match=r"not read for 0\.2 seconds"):
         await threaded.send([Notification("a", {"text": "x" * 500_000})])
 
 
@@ -419,7 +419,7 @@ async def test_closing_wakes_the_task_that_waits_for_a_thread(threaded: LineChan
         with pytest.raises(ConnectionClosed):
             await threaded.receive()
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(receive)
             await trio.testing.wait_all_tasks_blocked()
@@ -443,7 +443,7 @@ async def test_another_process_may_have_set_non_blocking(
     async def receive() -> None:
         received.extend(await channel.receive())
 
-    with trio.fail_after(PATIENCE):
+    with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(receive)
             nursery.start_soon(channel.send, [message])

@@ -14,7 +14,7 @@ from mcptrio.protocol.messages import Request, Response
 from mcptrio.transports.lines import to_lines
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 60.0
+WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 SERVER = """
@@ -60,7 +60,7 @@ def talk(
     """Return the server's standard output, standard error and exit status."""
     with start(before=before, body=body, after=after, redirect=redirect) as process:
         try:
-            out, err = process.communicate(data, timeout=PATIENCE)
+            out, err = process.communicate(data, timeout=WAIT_TIMEOUT)
         finally:
             process.kill()
     return out, err, process.returncode
@@ -126,7 +126,7 @@ def test_a_child_that_outlives_us_does_not_hold_the_streams_open(tmp_path: Path)
     with (tmp_path / "err").open("wb") as err:
         process = start(body="print(subprocess.Popen(['sleep', '300']).pid, flush=True)", stderr=err.fileno())
     with process:
-        out, _ = process.communicate(REQUESTS[: REQUESTS.index(b"\n") + 1], timeout=PATIENCE)
+        out, _ = process.communicate(REQUESTS[: REQUESTS.index(b"\n") + 1], timeout=WAIT_TIMEOUT)
     child = next(int(line) for line in (tmp_path / "err").read_text().splitlines() if line.isdigit())
     os.kill(child, signal.SIGKILL)  # and so it was alive
 
@@ -155,7 +155,7 @@ def test_output_and_errors_in_one_pipe() -> None:
     """A thread writes then: others may fill the pipe between a poll and a write."""
     process = start(stderr=subprocess.STDOUT)
     with process:
-        out, _ = process.communicate(REQUESTS, timeout=PATIENCE)
+        out, _ = process.communicate(REQUESTS, timeout=WAIT_TIMEOUT)
 
     assert (out, process.returncode) == (ANSWERS, 0)
 
@@ -175,6 +175,6 @@ def test_a_thread_that_sits_in_a_read_does_not_hold_up_the_exit() -> None:
         process.stdin.flush()
         out = process.stdout.read(len(ANSWERS))
         # If it were held up, then until this pipe is closed.
-        code = process.wait(timeout=PATIENCE)
+        code = process.wait(timeout=WAIT_TIMEOUT)
 
         assert (out, code, process.stderr.read()) == (ANSWERS, 0, b"")

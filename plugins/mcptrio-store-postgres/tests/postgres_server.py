@@ -19,7 +19,7 @@ import psycopg
 __all__ = ["PostgresServer", "data_folder", "server_at"]
 
 INSTALL = "install PostgreSQL 14 or later, for example with: apt-get install postgresql"
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 
 
 def _binary(name: str) -> str:
@@ -97,7 +97,7 @@ class PostgresServer:
                 stderr=log,
                 **_other_user(),
             )
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WAIT_TIMEOUT
         while True:
             try:
                 psycopg.connect(self.socket_url).close()
@@ -112,7 +112,7 @@ class PostgresServer:
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal_number)
-            process.wait(PATIENCE)
+            process.wait(WAIT_TIMEOUT)
 
     @contextmanager
     def stalled(self) -> Iterator[None]:

@@ -14,9 +14,9 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-__all__ = ["PATIENCE", "RedisServer", "free_port", "until"]
+__all__ = ["WAIT_TIMEOUT", "RedisServer", "free_port", "until"]
 
-PATIENCE = 20.0
+WAIT_TIMEOUT = 20.0
 """Seconds; only a test that fails waits so long."""
 
 
@@ -27,7 +27,7 @@ def free_port() -> int:
         return port
 
 
-def until(is_so: Any, what: str, seconds: float = PATIENCE) -> None:
+def until(is_so: Any, what: str, seconds: float = WAIT_TIMEOUT) -> None:
     """Wait in this thread until a function returns true."""
     deadline = time.monotonic() + seconds
     while not is_so():
@@ -82,7 +82,7 @@ class RedisServer:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(WAIT_TIMEOUT)
 
     def stall(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -93,7 +93,7 @@ class RedisServer:
     def command(self, *words: Any) -> Any:
         """Send a command over a connection of its own."""
         retry = Retry(NoBackoff(), 0)
-        client: Any = Redis(port=self.port, socket_timeout=PATIENCE, password=self.password or None, retry=retry)
+        client: Any = Redis(port=self.port, socket_timeout=WAIT_TIMEOUT, password=self.password or None, retry=retry)
         try:
             return client.execute_command(*words)
         finally:

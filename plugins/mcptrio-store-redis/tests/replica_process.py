@@ -19,7 +19,7 @@ from mcptrio.stores import StoreSettings, open_stores
 
 __all__ = ["ReplicaProcess"]
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 
 
 class ReplicaProcess:
@@ -34,8 +34,8 @@ class ReplicaProcess:
 
     def answer(self) -> str:
         assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-        assert readable, f"no answer within {PATIENCE:g} s"
+        readable, _, _ = select.select([self.process.stdout], [], [], WAIT_TIMEOUT)
+        assert readable, f"no answer within {WAIT_TIMEOUT:g} s"
         return self.process.stdout.readline().decode().strip()
 
     def ask(self, text: str) -> str:
@@ -48,7 +48,7 @@ class ReplicaProcess:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait(PATIENCE)
+        self.process.wait(WAIT_TIMEOUT)
         for pipe in (self.process.stdin, self.process.stdout):
             assert pipe is not None
             pipe.close()

@@ -6,13 +6,13 @@
 
 import { randomUUID } from 'node:crypto';
 
-const PATIENCE = 60_000; // milliseconds for one behaviour
+const WAIT_TIMEOUT = 60_000; // milliseconds for one behaviour
 
 // It is the end of its input that ends a server, not the signal that the SDKs send two seconds later: a busy machine
 // needs more.
 const after = globalThis.setTimeout;
 globalThis.setTimeout = (work, milliseconds, ...rest) =>
-    after(work, milliseconds === 2000 ? PATIENCE : milliseconds, ...rest);
+    after(work, milliseconds === 2000 ? WAIT_TIMEOUT : milliseconds, ...rest);
 
 const CAPABILITIES = {
     elicitation: { form: {}, url: {} },
@@ -483,18 +483,18 @@ async function within(milliseconds, promise) {
 /** What each behaviour saw, by name: `{saw}` or `{failed}`. All on one connection. */
 async function look(sdk, { target, revision, behaviours: names }) {
     const report = {};
-    const peer = await within(PATIENCE, new Peer(sdk, target, revision).connect());
+    const peer = await within(WAIT_TIMEOUT, new Peer(sdk, target, revision).connect());
     for (const name of names) {
         peer.heard.clear();
         try {
-            report[name] = { saw: await within(PATIENCE, behaviours[name](peer)) };
+            report[name] = { saw: await within(WAIT_TIMEOUT, behaviours[name](peer)) };
             for (const fault of peer.heard.faults) throw fault;
         } catch (error) {
             report[name] = { failed: error.stack ?? String(error) };
         }
     }
     if (target.url !== undefined && !peer.modern) await peer.transportInUse.terminateSession();
-    await within(PATIENCE, peer.close());
+    await within(WAIT_TIMEOUT, peer.close());
     return report;
 }
 
