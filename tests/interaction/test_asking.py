@@ -287,7 +287,7 @@ async def test_several_questions_take_one_round(serve: Serve) -> None:
     assert len(result["inputRequests"]) == 3
 
 
-async def test_what_the_client_can_do_is_known_beforehand(serve: Serve) -> None:
+async def test_handler_sees_client_capabilities(serve: Serve) -> None:
     peer = await _peer(serve, supported, capabilities=EVERYTHING)
 
     found = (await peer.text("supported")).split(",")
@@ -375,7 +375,7 @@ async def test_questions_are_taken_back_with_their_call(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="in 2026-07-28 an answer is a request")
-async def test_an_answer_that_comes_too_late_is_ignored(serve: Serve) -> None:
+async def test_answer_to_a_cancelled_question_is_ignored(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}})
     call = await peer.start_call("sample")
     question = await peer.until("sampling/createMessage")

@@ -164,7 +164,7 @@ async def test_an_empty_array_is_refused(serve: Serve) -> None:
 
 
 @only(revisions=BATCHES, transports=["stdio", "http"], because="in memory there are messages, not any JSON")
-async def test_what_is_malformed_in_a_batch_is_refused_in_its_place(serve: Serve) -> None:
+async def test_malformed_batch_item_gets_its_own_error(serve: Serve) -> None:
     peer = await serve(echo)
 
     await peer.send([3, _call(1001, "a")])

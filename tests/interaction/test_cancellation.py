@@ -166,7 +166,7 @@ async def test_nothing_is_sent_after_a_cancellation(serve: Serve) -> None:
     assert peer.notes("notifications/progress") == []
 
 
-async def test_what_a_shielded_handler_brings_comes_too_late(serve: Serve) -> None:
+async def test_result_of_a_shielded_handler_after_cancellation_is_dropped(serve: Serve) -> None:
     for name in ("shielded", "shielded_plainly"):
         watch = Watch()
         peer = await serve(plugins=[watch])
@@ -298,7 +298,7 @@ async def test_a_notification_cancels_nothing_that_came_in_another_post(serve: S
 
 
 @only(revisions=HANDSHAKE, transports=["http"], because="a session that can be deleted is HTTP's")
-async def test_the_end_of_a_session_cancels_what_is_in_flight(serve: Serve) -> None:
+async def test_deleting_a_session_cancels_its_requests(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     await peer.start_call("wait")

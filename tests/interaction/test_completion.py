@@ -125,7 +125,7 @@ async def test_without_a_context_nothing_is_settled(serve: Serve) -> None:
     assert (await _complete(peer, "travel", "street", "n"))["values"][0] == "nowhere north"
 
 
-async def test_what_does_not_exist_is_refused(serve: Serve) -> None:
+async def test_unknown_reference_or_argument_is_invalid_params(serve: Serve) -> None:
     peer = await serve(travel, note)
 
     for ref, argument in (

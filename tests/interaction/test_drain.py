@@ -55,7 +55,7 @@ class Work:
         return "finished"
 
 
-async def test_what_is_in_flight_finishes_in_time(serve: Serve) -> None:
+async def test_shutdown_waits_for_requests_that_finish_in_time(serve: Serve) -> None:
     work = Work()
     peer = await serve(plugins=[work], timeouts=Timeouts(shutdown=60))
     call = await peer.start_call("work", {"seconds": 0.1})
@@ -69,7 +69,7 @@ async def test_what_is_in_flight_finishes_in_time(serve: Serve) -> None:
     assert work.notes == ["opened", "finished", "closed"]
 
 
-async def test_what_takes_too_long_is_cancelled(serve: Serve) -> None:
+async def test_shutdown_cancels_requests_after_the_timeout(serve: Serve) -> None:
     work = Work()
     peer = await serve(plugins=[work], timeouts=Timeouts(shutdown=0.1))
     call = await peer.start_call("work", {"seconds": 60})

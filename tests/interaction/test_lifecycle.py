@@ -248,7 +248,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(serve: Serve) -> None:
 
 @without(revisions=MODERN, because="2026-07-28 has no sessions")
 @only(transports=["http"], because="only HTTP has sessions with an id")
-async def test_a_deleted_session_is_gone(serve: Serve) -> None:
+async def test_request_in_a_deleted_session_gets_404(serve: Serve) -> None:
     peer = await serve(echo)
 
     ended = await peer.delete()

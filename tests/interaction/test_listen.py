@@ -48,7 +48,7 @@ async def _listen(peer: Peer, *, id: Any = None, **wanted: Any) -> tuple[Call, d
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_what_is_honoured_is_acknowledged_first(serve: Serve) -> None:
+async def test_acknowledgement_lists_the_supported_subscriptions(serve: Serve) -> None:
     peer = await serve(echo, memo)
 
     call, acknowledged = await _listen(

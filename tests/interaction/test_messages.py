@@ -166,7 +166,7 @@ async def test_a_body_that_is_too_long_is_refused_with_413(serve: Serve) -> None
 
 
 @only(transports=BYTES, because="in memory there are messages, not bytes")
-async def test_what_is_nested_too_deeply_is_refused(serve: Serve) -> None:
+async def test_too_deeply_nested_message_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
     deep = "[" * 200 + "]" * 200
 

@@ -71,7 +71,7 @@ async def test_everything_there_is_advertised(serve: Serve) -> None:
     assert capabilities["logging"] == {}
 
 
-async def test_what_is_added_at_run_time_is_advertised_to_the_next_client(serve: Serve) -> None:
+async def test_prompt_added_at_run_time_is_advertised_to_the_next_client(serve: Serve) -> None:
     await serve(echo)
     serve.server.add_prompt(greet)
 
@@ -122,7 +122,7 @@ async def test_a_method_of_the_client_is_not_found_on_the_server(serve: Serve) -
         assert (await peer.error(method))["code"] == -32601
 
 
-async def test_what_the_client_did_not_declare_is_not_asked(serve: Serve) -> None:
+async def test_question_without_the_client_capability_is_not_sent(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"roots": {}})
 
     call = await peer.start_call("sample")

@@ -86,7 +86,7 @@ async def test_a_method_of_ones_own_has_a_context(serve: Serve) -> None:
     assert peer.notes("notifications/acme/seen") == [{"id": "me"}]
 
 
-async def test_what_it_fails_with_gives_nothing_away(serve: Serve) -> None:
+async def test_error_of_an_own_method_hides_the_exception_text(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     error = await peer.error("acme/fails")

@@ -50,7 +50,7 @@ async def _pages(peer: Peer, method: str, member: str, key: str) -> list[list[st
         cursor = {"cursor": result["nextCursor"]}
 
 
-async def test_every_list_comes_in_pages(serve: Serve) -> None:
+async def test_every_list_is_paginated(serve: Serve) -> None:
     peer = await serve(first, first_resource, first_prompt, page_size=2)
     for number in range(4):
         serve.server.add_tool(_nothing, name=f"t{number}")
@@ -87,7 +87,7 @@ async def test_a_cursor_holds_while_the_list_changes(serve: Serve) -> None:
     assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
 
 
-async def test_a_cursor_holds_when_what_was_shown_last_is_gone(serve: Serve) -> None:
+async def test_cursor_stays_valid_when_the_last_listed_tool_is_removed(serve: Serve) -> None:
     peer = await serve(first, page_size=2)
     for number in range(6):
         serve.server.add_tool(_nothing, name=f"t{number}")
@@ -99,7 +99,7 @@ async def test_a_cursor_holds_when_what_was_shown_last_is_gone(serve: Serve) -> 
     assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
 
 
-async def test_a_cursor_holds_when_several_that_were_shown_are_gone(serve: Serve) -> None:
+async def test_cursor_stays_valid_when_several_listed_tools_are_removed(serve: Serve) -> None:
     peer = await serve(first, page_size=2)
     for number in range(4):
         serve.server.add_tool(_nothing, name=f"t{number}")

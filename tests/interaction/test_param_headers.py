@@ -152,7 +152,7 @@ async def _empty(a: Annotated[str, Header("")]) -> str:
     return ""
 
 
-def test_what_is_partly_called_keeps_its_headers() -> None:
+def test_partial_function_keeps_its_param_headers() -> None:
     def deploy(region: Annotated[str, Header("Region")], stage: str) -> str:
         return f"{region} {stage}"
 

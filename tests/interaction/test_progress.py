@@ -36,7 +36,7 @@ async def odd(ctx: Context) -> str:
     return "done"
 
 
-async def test_progress_comes_with_its_token_before_the_answer(serve: Serve) -> None:
+async def test_progress_with_its_token_precedes_the_answer(serve: Serve) -> None:
     peer = await serve(steps)
 
     for token in ("token", 7, 0, ""):
@@ -68,7 +68,7 @@ async def test_a_token_of_another_type_is_ignored_or_refused(serve: Serve) -> No
     assert peer.notes(PROGRESS) == []
 
 
-async def test_what_does_not_rise_is_not_sent(serve: Serve) -> None:
+async def test_progress_that_does_not_increase_is_not_sent(serve: Serve) -> None:
     peer = await serve(steps)
 
     await peer.call("steps", {"values": [1, 1, 3, 2, 3, 4]}, meta={"progressToken": 1})
@@ -88,7 +88,7 @@ async def test_a_flood_is_thinned_and_the_last_one_arrives(serve: Serve) -> None
 
 
 @only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
-async def test_what_comes_slowly_all_arrives(serve: Serve) -> None:
+async def test_slow_progress_is_delivered_completely(serve: Serve) -> None:
     peer = await serve(steps)
 
     await peer.call("steps", {"values": list(range(1, 51)), "pause": 0.1}, meta={"progressToken": 1})
@@ -129,7 +129,9 @@ async def test_nothing_is_sent_after_the_answer(serve: Serve) -> None:
     assert [note["progress"] for note in peer.notes(PROGRESS)] == [1]
 
 
-async def test_what_is_no_finite_number_is_the_authors_mistake(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_progress_that_is_not_finite_fails_the_call_and_is_logged(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     peer = await serve(odd)
 
     assert "odd" in await peer.failure("odd", meta={"progressToken": 1})

@@ -135,7 +135,7 @@ async def test_a_prompt_may_hold_images_and_resources(serve: Serve) -> None:
     assert resource["content"]["resource"]["uri"] == "memo://a"
 
 
-async def test_what_cannot_be_filled_in_is_a_protocol_error_that_says_why(serve: Serve) -> None:
+async def test_unknown_prompt_or_wrong_argument_is_named_in_the_error(serve: Serve) -> None:
     peer = await serve(review)
 
     for name, arguments, what in (

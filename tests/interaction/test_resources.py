@@ -219,7 +219,7 @@ async def test_a_resource_knows_the_caller(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="only 2026-07-28 lets results be kept")
-async def test_what_is_read_says_how_long_it_may_be_kept(serve: Serve) -> None:
+async def test_read_result_carries_ttl_and_cache_scope(serve: Serve) -> None:
     @resource("kept://one", ttl_ms=9000, cache_scope="public")
     async def kept() -> str:
         """Return a cacheable document."""

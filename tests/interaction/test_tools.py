@@ -240,7 +240,7 @@ async def test_a_list_is_wrapped_where_only_objects_can_be_structured(serve: Ser
     assert result["content"][0]["text"].split() == ["[", "1,", "2", "]"]
 
 
-async def test_the_output_schema_fits_what_is_sent(serve: Serve) -> None:
+async def test_output_schema_matches_the_structured_content(serve: Serve) -> None:
     peer = await serve(numbers, weather)
 
     tools = {tool["name"]: tool for tool in (await peer.request("tools/list"))["tools"]}
@@ -253,7 +253,7 @@ async def test_the_output_schema_fits_what_is_sent(serve: Serve) -> None:
     assert schema["type"] == ("array" if serve.revision in MODERN else "object")
 
 
-async def test_a_tool_is_listed_with_what_its_signature_says(serve: Serve) -> None:
+async def test_listed_tool_reflects_its_signature(serve: Serve) -> None:
     peer = await serve(sized)
 
     (listed,) = (await peer.request("tools/list"))["tools"]
@@ -266,7 +266,7 @@ async def test_a_tool_is_listed_with_what_its_signature_says(serve: Serve) -> No
     assert schema["properties"]["count"]["default"] == 1
 
 
-async def test_what_a_revision_has_no_word_for_is_left_out_of_a_tool(serve: Serve) -> None:
+async def test_tool_fields_unknown_to_the_revision_are_omitted(serve: Serve) -> None:
     peer = await serve(sized)
 
     (listed,) = (await peer.request("tools/list"))["tools"]
