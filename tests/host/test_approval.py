@@ -29,7 +29,7 @@ class Asked:
         return self.answers.pop(0)
 
 
-async def test_user_sees_what_is_sent_and_where() -> None:
+async def test_approval_request_shows_arguments_and_server() -> None:
     ask = Asked(True)
     async with Host({"notes": plain("internal name")}, approve=ask) as host:
         assert text_of(await host.call_tool("notes_echo", {"text": "hi"})) == "hi"
@@ -99,7 +99,7 @@ async def test_synchronous_callback_refuses() -> None:
             await host.call_tool("one_echo")
 
 
-async def test_user_who_does_not_answer_refuses(autojump_clock: trio.abc.Clock) -> None:
+async def test_approval_timeout_refuses_the_call(autojump_clock: trio.abc.Clock) -> None:
     async def think(request: ApprovalRequest) -> bool:
         await trio.sleep_forever()
         return True
@@ -110,7 +110,7 @@ async def test_user_who_does_not_answer_refuses(autojump_clock: trio.abc.Clock) 
             await host.call_tool("one_echo")
 
 
-async def test_what_was_approved_cannot_change_meanwhile() -> None:
+async def test_approved_arguments_cannot_be_changed() -> None:
     """Neither by the caller, nor by the callback."""
     arguments: dict[str, Any] = {"text": "harmless"}
 

@@ -141,7 +141,7 @@ async def test_secrets_are_taken_out() -> None:
     assert "[redacted]" in said
 
 
-async def test_own_redaction_and_one_that_fails() -> None:
+async def test_failing_custom_redaction_hides_the_arguments() -> None:
     def redact(value: Any) -> Any:
         if isinstance(value, dict):
             raise ZeroDivisionError

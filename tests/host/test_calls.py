@@ -151,7 +151,7 @@ async def test_host_is_opened_once_and_not_used_before() -> None:
             pass
 
 
-async def test_what_the_body_raises_comes_out_as_it_was_raised() -> None:
+async def test_exception_of_the_body_is_raised_unwrapped() -> None:
     with pytest.raises(KeyError, match="mine"):
         async with Host({"one": plain()}, approve=None):
             raise KeyError("mine")

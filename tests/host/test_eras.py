@@ -30,7 +30,7 @@ for line in sys.stdin:
 """An old server that does not answer what it does not know."""
 
 
-async def test_server_that_comes_again_is_not_asked_what_it_speaks(tmp_path: Path) -> None:
+async def test_readded_server_is_not_probed_again(tmp_path: Path) -> None:
     (tmp_path / "silent.py").write_text(SILENT)
     command = Command(args=[sys.executable, "silent.py"], cwd=tmp_path)
     options = HostOptions(timeouts=ClientTimeouts(probe=1.0), ready_timeout=20)

@@ -49,7 +49,7 @@ async def test_server_is_added_and_removed() -> None:
         assert text_of(await host.call_tool("one_echo")) == "another"
 
 
-async def test_removing_ends_what_waits_for_the_server(autojump_clock: trio.abc.Clock) -> None:
+async def test_removing_a_server_fails_its_pending_calls(autojump_clock: trio.abc.Clock) -> None:
     async def call() -> None:
         with pytest.raises(ConnectionClosed, match="one: it was removed"):
             await host.call_tool("one_echo", timeout=1000)
@@ -64,7 +64,7 @@ async def test_removing_ends_what_waits_for_the_server(autojump_clock: trio.abc.
         assert text_of(await host.call_tool("two_echo")) == "plain"
 
 
-async def test_removing_one_that_does_not_answer(autojump_clock: trio.abc.Clock) -> None:
+async def test_removing_an_unresponsive_server_returns_in_time(autojump_clock: trio.abc.Clock) -> None:
     silent = Scripted({"server/discover": never, "initialize": never})
     async with Host({"one": silent}, approve=None) as host:
         await trio.sleep(1)

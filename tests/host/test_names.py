@@ -64,7 +64,7 @@ def test_duplicate_tool_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "fs", "_read"])
-def test_what_names_no_server(name: str) -> None:
+def test_name_without_a_server_yields_none(name: str) -> None:
     assert server_of(name) is None
 
 

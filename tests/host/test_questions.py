@@ -191,7 +191,7 @@ async def test_refused_sampling_inside_a_result_ends_the_call() -> None:
         assert text_of(await host.call_tool("one_echo")) == "plain"
 
 
-async def test_what_has_no_handler_is_not_declared() -> None:
+async def test_capability_without_a_handler_is_not_declared() -> None:
     server = plain()
 
     async def ask(ctx: Context) -> str:
