@@ -206,7 +206,7 @@ async def test_change_of_a_list_makes_that_list_stale(notification: str, stale: 
         nursery.cancel_scope.cancel()
 
 
-async def test_change_of_a_resource_makes_it_stale_and_what_it_lies_in() -> None:
+async def test_resource_update_invalidates_the_resource_and_its_parents() -> None:
     kept = ["f:///a", "f:///a/", "f:///a/b", "f:///a/bc", "f:///x"]
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)

@@ -261,7 +261,7 @@ async def test_reports_of_a_followed_call_need_not_be_read(autojump_clock: objec
             assert said(await call.result()) == "counted to 200"
 
 
-async def test_followed_call_raises_what_a_call_raises(autojump_clock: object) -> None:
+async def test_followed_call_raises_request_timeout(autojump_clock: object) -> None:
     async with play(OLD) as (client, _), client.start_tool("work", timeout=5) as call:
         assert [progress async for progress in call] == []
         with pytest.raises(RequestTimeout):
@@ -283,7 +283,7 @@ async def test_leaving_a_followed_call_cancels_it() -> None:
             await call.result()
 
 
-async def test_what_is_raised_in_the_body_of_a_followed_call_comes_out_alone() -> None:
+async def test_exception_in_the_body_of_a_followed_call_is_raised_unwrapped() -> None:
     async with play(OLD) as (client, script):
 
         async def fail() -> None:
@@ -300,8 +300,8 @@ async def test_what_is_raised_in_the_body_of_a_followed_call_comes_out_alone() -
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_answer_that_comes_with_a_cancellation_ends_one_call_only(revision: str) -> None:
-    """Whichever of the two the event loop looks at first, in one turn or in the next ones."""
+async def test_answer_racing_with_a_cancellation_ends_one_call_only(revision: str) -> None:
+    """Repeated with answer and cancellation in the same and in later event loop turns."""
     async with play(revision) as (client, script):
         for turns in [0, 1, 2, 3] * 25:
             answered = False

@@ -96,7 +96,7 @@ async def test_calls_that_wait_for_room_time_out_too(autojump_clock: object) -> 
         nursery.cancel_scope.cancel()
 
 
-async def test_a_late_answer_is_nobodys(autojump_clock: object) -> None:
+async def test_answer_after_the_timeout_is_ignored(autojump_clock: object) -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         with pytest.raises(RequestTimeout):
             await client.call_tool("work", timeout=1)
@@ -146,7 +146,7 @@ async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object
         assert said(await client.call_tool("work")) == "done"
 
 
-async def test_progress_keeps_a_call_alive_only_so_long(autojump_clock: object) -> None:
+async def test_progress_does_not_extend_a_call_beyond_the_request_timeout(autojump_clock: object) -> None:
     timeouts = ClientTimeouts(idle=30, request=100)
     async with play(OLD, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 

@@ -95,7 +95,7 @@ def test_only_a_client_says_that_its_user_did_not_agree() -> None:
     assert isinstance(InputFailed("m"), InternalError)
 
 
-async def test_client_raises_what_the_server_raised(mcp_any_client: Client) -> None:
+async def test_client_raises_the_error_of_the_server(mcp_any_client: Client) -> None:
     for name in EVERYWHERE:
         await check(mcp_any_client, name)
 
@@ -112,7 +112,7 @@ async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, rev
                 await check(client, name)
 
 
-async def test_host_raises_what_a_server_raised() -> None:
+async def test_host_raises_the_error_of_a_server() -> None:
     server = Server(plugins=[raising])
     async with server.open(), Host({"up": server}, approve=None) as host:
         await host.settle()

@@ -35,7 +35,7 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
-async def test_server_that_dies_fails_what_is_in_flight_and_says_why() -> None:
+async def test_server_exit_fails_pending_calls_with_the_exit_code() -> None:
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(mcptrio.ConnectionClosed, match=r"exit code 7.*out of cheese"):
             await client.call_tool("die")
@@ -133,7 +133,7 @@ async def test_flood_of_progress_arrives_in_order_and_the_answer_after_it() -> N
         assert await echoes(client)
 
 
-async def test_server_that_closes_its_output_but_lives_on_is_gone() -> None:
+async def test_server_closing_its_stdout_closes_the_connection() -> None:
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(mcptrio.ConnectionClosed, match="closed"):
             await client.call_tool("close")
@@ -186,7 +186,7 @@ async def test_program_that_exits_at_once_is_reported_with_its_output() -> None:
             pass
 
 
-async def test_what_the_body_raises_comes_out_alone() -> None:
+async def test_exception_of_the_body_is_raised_unwrapped() -> None:
     async def fail() -> None:
         async with mcptrio.connect(faulty()) as client:
             await echoes(client)

@@ -169,7 +169,7 @@ def test_an_answer_round_trips(case: Case) -> None:
 @pytest.mark.parametrize("sort", SORTS, ids=lambda sort: str(sort.annotation)[:60])
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_what_does_not_fit_is_refused_at_both_ends(sort: Sort, data: st.DataObject) -> None:
+def test_invalid_value_is_refused_by_client_and_server(sort: Sort, data: st.DataObject) -> None:
     values = {"value": over_the_wire(data.draw(sort.bad))}
     asked = Asked.of(sort.annotation)
 
@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_refused_at_both_ends(sort: Sort, data: st.DataObje
 
 @quick
 @given(cases())
-def test_what_is_required_is_required_at_both_ends(case: Case) -> None:
+def test_missing_required_field_is_refused_by_client_and_server(case: Case) -> None:
     asked = Asked.of(case.cls)
     form = read(asked)
     required = [field.name for field in form.fields if field.required]

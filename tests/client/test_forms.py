@@ -147,7 +147,7 @@ def test_a_default_that_does_not_fit_is_none(definition: dict[str, Any], default
         ({"type": "array", "items": {"enum": ["a"]}, "minItems": 2}, "minItems to be at most the choices, got 2 and 1"),
     ],
 )
-def test_what_is_no_flat_field_is_refused_by_name(definition: Any, message: str) -> None:
+def test_unsupported_field_schema_is_refused_by_name(definition: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_one(definition)
 
@@ -162,7 +162,7 @@ def test_what_is_no_flat_field_is_refused_by_name(definition: Any, message: str)
         ({"type": "object", "properties": {}, "required": ["a"]}, "`a` is required, but is no field"),
     ],
 )
-def test_what_is_no_flat_object_is_refused(schema: dict[str, Any], message: str) -> None:
+def test_schema_that_is_not_a_flat_object_is_refused(schema: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_form(ElicitFormParams(message="m", requested_schema=schema), server="s")
 
@@ -258,7 +258,7 @@ def test_a_field_with_a_default_may_be_left_out_on_purpose() -> None:
         fill(properties, "a", a=ABSENT)
 
 
-def test_what_was_left_out_on_purpose_is_not_filled_in_by_a_check() -> None:
+def test_check_does_not_fill_in_fields_marked_absent() -> None:
     form = read({"a": {"type": "string", "default": "x"}, "b": {"type": "integer"}}, "b")
     result = form.accept({"a": ABSENT, "b": 1.0})
 
@@ -441,7 +441,7 @@ LETTERS = {"type": "array", "items": {"enum": ["a", "b", "c, d"]}}
         ({"type": "array", "items": {"enum": ["none", "all"]}}, "None", ["none"]),
     ],
 )
-def test_what_a_person_types_is_read(definition: dict[str, Any], typed: str, value: Any) -> None:
+def test_typed_text_is_parsed_to_the_field_type(definition: dict[str, Any], typed: str, value: Any) -> None:
     parsed = read_one(definition).parse(typed)
 
     assert (parsed, type(parsed)) == (value, type(value))
@@ -468,7 +468,7 @@ def test_what_a_person_types_is_read(definition: dict[str, Any], typed: str, val
         ({**LETTERS, "minItems": 1}, "none", 'expected at least 1 of "a", "b", "c, d", got 0'),
     ],
 )
-def test_what_a_person_mistypes_is_explained(definition: dict[str, Any], typed: str, message: str) -> None:
+def test_unparsable_text_error_names_the_expected_form(definition: dict[str, Any], typed: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared
         read_one(definition).parse(typed)
 

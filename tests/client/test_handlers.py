@@ -85,7 +85,7 @@ async def refusal_of(script: Script, method: str, params: Any = None) -> tuple[i
         (Handlers(extensions={"a.example/b": {}}), {"extensions": {"a.example/b": {}}}),
     ],
 )
-async def test_what_has_a_handler_is_declared(handlers: Handlers, declared: dict[str, Any]) -> None:
+async def test_capabilities_with_handlers_are_declared(handlers: Handlers, declared: dict[str, Any]) -> None:
     async with play(OLD, handlers=handlers) as (_, script):
         [initialize, _] = script.received
         assert isinstance(initialize, Request)
@@ -117,7 +117,7 @@ async def test_older_revisions_receive_only_their_members(revision: str, declare
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_what_has_no_handler_is_refused(revision: str) -> None:
+async def test_request_without_a_handler_is_method_not_found(revision: str) -> None:
     async with play(revision) as (client, script):
         for method, params in (
             ("roots/list", None),
@@ -306,7 +306,7 @@ async def test_text_or_a_message_is_a_sampling_result() -> None:
         ({**TALK, "includeContext": "allServers"}, "sampling with context is not declared"),
     ],
 )
-async def test_sampling_beyond_what_is_declared_is_refused(params: dict[str, Any], message: str) -> None:
+async def test_sampling_with_undeclared_capabilities_is_refused(params: dict[str, Any], message: str) -> None:
     async with play(OLD, handlers=Handlers(sample=say)) as (_, script):
         assert await refusal_of(script, "sampling/createMessage", params) == (Code.INVALID_PARAMS, message)
 

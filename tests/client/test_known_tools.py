@@ -90,7 +90,7 @@ async def test_result_that_fits_the_schema_of_now_is_returned(revision: str) -> 
     assert methods(script) == ["tools/list", "tools/call", "tools/list", "tools/call", "tools/list"]
 
 
-async def test_tools_that_are_never_listed_hold_up_a_result_once_and_only_so_long(autojump_clock: object) -> None:
+async def test_unanswered_tool_listing_delays_one_result_up_to_its_timeout(autojump_clock: object) -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -320,7 +320,7 @@ async def test_request_by_hand_has_the_headers_of_its_tool() -> None:
         assert said(await client.request("tools/call", buy)) == "bought 1 at eu"
 
 
-def test_mark_that_is_gone_is_repeated_no_more() -> None:
+def test_removed_param_header_is_no_longer_sent() -> None:
     """Also without a change notification: the list may have been requested again."""
     known = KnownTools()
 

@@ -87,7 +87,7 @@ async def test_circle_of_cursors_is_left(cursors: list[str], served: int) -> Non
             await client.tools().all()
 
 
-async def test_server_that_never_comes_to_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listing_stops_after_the_maximum_number_of_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "MAX_PAGES", 20)
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
@@ -145,7 +145,7 @@ async def test_pages_can_be_taken_one_by_one() -> None:
         assert len(await listing.all()) == 2
 
 
-async def test_error_on_the_way_is_raised_where_it_comes() -> None:
+async def test_listing_raises_an_error_at_the_failing_page() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:

@@ -196,9 +196,7 @@ async def test_handshake_with_a_server_that_knows_nothing_newer(beginning: Begin
             await beginning.met.wait()
 
 
-async def test_server_that_ignores_what_it_does_not_know_gets_a_handshake(
-    beginning: Beginning, autojump_clock: object
-) -> None:
+async def test_server_ignoring_the_probe_gets_a_handshake(beginning: Beginning, autojump_clock: object) -> None:
     """Some servers never answer a request before the handshake."""
 
     async def serve() -> None:
@@ -268,7 +266,7 @@ async def test_pinned_per_request_revision_gets_no_handshake(beginning: Beginnin
 
 
 @pytest.mark.parametrize("pinned", [None, MODERN[-1]])
-async def test_server_that_refuses_what_it_offers_is_asked_once_more(beginning: Beginning, pinned: str | None) -> None:
+async def test_server_refusing_a_revision_it_offers_is_probed_again(beginning: Beginning, pinned: str | None) -> None:
     async def serve() -> None:
         request = await beginning.script.asked("server/discover")
         await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})

@@ -149,7 +149,7 @@ def test_scripts_that_are_written_together_are_not_mixed() -> None:
         ("https://" + "\xfc" * 7_000 + "/", "is not the name of a host"),
     ],
 )  # fmt: skip
-def test_what_may_lead_elsewhere_is_never_opened(url: str, reason: str) -> None:
+def test_misleading_url_cannot_be_opened(url: str, reason: str) -> None:
     page = look(url)
 
     assert not page.is_openable

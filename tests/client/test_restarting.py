@@ -76,7 +76,7 @@ async def test_server_that_cannot_be_started_again_at_once_is_tried_again(starts
         assert client.server_info.version == "3"
 
 
-async def test_what_is_known_of_a_server_stays_known_while_it_is_away(starts: Path) -> None:
+async def test_server_details_stay_available_during_a_restart(starts: Path) -> None:
     async with connect(mortal(starts, "works", "hangs"), revision="2025-11-25", restart=True) as client:
         await die(client)
         with trio.fail_after(60):
@@ -89,7 +89,7 @@ async def test_what_is_known_of_a_server_stays_known_while_it_is_away(starts: Pa
         assert client.server_info.version == "1"
 
 
-async def test_server_that_is_gone_stays_known_too(starts: Path) -> None:
+async def test_server_details_stay_available_after_the_server_exits(starts: Path) -> None:
     async with connect(mortal(starts, "works"), revision="2025-11-25") as client:
         await die(client)
 

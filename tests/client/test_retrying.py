@@ -77,7 +77,7 @@ async def test_date_of_the_next_attempt_is_understood() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "soon", "-1", "1.5"])
-async def test_what_cannot_be_read_is_no_wait(said: str) -> None:
+async def test_malformed_retry_after_is_ignored(said: str) -> None:
     busy = Busy(503, retry_after=said)
     assert await ask(busy) is None
     assert busy.waited < 30

@@ -415,7 +415,9 @@ async def test_handler_that_takes_too_long_fails_the_call(autojump_clock: object
     ],
     ids=["form", "url", "sampling", "roots"],
 )
-async def test_what_was_not_declared_is_not_answered(question: Any, error: type[Exception], match: str) -> None:
+async def test_question_for_an_undeclared_capability_fails_the_call(
+    question: Any, error: type[Exception], match: str
+) -> None:
     async with play(NEW) as (client, script):
         await fails_after(client, script, error, match, name=question)
 

@@ -106,7 +106,7 @@ async def test_unsupported_subscription_is_refused(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_change_that_comes_again_before_it_is_read_is_read_once(revision: str) -> None:
+async def test_repeated_unread_changes_are_coalesced(revision: str) -> None:
     server = Server()
     server.add_tool(early)
     async with connect(server, revision=revision) as client, client.subscribe(tools=True) as changes:
@@ -133,7 +133,7 @@ async def _accept(script: Script, requests: int) -> None:
         await script.answer(await script.asked())
 
 
-async def test_change_below_what_was_subscribed_to_counts() -> None:
+async def test_change_of_a_sub_resource_reaches_the_subscriber() -> None:
     """Source: MCP 2026-07-28, server/resources: the URI may be of a sub-resource."""
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(_accept, script, 1)
@@ -271,8 +271,8 @@ async def test_refused_subscription_leaves_nothing_behind() -> None:
             pass
 
 
-async def test_server_that_does_not_answer_holds_up_the_leaving_only_so_long(autojump_clock: object) -> None:
-    """And what could not be given back in time is asked for again the next time."""
+async def test_unanswered_unsubscribe_is_cancelled_after_its_timeout(autojump_clock: object) -> None:
+    """The next subscription to a resource whose unsubscribe timed out sends a new request."""
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(_accept, script, 2)
         async with client.subscribe(["note:///1", "note:///2"]):
@@ -465,7 +465,7 @@ async def test_stream_that_is_refused_later_ends_the_subscription(autojump_clock
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_end_of_the_connection_ends_the_reading_after_what_came(revision: str) -> None:
+async def test_closed_connection_is_raised_after_queued_changes(revision: str) -> None:
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
         if revision == NEW:
             nursery.start_soon(acknowledge, script)
