@@ -454,7 +454,7 @@ def test_server_logs_the_plugins_that_it_leaves_out(tmp_path: Path) -> None:
     assert b"serving without garden: see the errors above\n" in done.stderr
 
 
-def test_hook_with_another_parameter_is_named_with_those_that_there_are(tmp_path: Path) -> None:
+def test_unknown_hook_parameter_error_lists_the_known_parameters(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(LIFESPAN.replace("opened()", "opened(app: object)"))
     done = run("list", "--plugin", "garden.py", cwd=tmp_path)
 

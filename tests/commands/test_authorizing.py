@@ -243,7 +243,9 @@ def test_a_file_that_others_can_read_is_refused(server: Server, env: dict[str, s
     ],
     ids=["command", "issuer alone", "nobody there", "no variable", "status", "logout"],
 )
-def test_what_goes_wrong(args: tuple[str, ...], code: int, told: str, env: dict[str, str], tmp_path: Path) -> None:
+def test_auth_failure_is_reported_with_its_exit_code(
+    args: tuple[str, ...], code: int, told: str, env: dict[str, str], tmp_path: Path
+) -> None:
     done = run("auth", *args, cwd=tmp_path, env=env)
 
     assert (done.returncode, done.stdout) == (code, b""), done.stderr

@@ -109,7 +109,7 @@ def test_text_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert b"\x07" not in terminal.raw
 
 
-def test_what_cannot_be_encoded_is_written_out(tmp_path: Path) -> None:
+def test_unencodable_characters_are_escaped(tmp_path: Path) -> None:
     done = call(tmp_path, "hostile", env={"PYTHONIOENCODING": "ascii"})
 
     assert done.stdout.decode() == f"{HOSTILE}\n".replace("\u202e", "\\u202e")
@@ -162,7 +162,7 @@ def test_bytes_are_saved_under_harmless_names(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "folder" / "files.png").read_bytes() == PNG
 
 
-def test_what_the_plugin_prints_is_no_result(tmp_path: Path) -> None:
+def test_output_printed_by_a_plugin_goes_to_stderr(tmp_path: Path) -> None:
     done = call(tmp_path, "printing")
 
     assert done.stdout == b"returned by the tool\n"

@@ -96,7 +96,7 @@ def test_only_is_an_error_where_one_fails(folder: Path) -> None:
         ),
     ],
 )
-def test_what_only_may_not_be(folder: Path, text: str, said: str) -> None:
+def test_invalid_only_setting_is_reported(folder: Path, text: str, said: str) -> None:
     (folder / "mcptrio.toml").write_text(text)
     ended = run("plugins", cwd=folder)
 

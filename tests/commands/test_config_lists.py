@@ -64,6 +64,6 @@ def test_put_in_and_taken_out_again_the_text_is_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("text", ['server = { disable = ["fs"] }\n', "[server]\ndisable = 'fs'\n"])
-def test_what_cannot_be_edited_is_refused(text: str) -> None:
+def test_inline_list_is_refused_for_editing(text: str) -> None:
     with pytest.raises(Inline):
         with_name(text, "disable", "git")

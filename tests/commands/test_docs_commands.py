@@ -47,7 +47,7 @@ def examples() -> list[list[Example]]:
 
 
 @pytest.mark.parametrize("block", examples(), ids=lambda block: str(block[0]))
-def test_examples_say_what_the_page_says(
+def test_examples_print_the_documented_output(
     block: list[Example], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     for each in BLOCKS:

@@ -112,7 +112,7 @@ def test_whatever_an_import_does_the_others_are_looked_at(tmp_path: Path, site: 
     assert found["well"]["warnings"] == ["it needs the program no-such-program, which is not in PATH"]
 
 
-def test_what_hangs_is_ended_with_all_that_it_has_started(tmp_path: Path, site: str) -> None:
+def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -> None:
     # Long enough for a slow machine to start Python and come to what hangs.
     ended = run("plugins", "doctor", "--timeout=8", "--plugin=hangs", cwd=tmp_path, PYTHONPATH=site)
 

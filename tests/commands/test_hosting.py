@@ -76,7 +76,7 @@ def test_a_silent_server_is_reported(folder: Path) -> None:
     assert b"    ! " in done.stdout
 
 
-def test_uninstall_names_what_has_another_name(folder: Path) -> None:
+def test_uninstall_suggests_the_other_name_of_the_entry(folder: Path) -> None:
     host(folder, "install", "cursor", "--name", "garden", "--plugin", "own.py")
     done = host(folder, "uninstall", "cursor")
 
@@ -101,7 +101,7 @@ def test_a_relative_path_is_reported_everywhere(folder: Path, written: tuple[str
         assert "    ! own.py is not absolute: the host starts it in another folder" in done.stdout.decode()
 
 
-def test_what_came_with_a_folder_is_not_started(folder: Path) -> None:
+def test_command_of_a_project_file_is_not_started(folder: Path) -> None:
     """It may look like ours, and be anything."""
     started = folder / "started"
     program = folder / "mcptrio"
@@ -126,7 +126,7 @@ def test_print_and_dry_run_touch_nothing(folder: Path) -> None:
     assert {path.name for path in folder.parent.rglob("*")} == {"home", "project", "own.py"}
 
 
-def test_one_that_is_refused_does_not_stop_the_others(folder: Path) -> None:
+def test_refused_host_file_does_not_stop_the_other_hosts(folder: Path) -> None:
     wrong = folder.parent / "home" / ".cursor" / "mcp.json"
     wrong.parent.mkdir()
     wrong.write_text('{\n  "mcpServers" {}\n}')

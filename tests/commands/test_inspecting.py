@@ -142,7 +142,7 @@ def test_tools_that_a_client_leaves_out_over_http_are_shown(tmp_path: Path) -> N
     assert what.endswith("; clients leave it out over HTTP")
 
 
-def test_what_is_declared_and_what_is_answered(tmp_path: Path) -> None:
+def test_mismatch_of_capabilities_and_lists_is_reported(tmp_path: Path) -> None:
     capabilities = {"capabilities": {"tools": {}, "prompts": {}, "resources": {}}}
     found = odd(tmp_path, initialize=capabilities)
     assert found == {

@@ -49,7 +49,7 @@ def test_a_wrapped_error_has_a_red_label(tmp_path: Path) -> None:
     assert max(len(line) for line in terminal.shown.splitlines() if " " in line.strip()) <= 46
 
 
-def test_what_a_plugin_is_shown_to_be_fits(tmp_path: Path, plugin: str) -> None:
+def test_plugin_details_fit_the_terminal_width(tmp_path: Path, plugin: str) -> None:
     with at_terminal("plugins", "show", "water.py", cwd=tmp_path, columns=46) as terminal:
         assert terminal.end() == 0
 

@@ -40,7 +40,7 @@ def loaded(code: str, tmp_path: Path, stdin: bytes = b"") -> set[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_all_says_what_each_says(name: str) -> None:
+def test_command_summary_matches_its_own_help(name: str) -> None:
     command = cli.commands[name]
     first = " ".join((command.help or "").split("\n\n")[0].split())
 

@@ -67,7 +67,7 @@ def test_keys(keys: str, text: str, cursor: int) -> None:
     assert (editor.text, editor.cursor) == (text, cursor)
 
 
-def test_what_is_more_than_editing() -> None:
+def test_control_keys_return_their_action() -> None:
     editor = LineEditor("> ")
 
     assert editor.feed(TerminalKey("end-of-input")) == "end"
@@ -126,7 +126,7 @@ def test_a_long_line_is_a_window() -> None:
     assert editor.draw(40) == f"> {('0123456789' * 10)[:38]}\x1b[38D"
 
 
-def test_the_history_shows_what_begins_so() -> None:
+def test_history_is_filtered_by_the_typed_prefix() -> None:
     editor = LineEditor("> ", history=["call a", "list", "call b", "call b"])
     seen = []
     typed("ca", editor)

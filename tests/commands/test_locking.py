@@ -87,7 +87,7 @@ def upgrade(folder: Path) -> None:
     (folder / "lock_keeper.py").write_text(AFTER)
 
 
-def test_check_says_what_has_changed(folder: Path) -> None:
+def test_lock_check_lists_the_changes(folder: Path) -> None:
     env = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     locked = (folder / "mcptrio.lock").read_bytes()
     same = run("lock", "--check", "--config=mcptrio.toml", cwd=folder, **env)
@@ -110,7 +110,7 @@ def test_check_says_what_has_changed(folder: Path) -> None:
     assert told[2] == {"plugin": "keeper", "kind": "tools", "name": "keeper_gone", "what": "removed"}
 
 
-def test_a_locked_server_offers_what_is_as_locked_and_another_warns(folder: Path) -> None:
+def test_locked_server_withholds_changed_tools_and_unlocked_server_warns(folder: Path) -> None:
     env = {"PYTHONPATH": str(folder)}
     upgrade(folder)
     listed = json.loads(run("plugins", "--json", cwd=folder, MCPTRIO_TOOLS_LOCKED="true", **env).stdout)["plugins"]
@@ -221,7 +221,7 @@ class Keeper:
         return ""
 
 
-def test_what_a_policy_withholds_and_what_is_left_out_is_no_change() -> None:
+def test_withheld_and_ignored_tools_are_not_lock_changes() -> None:
     server = Server(plugins=[Keeper()])
     lock = lock_of(server.catalog, server.plugins.plugins)
     other = Server(plugins=[Keeper()], tools=ToolPolicy(read_only=True))

@@ -50,7 +50,7 @@ IDS = ["slash", "localhost", "scope", "host", "port"]
 
 
 @pytest.mark.parametrize(("auth", "told"), MISTAKES, ids=IDS)
-def test_doctor_names_what_does_not_fit(auth: dict[str, object], told: str, tmp_path: Path, site: str) -> None:
+def test_doctor_reports_issuer_misconfiguration(auth: dict[str, object], told: str, tmp_path: Path, site: str) -> None:
     write(tmp_path, **auth)
 
     ended = run("plugins", "doctor", "--plugin=ours", cwd=tmp_path, PYTHONPATH=site)
@@ -68,7 +68,7 @@ def test_server_does_not_start(tmp_path: Path, site: str) -> None:
 
 
 @pytest.mark.parametrize("auth", [{}, {"issuers": ["https://login.example.com"], "scopes": ["other"]}])
-def test_what_fits_or_is_of_others_is_fine(auth: dict[str, object], tmp_path: Path, site: str) -> None:
+def test_doctor_accepts_valid_and_foreign_issuers(auth: dict[str, object], tmp_path: Path, site: str) -> None:
     write(tmp_path, **auth)
 
     ended = run("plugins", "doctor", "--plugin=ours", cwd=tmp_path, PYTHONPATH=site)

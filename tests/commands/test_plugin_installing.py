@@ -87,7 +87,7 @@ def test_installed_changed_and_uninstalled(python: Path, tmp_path: Path) -> None
     assert removed.stdout.splitlines()[-1] == "removed: tea (mcptrio-tea 1.1)"
 
 
-def test_what_pip_refuses_is_passed_on(python: Path, tmp_path: Path) -> None:
+def test_pip_failure_is_reported(python: Path, tmp_path: Path) -> None:
     ended = run(python, "install", "no-such-plugin==1.0", cwd=tmp_path)
 
     assert ended.returncode == 1

@@ -235,7 +235,7 @@ def test_disable_without_a_file_makes_one(tmp_path: Path, site: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_switched_changes_nothing(
+def test_refused_switch_leaves_the_configuration_unchanged(
     tmp_path: Path, site: str, args: tuple[str, ...], text: str, said: str
 ) -> None:
     (tmp_path / "mcptrio.toml").write_text(text)

@@ -37,7 +37,7 @@ def leave(terminal: AtTerminal) -> None:
 # Lines
 
 
-def test_lines_do_what_the_commands_do(shell: AtTerminal) -> None:
+def test_shell_lines_run_the_commands(shell: AtTerminal) -> None:
     shell.type("call take text='a b' place.city=Bonn\r")
     shell.until(r'\n\["a b", 0')
     shell.type("read note://7\r")
@@ -96,7 +96,7 @@ def test_ctrl_c_takes_back_the_call_and_then_the_line(shell: AtTerminal) -> None
     leave(shell)
 
 
-def test_a_question_comes_in_between(shell: AtTerminal) -> None:
+def test_question_during_a_call_is_prompted(shell: AtTerminal) -> None:
     shell.type("call greet formal=yes\r")
     shell.until("name: ")
     shell.type("Ann\r\rsend\r")
@@ -216,7 +216,7 @@ def test_tab_completes(shell: AtTerminal) -> None:
     leave(shell)
 
 
-def test_tab_shows_what_there_is(shell: AtTerminal) -> None:
+def test_tab_lists_the_completions(shell: AtTerminal) -> None:
     shell.type("call take kind=\t")
     shell.until(r"kind=a +kind=b\n")
     shell.until(r"> call take kind=")
@@ -226,7 +226,7 @@ def test_tab_shows_what_there_is(shell: AtTerminal) -> None:
     leave(shell)
 
 
-def test_a_hint_says_what_is_missing_and_what_is_wrong(shell: AtTerminal) -> None:
+def test_hint_names_missing_and_invalid_arguments(shell: AtTerminal) -> None:
     shell.type("call ta\t")
     shell.until("> call take   text=string")
     shell.type("whole=x ")
@@ -319,7 +319,7 @@ def test_log_messages_from_a_level_on(shell: AtTerminal) -> None:
     leave(shell)
 
 
-def test_a_server_that_has_gone_ends_the_shell(tmp_path: Path) -> None:
+def test_server_exit_ends_the_shell(tmp_path: Path) -> None:
     code = "import sys, os\nfrom mcptrio import tool\n\n\n@tool\nasync def die() -> str:\n    'A.'\n    os._exit(7)\n"
     (tmp_path / "mortal.py").write_text(code)
     command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "mortal.py"]

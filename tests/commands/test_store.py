@@ -47,7 +47,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(installed)}
 
 
-def test_check_says_what_it_found(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_store_check_prints_its_findings(tmp_path: Path, environment: dict[str, str]) -> None:
     (tmp_path / "mcptrio.toml").write_text('[stores]\nprefix = "team"\n')
     done = run("store", "check", "shelf://here", cwd=tmp_path, **environment)
 

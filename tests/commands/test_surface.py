@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_names_the_option_for_another(folder: Path) -> None
     assert b"pass another --port, or --port 0 for a free one" in done.stderr
 
 
-def test_missing_scope_of_what_is_hidden_is_named(folder: Path) -> None:
+def test_call_of_a_hidden_tool_names_the_missing_scope(folder: Path) -> None:
     made = run("token", "new", "ada", "--subject", "ada", "--scope", "look", "--file", "tokens.json", cwd=folder)
     token = made.stdout.decode().strip()
     (folder / "mcptrio.toml").write_text('[auth]\ntokens = "tokens.json"\n')

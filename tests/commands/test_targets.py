@@ -111,7 +111,7 @@ def test_values_that_are_not_to_be_seen(folder: Path, monkeypatch: pytest.Monkey
     assert "environment" not in repr(found)
 
 
-def test_what_is_shown_of_a_url() -> None:
+def test_target_name_omits_url_credentials_and_query() -> None:
     assert find("https://user:secret@example.com/mcp?key=secret").name == "example.com/mcp"
 
 

@@ -172,7 +172,7 @@ def test_an_entry_that_does_not_fit_is_explained_and_asked_again(
     assert again == Reply(text=told, prompt=first.prompt)
 
 
-def test_going_back_keeps_what_was_answered() -> None:
+def test_going_back_keeps_the_answers() -> None:
     form = make({"a": AGE, "b": NOTE, "c": NOTE}, "b")
     *_, back, review, end = enter(FormDialog(form), "1", "two", ":back", ":back", "", "", "three", ":back", "", "send")
 
@@ -266,7 +266,7 @@ LINES = st.text(max_size=6) | st.sampled_from(["", "1", "2", "y", "send", ":back
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(LINES, max_size=30))
-def test_whatever_is_entered_only_what_fits_is_sent(lines: list[str]) -> None:
+def test_form_sends_only_valid_answers(lines: list[str]) -> None:
     form = make({"name": NAME, "age": AGE, "color": COLOR, "tags": TAGS}, "name", "tags")
     dialog = FormDialog(form)
     reply = dialog.begin()
