@@ -36,7 +36,7 @@ def test_canonical_name_of_a_server(url: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["mcp.example.com", "ftp://x/", "https://", "https://user:secret@x/", "https://x:0/"])
-def test_what_is_no_server(url: str) -> None:
+def test_invalid_server_url_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(AuthorizationError) as caught:
         canonical(url)
     assert "secret" not in str(caught.value)
@@ -130,7 +130,7 @@ def test_resource_that_does_not(resource: str) -> None:
     assert not covers(resource, "https://mcp.example.com/team/mcp")
 
 
-def test_resource_does_not_cover_what_climbs_out_of_it() -> None:
+def test_resource_does_not_cover_a_path_with_dot_segments() -> None:
     assert not covers("https://x.example/team", "https://x.example/team/../other")
     assert not covers("https://x.example/team", "https://x.example/team/%2E%2e/other")
 
@@ -200,6 +200,6 @@ def test_loopback(host: str, here: bool) -> None:
     assert is_loopback(host) is here
 
 
-def test_url_is_shown_without_what_may_be_secret() -> None:
+def test_shown_url_omits_credentials_and_query() -> None:
     assert shown("https://me:secret@x.example/a?token=secret#secret") == "'https://x.example/a'"
     assert len(shown("https://x.example/" + "a" * 5000)) < 250

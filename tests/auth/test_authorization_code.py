@@ -108,7 +108,7 @@ def test_endpoint_with_a_query() -> None:
         ({"authorization_endpoint": "https://login.example.com/#x"}, "without fragment"),
     ],
 )
-def test_server_that_nobody_is_sent_to(members: dict[str, Any], why: str) -> None:
+def test_unsuitable_authorization_server_is_refused(members: dict[str, Any], why: str) -> None:
     with pytest.raises(AuthorizationError, match=why):
         attempt(by=server(**members))
 
@@ -203,7 +203,7 @@ def test_redirect_to_somewhere_else(uri: str) -> None:
 
 
 @pytest.mark.parametrize("extra", ["&state=x", "&code=other", "&iss=https://evil.example", "&error=x&error=y"])
-def test_parameter_that_comes_twice(extra: str) -> None:
+def test_repeated_redirect_parameter_is_refused(extra: str) -> None:
     made = attempt()
     with pytest.raises(AuthorizationError, match="expected each parameter of the redirect once"):
         read_code(made, brought(made) + extra)

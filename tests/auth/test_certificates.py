@@ -81,7 +81,7 @@ def test_connection_does_not_outlive_its_certificate(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no certificate", b"\x30\x82" * 100, b"\x30" * 100_000])
-def test_what_is_no_certificate_is_nobodys(data: bytes) -> None:
+def test_malformed_certificate_has_no_principal(data: bytes) -> None:
     assert CertificatePrincipals(name="subject").principal(data, NOW) is None
 
 

@@ -82,7 +82,7 @@ PARAMETERS = st.dictionaries(
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(TOKENS, PARAMETERS), max_size=5))
-def test_what_is_written_is_read(written: list[tuple[str, Mapping[str, str]]]) -> None:
+def test_built_challenges_are_parsed_unchanged(written: list[tuple[str, Mapping[str, str]]]) -> None:
     header = ", ".join(build_challenge(scheme, parameters) for scheme, parameters in written)
 
     found = [(each.scheme, dict(each.parameters)) for each in parse_challenges(header)]
@@ -108,6 +108,6 @@ def test_anything_can_be_read(header: str) -> None:
         ("Bearer", {"a": "\u00fc"}),
     ],
 )
-def test_what_no_header_can_say_is_refused(scheme: str, parameters: dict[str, Any]) -> None:
+def test_challenge_parameter_invalid_in_a_header_is_refused(scheme: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected a"):
         build_challenge(scheme, parameters)

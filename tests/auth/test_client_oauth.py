@@ -382,7 +382,7 @@ async def test_step_up_that_was_not_granted_is_not_asked_for_again(world: World)
 
 
 @pytest.mark.parametrize("scope", ["read", ""])
-async def test_step_up_to_what_there_is_already(world: World, scope: str) -> None:
+async def test_step_up_to_already_granted_scopes_is_refused(world: World, scope: str) -> None:
     client = world.client()
     await world.refuse(client, scope="read")
     with pytest.raises(AuthorizationError, match="the token has all that it names"):

@@ -50,7 +50,7 @@ def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: A
     )
 
 
-def test_what_is_proven_is_believed_once() -> None:
+def test_dpop_proof_is_accepted_once() -> None:
     memory = Memory()
     prover, judging = DPoPSigner(KEY, clock=clock), judge(is_new=memory)
     made = prover.prove("POST", f"{URL}?key=x#y", token=TOKEN)
@@ -223,7 +223,7 @@ def test_nonces_of_the_last_servers_are_kept() -> None:
 
 
 @pytest.mark.parametrize("nonce", ["", 'a"b', "a b", "a\\b", "é", "x" * 257], ids=repr)
-def test_what_is_no_nonce_is_not_kept(nonce: str) -> None:
+def test_malformed_dpop_nonce_is_ignored(nonce: str) -> None:
     assert not DPoPSigner(KEY).heard(URL, {"dpop-nonce": nonce})
 
 
@@ -249,6 +249,6 @@ def test_normal_urls(url: str, normal: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "/mcp", "ftp://a/", "https://", "https://u@a/", "https://a:99999/", "https://[::1"]
 )
-def test_what_is_no_url(url: str) -> None:
+def test_malformed_dpop_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         normal_url(url)

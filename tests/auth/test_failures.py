@@ -13,7 +13,7 @@ from tests.auth.server_parts import Clock
 __all__: list[str] = []
 
 
-async def test_the_burst_is_free_and_the_rest_comes_by_the_minute() -> None:
+async def test_failures_after_the_burst_are_rate_limited() -> None:
     clock = Clock()
     failures = Failures(FailureLimit(per_minute=6, burst=3), clock)
     for _ in range(3):

@@ -151,7 +151,7 @@ async def test_the_cache_is_limited() -> None:
     assert issuer.asked[INTROSPECTION] == 5
 
 
-async def test_token_that_comes_with_many_requests_is_asked_about_once() -> None:
+async def test_concurrent_requests_share_one_introspection() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
     slow, found = trio.Event(), []
 
@@ -207,7 +207,7 @@ async def test_cancelled_introspection_does_not_affect_others() -> None:
     assert found[0] is not None
 
 
-async def test_so_many_ask_and_so_many_wait_and_more_are_refused() -> None:
+async def test_introspections_beyond_the_queue_limit_are_refused() -> None:
     issuer = Issuer()
     slow, refused = trio.Event(), []
 

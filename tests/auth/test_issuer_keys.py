@@ -43,7 +43,7 @@ async def test_keys_are_fetched_once_and_again_when_they_are_old() -> None:
     assert issuer.asked[JWKS] == 2
 
 
-async def test_rotated_key_is_found_at_once_and_the_old_one_is_gone() -> None:
+async def test_rotated_key_is_fetched_at_once_and_replaces_the_old_one() -> None:
     issuer = Issuer()
     keys = keys_of(issuer)
     await keys.for_token(KEY.id)

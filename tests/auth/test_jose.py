@@ -40,7 +40,7 @@ def pem(key: Any, password: bytes | None = None) -> str:
 
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
-def test_what_is_signed_is_verified(algorithm: str) -> None:
+def test_signed_token_is_verified(algorithm: str) -> None:
     key = Key.generate(algorithm)
     published = KeySet.read(json.dumps({"keys": [EC.public, key.public]}).encode())
 
@@ -208,7 +208,7 @@ def test_a_bad_key_is_refused_and_left_out_of_a_set(jwk: Any) -> None:
     assert [key.id for key in KeySet.read({"keys": [jwk, EC.public]}).keys] == [EC.id]
 
 
-def test_a_private_key_that_is_published_is_nobodys() -> None:
+def test_published_private_key_is_ignored() -> None:
     assert KeySet.read({"keys": [EC.private()]}).keys == ()
 
 
@@ -222,7 +222,7 @@ def test_a_bad_set_is_refused(document: bytes) -> None:
         KeySet.read(document)
 
 
-def test_what_is_shown_of_a_private_key_is_public() -> None:
+def test_public_form_of_a_private_key_has_no_secret() -> None:
     for key in KEYS.values():
         assert not {"d", "p", "q", "dp", "dq", "qi", "k"} & {*key.public, *key.bare}
         assert key.private()["d"] not in repr(key)

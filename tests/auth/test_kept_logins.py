@@ -141,7 +141,7 @@ async def test_log_out(world: World) -> None:
     assert not await client.log_out()
 
 
-async def test_log_out_of_a_server_that_is_gone(world: World) -> None:
+async def test_log_out_of_an_unreachable_server_deletes_the_login(world: World) -> None:
     async def fetch(request: FetchRequest) -> FetchResponse:
         raise RequestFailed("gone")
 

@@ -92,6 +92,6 @@ def test_wrong_member(members: dict[str, Any], why: str) -> None:
     ],
     ids=["nothing", "html", "list", "nan", "deep", "deeper", "huge"],
 )
-def test_what_is_no_document(document: bytes, why: str) -> None:
+def test_invalid_server_metadata_is_refused(document: bytes, why: str) -> None:
     with pytest.raises(AuthorizationError, match=why):
         ServerMetadata.read(document, WHERE)

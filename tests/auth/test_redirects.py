@@ -88,7 +88,7 @@ async def test_way_back() -> None:
         ("?state=st-te&code=evil", {"method": "POST"}, 405),
     ],
 )
-async def test_what_does_not_belong_here_changes_nothing(query: str, options: dict[str, Any], status: int) -> None:
+async def test_foreign_request_to_the_redirect_is_ignored(query: str, options: dict[str, Any], status: int) -> None:
     browser = Browsed()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
@@ -289,7 +289,7 @@ async def authorize_there(redirect: Redirect) -> None:
     await redirect.authorize(URL)
 
 
-async def test_user_who_does_not_answer_can_open_the_url() -> None:
+async def test_redirect_is_accepted_without_an_answer_to_the_consent() -> None:
     async def consent(url: str) -> bool:
         await trio.sleep_forever()
         return True

@@ -198,7 +198,7 @@ def test_server_that_does_not_register() -> None:
         next(register(server(registration_endpoint=None), ClientMetadata(name="Notes"), [BACK]))
 
 
-def test_server_that_wants_what_we_cannot() -> None:
+def test_unsupported_token_auth_method_is_refused() -> None:
     with pytest.raises(AuthorizationError, match="token_endpoint_auth_methods_supported: expected one of"):
         next(
             register(

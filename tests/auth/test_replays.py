@@ -86,7 +86,7 @@ def test_nonce_is_taken_for_two_periods_and_only_with_the_key() -> None:
     assert not nonces.accepts("é")
 
 
-def test_what_is_remembered_is_bounded_and_ends() -> None:
+def test_verification_cache_is_bounded_and_entries_expire() -> None:
     clock = Clock()
     kept: VerificationCache[int] = VerificationCache(2, clock)
     for number in range(3):

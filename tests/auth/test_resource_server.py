@@ -157,11 +157,11 @@ async def test_refusals(head: RequestHead, status: int, error: str | None, caplo
     ],
     ids=["empty", "unknown"],
 )
-async def test_refusal_says_what_to_do(head: RequestHead, said: str) -> None:
+async def test_refusal_explains_the_fix(head: RequestHead, said: str) -> None:
     assert re.search(said, str(await refusal(server(), head)))
 
 
-async def test_other_queries_are_nobodys_business() -> None:
+async def test_unrelated_query_parameters_are_accepted() -> None:
     assert await server().admit(request("good", query="sessionId=1&tokens=2")) == ADA
 
 
@@ -175,7 +175,7 @@ async def test_first_verifier_that_knows_has_the_say() -> None:
     assert two.asked == ["static"]
 
 
-async def test_issuer_that_is_down_is_no_reason_to_refuse_what_another_knows() -> None:
+async def test_token_of_a_reachable_issuer_is_accepted_while_another_is_down() -> None:
     guard = server(Tokens(unsure=True), Tokens({"good": ADA}))
 
     assert await guard.admit(request("good")) == ADA
@@ -222,7 +222,7 @@ async def test_token_without_the_required_scopes_gets_their_names() -> None:
         ({f"scope{number}" for number in range(999)}, {"calendar"}, "calendar read"),
     ],
 )
-def test_step_up_asks_for_what_there_is_and_what_is_needed(held: set[str], needed: set[str], asked: str) -> None:
+def test_step_up_challenge_lists_held_and_needed_scopes(held: set[str], needed: set[str], asked: str) -> None:
     guard = server(options=ResourceServerOptions(includes=INCLUDES))
     principal = Principal(subject="ada", scopes=frozenset(held))
 
@@ -339,7 +339,9 @@ async def test_certificates_alone_leave_nothing_to_ask_for() -> None:
         (b"same", None, False),
     ],
 )
-async def test_token_bound_to_a_certificate_comes_with_it(bound_to: bytes, shown: bytes | None, is_good: bool) -> None:
+async def test_certificate_bound_token_requires_its_certificate(
+    bound_to: bytes, shown: bytes | None, is_good: bool
+) -> None:
     claims = {"cnf": {"x5t#S256": certificate_thumbprint(bound_to)}}
     guard = server(Tokens({"good": Principal(subject="ada", scopes=frozenset({"read"}), claims=claims)}))
 
@@ -428,7 +430,7 @@ async def test_address_with_many_failures_has_to_wait_and_others_do_not() -> Non
     assert (await refusal(guard, request())).status == 401
 
 
-async def test_guesses_that_come_together_are_no_more_than_those_that_come_one_by_one() -> None:
+async def test_concurrent_guesses_count_against_the_failure_limit() -> None:
     answered = trio.Event()
     outcomes: Counter[str] = Counter()
 

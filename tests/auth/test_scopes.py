@@ -40,12 +40,12 @@ def test_no_more_is_asked_for_than_is_needed(scopes: Sequence[str], reduced: Seq
     assert ScopeHierarchy(INCLUDES).reduced(scopes) == frozenset(reduced)
 
 
-def test_of_two_that_mean_the_same_one_is_asked_for() -> None:
+def test_equivalent_scopes_are_reduced_to_one() -> None:
     assert len(ScopeHierarchy(INCLUDES).reduced({"a", "b"})) == 1
 
 
 @pytest.mark.parametrize("scope", ["", "a b", 'a"b', "a\\b", "é", "a\n", "x" * 201])
-def test_what_is_no_scope_is_refused(scope: str) -> None:
+def test_malformed_scope_is_refused(scope: str) -> None:
     with pytest.raises(ValueError, match="expected a scope"):
         check_scope(scope)
     with pytest.raises(ValueError, match="expected a scope"):

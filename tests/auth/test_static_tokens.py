@@ -42,7 +42,7 @@ async def test_token_is_its_subjects_until_it_expires(tmp_path: Path) -> None:
     assert await tokens.verify(lasting) is not None
 
 
-async def test_log_says_what_is_wrong_with_a_token(
+async def test_log_names_the_reason_for_a_refused_token(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
     clock, path = Clock(), tmp_path / "tokens.json"
@@ -68,7 +68,7 @@ async def test_log_says_what_is_wrong_with_a_token(
 
 
 @pytest.mark.parametrize("token", ["", PREFIX, PREFIX + "x" * 43, "x" * 43, PREFIX.upper()])
-async def test_other_tokens_are_nobodys(token: str, tmp_path: Path) -> None:
+async def test_unknown_static_token_has_no_principal(token: str, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     write(path, make_token("ada", subject="ada", created=0)[1])
 

@@ -117,7 +117,7 @@ def test_server_that_takes_nothing_we_have(secret: bool) -> None:
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post", "private_key_jwt"])
-def test_method_without_what_it_takes(method: Any) -> None:
+def test_token_auth_method_without_its_credential_is_refused(method: Any) -> None:
     with pytest.raises(AuthorizationError, match=f"{method}: expected a"):
         next(request_tokens(server(), ClientIdentity(client_id="abc", method=method), GRANT))
 
@@ -223,7 +223,7 @@ def test_nonce_is_answered_once(again: FetchResponse) -> None:
         asked(request_tokens(server(), None, GRANT, prover=prover), wanted, again)
 
 
-def test_nonce_that_comes_with_another_refusal_is_no_reason_to_ask_again() -> None:
+def test_nonce_with_another_refusal_causes_no_retry() -> None:
     refusal = answer({"error": "invalid_grant"}, 400, dpop_nonce="n1")
     with pytest.raises(TokenRefused, match="invalid_grant"):
         asked(request_tokens(server(), None, GRANT, prover=DPoPSigner()), refusal)
