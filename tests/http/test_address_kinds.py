@@ -62,6 +62,6 @@ def test_what_the_others_are(text: str, kind: AddressKind) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "0x7f.1", "10.0.0.0/8", "[::1]"])
-def test_what_is_no_address(text: str) -> None:
+def test_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="does not appear to be"):
         parse_address(text)

@@ -369,7 +369,7 @@ async def test_routes_of_plugins_take_no_places_of_the_endpoint(start: Starter) 
         server.engine.go.set()
 
 
-async def test_one_client_opens_so_many_sessions(start: Starter) -> None:
+async def test_session_rate_limit_per_client_is_429(start: Starter) -> None:
     server = await start(limits=HTTPLimits(session_rate=0.01, session_burst=3))
     opened = [await server.client.initialize() for _ in range(4)]
 

@@ -141,7 +141,7 @@ async def test_tls_with_a_server_that_has_none() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_leaving_the_link_ends_what_is_under_way_with_tls(certificate: Path, server_tls: ssl.SSLContext) -> None:
+async def test_closing_the_link_ends_tls_requests(certificate: Path, server_tls: ssl.SSLContext) -> None:
     tls = ssl.create_default_context(cafile=certificate)
     waiting = trio.Event()
 

@@ -55,7 +55,7 @@ def test_parts(url: str, authority: str, port: int, target: str) -> None:
         "http://a/" + "x" * 9000,
     ],
 )
-def test_what_is_no_url(url: str) -> None:
+def test_malformed_endpoint_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"^url: expected"):
         HTTPEndpoint.parse(url)
 

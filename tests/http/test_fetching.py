@@ -157,8 +157,8 @@ async def test_a_huge_head() -> None:
             await get(fetch, web.url)
 
 
-async def test_an_answer_that_comes_by_drops() -> None:
-    """Each byte comes in time, and all of them do not."""
+async def test_slow_answer_fails_after_the_total_timeout() -> None:
+    """Every byte arrives in time, but the complete answer does not."""
 
     async def drip(seen: Seen, wire: Wire) -> None:
         await wire.stream()
@@ -328,7 +328,7 @@ async def test_private_networks_are_nothing_else(names: Names, address: str) -> 
     assert "expected a public address" in await refused("https://a.example.com/", AddressPolicy(private=True))
 
 
-async def test_what_was_named_is_reached(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_allowed_origins_are_reached(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names.names = {"idp.corp": [["127.0.0.1"]], "other.corp": [["127.0.0.1"]]}
 
     async def reply(seen: Seen, wire: Wire) -> None:
@@ -387,7 +387,7 @@ async def proxy(environment: pytest.MonkeyPatch) -> AsyncIterator[Web]:
         yield web
 
 
-async def test_what_a_proxy_would_resolve_is_judged_here_too(environment: pytest.MonkeyPatch, names: Names) -> None:
+async def test_address_policy_applies_to_proxied_requests(environment: pytest.MonkeyPatch, names: Names) -> None:
     names.names = {"evil.example.com": [["10.0.0.1"]], "good.example.com": [["93.184.215.14"]]}
     async with proxy(environment) as web:
         assert "one of a private network" in await refused("https://evil.example.com/")

@@ -145,7 +145,7 @@ async def _serve(server: Server, options: HTTPOptions, task_status: trio.TaskSta
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_lists_hold_what_the_token_is_good_for(version: str) -> None:
+async def test_lists_show_only_what_the_scopes_allow(version: str) -> None:
     async with serving() as here:
         async with here.client(version, "ada") as client:
             assert [each.name async for each in client.tools()] == ["open_to_all"]
@@ -197,7 +197,7 @@ async def test_a_call_that_lacks_scopes_is_challenged_with_the_union(version: st
         assert (await client.read_resource("notes://secret")).contents[0].text == "hidden"  # type: ignore[union-attr]
 
 
-async def test_the_challenge_names_what_the_principal_has_and_what_it_needs() -> None:
+async def test_step_up_challenge_names_held_and_needed_scopes() -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
@@ -223,7 +223,7 @@ async def test_the_challenge_names_what_the_principal_has_and_what_it_needs() ->
     assert refused.json()["error"]["code"] == -32600
 
 
-async def test_refusals_are_what_the_guard_says() -> None:
+async def test_guard_refusals_set_status_and_headers() -> None:
     async with serving() as here:
         nobody = await here.post({"jsonrpc": "2.0", "id": 1, "method": "ping"})
         odd = await here.post({}, authorization="Bearer odd")
@@ -278,7 +278,7 @@ async def test_the_application_of_a_plugin_is_served_at_its_path_and_below() -> 
 
 
 @pytest.mark.parametrize("path", ["/", "beside", "/beside/", "/a//b", "/a/../b", "/a b"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_malformed_route_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="expected a path like /auth"):
         Server().catalog.routes.add(path, beside, Owner())
 
@@ -294,7 +294,7 @@ def test_a_path_belongs_to_its_first_owner() -> None:
 
 
 @pytest.mark.parametrize("scopes", [["a b"], [""], ['"'], ["ä"]])
-def test_what_is_no_scope_is_refused(scopes: list[str]) -> None:
+def test_malformed_scope_is_refused(scopes: list[str]) -> None:
     with pytest.raises(ValueError, match="expected printable ASCII"):
         tool(scopes=scopes)
 

@@ -199,7 +199,7 @@ async def test_session_that_does_not_exist(query: str) -> None:
 # The end
 
 
-async def test_leaving_ends_the_session_and_what_is_in_flight() -> None:
+async def test_sse_disconnect_ends_the_session_and_its_requests() -> None:
     async with site() as here:
         async with here.peer() as peer:
             assert isinstance(peer.wire, SSEWire)

@@ -159,7 +159,7 @@ async def test_error_of_a_method(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", NEWEST)
-async def test_progress_comes_before_the_answer(revision: Revision) -> None:
+async def test_progress_precedes_the_answer(revision: Revision) -> None:
     async with serving(steps) as (_, url, _), connected(url, revision) as peer:
         assert await peer.text("steps", {"many": 3}, meta={"progressToken": "p"}) == "done"
 

@@ -309,7 +309,7 @@ async def test_refused_while_it_is_still_sent() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_answer_that_comes_byte_by_byte() -> None:
+async def test_answer_sent_byte_by_byte_is_read() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         data = b'{"jsonrpc":"2.0","id":1,"result":{"slow":true}}'
         whole = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(data), data)
@@ -448,7 +448,7 @@ async def test_link_that_was_left_is_closed(use: Callable[[Any], Awaitable[Any]]
     assert "closed" in await link.wait_closed()
 
 
-async def test_leaving_the_link_ends_what_is_under_way() -> None:
+async def test_closing_the_link_ends_pending_requests() -> None:
     waiting = trio.Event()
     outcomes: list[str] = []
 
@@ -476,7 +476,7 @@ async def test_leaving_the_link_ends_what_is_under_way() -> None:
     assert sorted(outcomes) == ["closed", "closed", "closed", "the client has closed the connection"]
 
 
-async def test_leaving_the_link_ends_what_is_still_connecting() -> None:
+async def test_closing_the_link_ends_connection_attempts() -> None:
     async def ask() -> None:
         with pytest.raises(ConnectionClosed):
             await link.exchange(call(), MODERN)

@@ -355,7 +355,7 @@ def test_pauses() -> None:
 # The stream of the session
 
 
-async def test_session_stream_brings_what_was_not_asked_for() -> None:
+async def test_session_stream_delivers_unsolicited_messages() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.event(id="g/0")
@@ -473,7 +473,7 @@ async def test_forgotten_event_restarts_the_session_stream() -> None:
         assert await link.exchange(call(), HANDSHAKE) == Response(1, {})
 
 
-async def test_session_stream_finds_the_session_gone() -> None:
+async def test_404_on_the_session_stream_loses_the_session() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply("who are you?", 404)
 

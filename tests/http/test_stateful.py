@@ -84,7 +84,7 @@ async def test_session_is_needed_and_has_to_exist(start: Starter) -> None:
         assert (await server.client.http.request(method, "/mcp", headers=headers)).status_code == 404
 
 
-async def test_version_header_is_checked_where_it_comes(start: Starter) -> None:
+async def test_version_header_is_checked_if_present(start: Starter) -> None:
     server = await start()
     await server.client.initialize("2025-06-18")
 
@@ -94,7 +94,7 @@ async def test_version_header_is_checked_where_it_comes(start: Starter) -> None:
     assert refused.status_code == 400
 
 
-async def test_deleted_session_is_gone_for_ever(start: Starter) -> None:
+async def test_deleted_session_stays_404(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     headers = {"mcp-session-id": server.client.session or ""}
@@ -257,7 +257,7 @@ async def test_question_to_a_client_without_event_streams_goes_to_the_session_s_
     assert answers[0].json()["result"] == {"answer": {"colour": "red"}}
 
 
-async def test_get_stream_carries_what_belongs_to_no_request(start: Starter) -> None:
+async def test_get_stream_carries_messages_unrelated_to_requests(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     async with server.client.stream("GET") as events:

@@ -237,7 +237,7 @@ async def test_a_batch_is_one_message_both_ways(start: Start) -> None:
         assert sorted(each["id"] for each in await socket.receive()) == [1, 2]
 
 
-async def test_what_is_no_message_is_answered_and_the_connection_lives_on(start: Start) -> None:
+async def test_malformed_websocket_message_is_answered_and_the_connection_stays_open(start: Start) -> None:
     served = await start(options=HTTPOptions(message=MessageLimits(depth=5)))
 
     async with served.connected() as socket:
@@ -261,7 +261,7 @@ async def test_a_message_in_fragments_with_a_ping_between(start: Start) -> None:
         assert socket.pongs == [b"there?"]
 
 
-async def test_what_is_in_flight_is_cancelled_when_the_client_leaves(start: Start) -> None:
+async def test_websocket_disconnect_cancels_its_requests(start: Start) -> None:
     tools = [Tools() for _ in range(3)]
 
     async def close(socket: Socket) -> None:

@@ -259,7 +259,7 @@ async def test_a_stuck_client_does_not_hold_up_the_end(autojump_clock: trio.test
     assert connection.types == ["websocket.accept"]
 
 
-async def test_a_send_that_says_the_client_is_gone_ends_the_session() -> None:
+async def test_failed_asgi_send_ends_the_session() -> None:
     async with a_server() as engine, trio.open_nursery() as nursery:
         connection = Connection(engine)
         nursery.start_soon(connection.run)

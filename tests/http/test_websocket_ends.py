@@ -101,7 +101,7 @@ async def test_protocol_errors_of_a_server_are_reported(data: bytes, said: str) 
     assert said in await ending(wrong, limits=MessageLimits(bytes=1000))
 
 
-async def test_what_cannot_be_taken_is_answered_with_its_code() -> None:
+async def test_unacceptable_websocket_frame_is_closed_with_its_code() -> None:
     closed: list[int] = []
 
     async def send(socket: Socket, opcode: int, data: bytes) -> None:

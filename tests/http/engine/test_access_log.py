@@ -68,7 +68,7 @@ async def test_access_log_has_a_line_for_each_end(caplog: pytest.LogCaptureFixtu
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_access_log_names_the_client_the_end_and_what_the_application_says(
+async def test_access_log_records_client_end_and_application_note(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "mcptrio.http.access")

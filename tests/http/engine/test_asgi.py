@@ -99,7 +99,7 @@ async def test_response_without_a_body(method: str, status: int) -> None:
             assert (b"content-length" in headers) == (status != 204)
 
 
-async def test_body_comes_in_parts_and_then_the_disconnect() -> None:
+async def test_asgi_body_arrives_in_parts_before_the_disconnect() -> None:
     events: list[Any] = []
     first, second, told = trio.Event(), trio.Event(), trio.Event()
 
@@ -553,7 +553,7 @@ async def test_a_response_continues_without_its_application_and_the_next_follows
     assert first < second < third < whole
 
 
-async def test_who_leaves_a_response_that_was_parted_with_is_told_of_and_the_connection_ends() -> None:
+async def test_disconnect_from_a_kept_open_response_calls_back_and_closes_the_connection() -> None:
     left = trio.Event()
     exchanges: list[Any] = []
 
