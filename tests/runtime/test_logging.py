@@ -92,7 +92,7 @@ async def test_a_bad_sink_and_a_bad_redaction_end_nothing() -> None:
                 assert not isinstance(answer, Notification)
 
 
-async def test_what_sinks_and_redactions_log_does_not_come_round(autojump_clock: Any) -> None:
+async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump_clock: Any) -> None:
     heard: list[Any] = []
 
     def redaction(text: str) -> str:

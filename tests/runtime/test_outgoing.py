@@ -107,7 +107,7 @@ async def test_a_cancelled_request_notifies_the_peer_under_a_shield(talk: Conver
     talk.assert_nothing_left()
 
 
-async def test_the_goodbye_waits_for_a_peer_that_does_not_read_only_so_long(autojump_clock: Any) -> None:
+async def test_cancel_notice_to_a_blocked_peer_times_out(autojump_clock: Any) -> None:
     talk = Conversation.begin(size=1)
     began = trio.current_time()
     with trio.move_on_after(3):
@@ -116,7 +116,7 @@ async def test_the_goodbye_waits_for_a_peer_that_does_not_read_only_so_long(auto
     talk.assert_nothing_left()
 
 
-async def test_what_never_went_out_is_not_taken_back(autojump_clock: Any) -> None:
+async def test_unsent_request_is_not_cancelled(autojump_clock: Any) -> None:
     talk = Conversation.begin(size=1)
     await talk.outbox.send(Notification("acme/full"))
     began = trio.current_time()
@@ -159,7 +159,7 @@ async def test_a_closed_outlet_leaves_nothing(talk: Conversation, autojump_clock
     talk.assert_nothing_left()
 
 
-async def test_what_the_revision_has_not_is_not_sent(talk: Conversation, autojump_clock: Any) -> None:
+async def test_request_unknown_to_the_revision_is_not_sent(talk: Conversation, autojump_clock: Any) -> None:
     with pytest.raises(MethodNotFound):
         await talk.outgoing.request("acme/x", {}, peer=Peer(revision=LATEST), outlet=talk.outbox)
     with pytest.raises(MethodNotFound):

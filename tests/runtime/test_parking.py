@@ -37,7 +37,7 @@ async def test_without_spaces_nothing_is_parked() -> None:
     assert lot.status == ()
 
 
-async def test_one_that_left_is_not_cancelled_with_the_others() -> None:
+async def test_removed_handler_is_not_cancelled_by_clear() -> None:
     lot = SuspendedHandlers(5)
     gone, there = Run("gone"), Run("there")
     lot.park("g", gone)

@@ -32,7 +32,7 @@ def told(outbox: Outbox) -> list[float]:
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=50))
-def test_what_is_sent_rises(values: list[float]) -> None:
+def test_sent_progress_increases(values: list[float]) -> None:
     async def main() -> list[float]:
         outbox = Outbox()
         progress = ProgressReporter("t", outbox, LATEST)
@@ -47,7 +47,7 @@ def test_what_is_sent_rises(values: list[float]) -> None:
     assert not values or sent[-1] == max(values)
 
 
-async def test_what_comes_too_fast_is_thinned_and_the_newest_is_not_lost(autojump_clock: MockClock) -> None:
+async def test_fast_progress_is_rate_limited_and_keeps_the_latest(autojump_clock: MockClock) -> None:
     outbox = Outbox()
     progress = ProgressReporter(1, outbox, LATEST)
     for value in range(1000):

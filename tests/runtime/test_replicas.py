@@ -259,7 +259,7 @@ async def changed(both: Replicas, name: str) -> None:
     await trio.sleep(2)
 
 
-async def test_of_two_listening_streams_the_newer_one_delivers_wherever_it_is(autojump_clock: Any) -> None:
+async def test_newer_listening_stream_delivers_on_any_replica(autojump_clock: Any) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         first = listen(both, 0, session)
@@ -274,7 +274,7 @@ async def test_of_two_listening_streams_the_newer_one_delivers_wherever_it_is(au
         assert [len(each.messages) for each in (first, second, third)] == [0, 1, 1]
 
 
-async def test_an_older_listening_stream_delivers_again_when_the_newer_one_has_gone(autojump_clock: Any) -> None:
+async def test_older_listening_stream_delivers_again_after_the_newer_disconnects(autojump_clock: Any) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         first = listen(both, 0, session)

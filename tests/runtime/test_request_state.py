@@ -100,7 +100,7 @@ def test_all_failed_checks_give_the_same_error_and_the_log_has_the_reason(
 @given(
     st.text(max_size=200) | st.binary(max_size=100).map(lambda data: KeyRing([NEW]).seal(data, audience=b"here")[3:])
 )
-def test_what_we_did_not_seal_is_refused(state: str) -> None:
+def test_foreign_request_state_is_refused(state: str) -> None:
     with pytest.raises(InvalidParams):
         open_state(KeyRing([NEW]), state, **SAME)
 

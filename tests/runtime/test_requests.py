@@ -236,7 +236,7 @@ async def test_initialize_cannot_be_cancelled(autojump_clock: Any) -> None:
         assert isinstance(await client.next(), Response)
 
 
-async def test_what_is_in_flight_at_the_end_of_the_input_is_answered(autojump_clock: Any) -> None:
+async def test_requests_pending_at_end_of_input_are_answered(autojump_clock: Any) -> None:
     """The peer has closed its side and still reads."""
 
     async def slow() -> str:

@@ -70,7 +70,7 @@ async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_only_what_was_asked_is_answered(parked: int, autojump_clock: Any) -> None:
+async def test_answers_without_a_question_are_ignored(parked: int, autojump_clock: Any) -> None:
     """Answers before their question, and second answers, are ignored and not stored."""
     server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
@@ -270,7 +270,7 @@ async def test_state_that_grows_too_large_is_refused(autojump_clock: Any) -> Non
         assert (await client.error(giant)).code == -32602
 
 
-async def test_stopping_ends_what_is_parked(autojump_clock: Any) -> None:
+async def test_server_stop_ends_parked_handlers(autojump_clock: Any) -> None:
     ended: list[int] = []
 
     async def waiting(ctx: Context) -> str:
@@ -383,7 +383,7 @@ async def test_a_client_that_asks_much_evicts_its_own_handlers(autojump_clock: A
         assert len(starts) == 21
 
 
-async def test_what_a_client_has_parked_ends_when_it_leaves(autojump_clock: Any) -> None:
+async def test_client_disconnect_ends_its_parked_handlers(autojump_clock: Any) -> None:
     ended: list[str] = []
 
     async def asks(ctx: Context) -> str:

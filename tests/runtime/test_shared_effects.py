@@ -176,7 +176,7 @@ async def test_an_effect_that_is_cut_is_run_by_the_replica_that_waits(autojump_c
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_an_effect_that_asks_goes_on_at_the_other_replica(parked: int, autojump_clock: Any) -> None:
+async def test_effect_with_a_question_resumes_on_the_other_replica(parked: int, autojump_clock: Any) -> None:
     async def effect(ctx: Context) -> str:
         return await ctx.ask("really?", str, key="really")
 

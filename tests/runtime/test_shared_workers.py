@@ -145,7 +145,7 @@ async def test_a_handler_that_cleans_up_counts_until_it_has(autojump_clock: Any)
         assert server.supervisor.in_flight == 0
 
 
-async def test_what_needs_a_task_of_the_session_gets_one_that_ends_with_it(autojump_clock: Any) -> None:
+async def test_session_task_starts_on_demand_and_ends_with_the_session(autojump_clock: Any) -> None:
     server = Server(settings=ServerSettings(ping_interval=5))
 
     async def greet(ctx: Context) -> str:

@@ -66,7 +66,7 @@ async def test_a_store_that_cannot_append_ends_its_stream_and_not_the_server(
     assert [tool["name"] for tool in listed.messages[0]["result"]["tools"]] == ["hold", "other"]
 
 
-async def test_a_file_that_cannot_be_written_fails_what_needs_it_for_as_long_as_that_lasts(tmp_path: Path) -> None:
+async def test_unwritable_store_file_fails_only_writes_until_it_is_writable(tmp_path: Path) -> None:
     """New sessions are refused, a call whose answer is lost gets an error, and everything else continues."""
     file = tmp_path / "kept.db"
     go = trio.Event()

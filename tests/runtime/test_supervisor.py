@@ -88,7 +88,7 @@ async def test_a_server_that_is_not_open_serves_nothing() -> None:
     await theirs.aclose()
 
 
-async def test_stopping_waits_for_what_is_in_flight_and_cancels_the_rest(autojump_clock: Any) -> None:
+async def test_server_stop_waits_for_running_requests_then_cancels_them(autojump_clock: Any) -> None:
     server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=5)))
     server.add_tool(slow)
     server.add_tool(endless)

@@ -32,7 +32,7 @@ async def test_a_peer_that_does_not_read_holds_up_no_broadcast(autojump_clock: t
         await deaf.aclose()
 
 
-async def test_broadcast_of_what_json_cannot_carry_is_refused(autojump_clock: trio.testing.MockClock) -> None:
+async def test_broadcast_of_a_non_finite_number_is_refused(autojump_clock: trio.testing.MockClock) -> None:
     server = Server()
     async with connected(server) as client:
         with pytest.raises(LocalProtocolError, match=r"expected a finite number, got nan @ \$.a"):

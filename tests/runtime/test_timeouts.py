@@ -33,7 +33,7 @@ def test_times_are_positive(value: float) -> None:
     ("value", "read"),
     [(5, 5.0), (0.5, 0.5), (0, None), (-1, None), (True, None), ("5", None), (None, None), (nan, None), ([], None)],
 )
-def test_what_a_caller_allows(value: Any, read: float | None) -> None:
+def test_call_timeout_is_read_from_the_metadata(value: Any, read: float | None) -> None:
     assert call_timeout({CALL_TIMEOUT: value}) == read
     assert call_timeout({}) is None
     assert call_timeout(None) is None
