@@ -31,15 +31,15 @@ __all__ = [
     "test_events_are_replayed_after_a_cursor",
     "test_full_session_store_refuses_new_sessions_but_keeps_the_old",
     "test_large_event_takes_the_place_of_many_small_ones",
-    "test_of_two_changes_to_one_generation_the_second_is_refused",
     "test_old_events_are_dropped_but_a_quiet_cursor_stays_good",
-    "test_session_comes_back_as_it_was",
+    "test_saved_session_is_loaded_unchanged",
+    "test_second_save_of_one_generation_is_refused",
     "test_session_expires_by_idle_time",
     "test_session_that_makes_room_for_another_one_is_named_or_forgotten",
     "test_several_events_are_stored_in_their_order",
-    "test_stream_keeps_its_newest_events_and_knows_what_it_dropped",
+    "test_stream_keeps_its_newest_events_and_rejects_evicted_cursors",
     "test_stream_that_is_given_up_ends_with_its_will",
-    "test_streams_that_came_later_are_told_in_their_order",
+    "test_streams_completed_after_a_stream_are_listed_newest_first",
     "test_unknown_cursors_are_refused",
 ]
 
@@ -70,7 +70,7 @@ def record(id: str) -> SessionRecord:
     return SessionRecord(id=id, revision="a revision")
 
 
-async def test_session_comes_back_as_it_was(opener: Opener) -> None:
+async def test_saved_session_is_loaded_unchanged(opener: Opener) -> None:
     whole = SessionRecord(
         id="a",
         revision="a revision",
@@ -92,7 +92,7 @@ async def test_session_comes_back_as_it_was(opener: Opener) -> None:
         assert await kept.sessions.load("c") is None
 
 
-async def test_of_two_changes_to_one_generation_the_second_is_refused(opener: Opener) -> None:
+async def test_second_save_of_one_generation_is_refused(opener: Opener) -> None:
     async with opener(StoreBounds()) as kept:
         first = await kept.sessions.save(record("a"))
         assert first is not None
@@ -235,7 +235,7 @@ async def test_stream_that_is_given_up_ends_with_its_will(opener: Opener) -> Non
         assert await store.read("s", "unknown", 0) == ([], False)
 
 
-async def test_streams_that_came_later_are_told_in_their_order(opener: Opener) -> None:
+async def test_streams_completed_after_a_stream_are_listed_newest_first(opener: Opener) -> None:
     async with opener(StoreBounds()) as kept:
         store = kept.events
         for stream in ("d", "c", "open", "b", "a"):
@@ -249,7 +249,7 @@ async def test_streams_that_came_later_are_told_in_their_order(opener: Opener) -
         assert await store.completed_after("s", "unknown") == []
 
 
-async def test_stream_keeps_its_newest_events_and_knows_what_it_dropped(opener: Opener) -> None:
+async def test_stream_keeps_its_newest_events_and_rejects_evicted_cursors(opener: Opener) -> None:
     async with opener(StoreBounds(stream_events=3)) as kept:
         store = kept.events
         events = [await store.append("s", "x", b"%d" % n) for n in range(10)]

@@ -32,7 +32,6 @@ __all__ = [
     "Replica",
     "eventually",
     "test_a_bus_under_load_loses_nothing_without_saying_so",
-    "test_a_fresh_follower_is_told_that_it_may_have_missed_messages",
     "test_a_message_reaches_the_followers_of_all_replicas_once",
     "test_a_proof_is_used_once_over_all_replicas",
     "test_a_quota_holds_over_all_replicas",
@@ -44,6 +43,7 @@ __all__ = [
     "test_another_replica_does_not_write_a_stream",
     "test_appends_and_inboxes_wake_readers_on_other_replicas",
     "test_fifty_tasks_on_two_replicas_run_an_effect_once",
+    "test_new_follower_is_notified_of_possibly_missed_messages",
     "test_replicas_count_each_other",
 ]
 
@@ -131,7 +131,7 @@ async def test_a_message_reaches_the_followers_of_all_replicas_once(replica: Rep
         assert other.messages == []
 
 
-async def test_a_fresh_follower_is_told_that_it_may_have_missed_messages(replica: Replica) -> None:
+async def test_new_follower_is_notified_of_possibly_missed_messages(replica: Replica) -> None:
     async with replica() as one, replica() as two:
         there = Heard(two, "topic")
         # Before the subscription has begun.

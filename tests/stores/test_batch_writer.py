@@ -30,7 +30,7 @@ class Recorder:
         return [outcome.Error(ValueError(str(each))) if each < 0 else outcome.Value(each * 2) for each in works]
 
 
-async def test_what_waits_together_is_done_together_and_each_gets_its_result() -> None:
+async def test_queued_writes_share_one_batch_and_return_their_results() -> None:
     do, results = Recorder(), {}
     writer = BatchWriter("s", do)
     async with trio.open_nursery() as nursery:
@@ -115,7 +115,7 @@ async def test_a_work_that_takes_too_long_fails_and_the_next_is_done(autojump_cl
         nursery.cancel_scope.cancel()
 
 
-async def test_closing_completes_the_batch_and_fails_what_waits() -> None:
+async def test_close_completes_the_batch_and_fails_queued_writes() -> None:
     do, ends = Recorder(), {}
     writer = BatchWriter("the store", do)
 

@@ -21,7 +21,7 @@ __all__: list[str] = []
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS)
-def test_store_does_what_the_model_does(kind: str, steps: list[Step]) -> None:
+def test_store_matches_the_model(kind: str, steps: list[Step]) -> None:
     model = Model()
 
     async def run_memory() -> None:

@@ -145,7 +145,7 @@ def noted(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM meta")}
 
 
-async def test_what_waits_together_is_committed_together(file: Path) -> None:
+async def test_queued_writes_share_one_transaction(file: Path) -> None:
     seen: list[str] = []
     got: list[str] = []
     async with database(file) as opened, trio.open_nursery() as nursery:
@@ -166,7 +166,7 @@ async def test_what_waits_together_is_committed_together(file: Path) -> None:
     assert sum(text.startswith("INSERT") for text in seen) == 100
 
 
-async def test_one_that_fails_fails_alone(file: Path) -> None:
+async def test_failed_write_does_not_fail_the_others(file: Path) -> None:
     outcomes: dict[str, str] = {}
     async with database(file) as opened:
         await opened.write(note("taken"))
@@ -262,7 +262,7 @@ async def test_nothing_is_lost_when_many_append_at_once(file: Path, cancelled: b
         assert len(got) == 50
 
 
-async def test_long_stream_comes_in_parts(file: Path) -> None:
+async def test_long_stream_is_read_in_parts(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         for n in range(600):
             await stores.events.append("s", "x", b"%d" % n, last=n == 599)
@@ -302,7 +302,7 @@ async def full(file: Path) -> AsyncIterator[tuple[Stores, int]]:
         yield stores, appended
 
 
-async def test_full_disk_fails_what_was_to_be_stored_and_nothing_else(file: Path) -> None:
+async def test_full_disk_fails_writes_only(file: Path) -> None:
     async with full(file) as (stores, appended):
         events, complete = await stores.events.read("a", "x", 0)
         assert (len(events), complete) == (appended, False)

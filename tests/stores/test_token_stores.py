@@ -76,7 +76,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, ring: Ring) -> TokenSt
     return stores[request.param]()
 
 
-async def test_what_is_saved_is_loaded(store: TokenStore) -> None:
+async def test_saved_token_is_loaded(store: TokenStore) -> None:
     assert await store.load("a") is None
     assert await store.keys() == ()
 
@@ -108,7 +108,7 @@ async def test_one_at_a_time_renews(store: TokenStore) -> None:
     assert most == 1
 
 
-async def test_what_is_saved_again_is_replaced(store: TokenStore) -> None:
+async def test_second_save_replaces_the_token(store: TokenStore) -> None:
     await store.save("a", VALUE)
     await store.save("a", {"access_token": "x" * 20_000})
     await store.save("a", {"access_token": "short"})
@@ -117,7 +117,7 @@ async def test_what_is_saved_again_is_replaced(store: TokenStore) -> None:
     assert await store.keys() == ("a",)
 
 
-async def test_what_is_deleted_is_gone(store: TokenStore) -> None:
+async def test_deleted_token_is_not_loaded(store: TokenStore) -> None:
     await store.save("a", VALUE)
     await store.save("b", VALUE)
 
@@ -186,7 +186,9 @@ async def test_file_and_folder_are_private(tmp_path: Path) -> None:
         (0o600, 0o707, "got mode 707"),
     ],
 )
-async def test_what_others_can_reach_is_refused(tmp_path: Path, file_mode: int, folder_mode: int, told: str) -> None:
+async def test_token_file_accessible_to_others_is_refused(
+    tmp_path: Path, file_mode: int, folder_mode: int, told: str
+) -> None:
     folder = tmp_path / "private"
     folder.mkdir()
     file = folder / "tokens.json"
