@@ -68,7 +68,7 @@ async def test_server_is_connected_to_over_it(
         ("bytes", b'{"jsonrpc":"2.0","method":"a"}'),
     ],
 )
-async def test_form_of_what_is_sent(form: Literal["text", "bytes", "json"], sent: object) -> None:
+async def test_messages_are_sent_in_the_configured_form(form: Literal["text", "bytes", "json"], sent: object) -> None:
     ours, theirs = pair(2)
     channel: MessageChannel = adapt_channel(ours, form=form, name="pigeon")
     assert channel.name == "pigeon"
@@ -146,7 +146,7 @@ async def test_ends() -> None:
         await channel.send([Response(1, {})])
 
 
-async def test_peer_that_takes_nothing_counts_as_gone(autojump_clock: trio.abc.Clock) -> None:
+async def test_peer_accepting_no_message_closes_the_connection(autojump_clock: trio.abc.Clock) -> None:
     ours, _theirs = pair()
 
     with pytest.raises(ConnectionClosed, match="no message was accepted for 30 seconds"):

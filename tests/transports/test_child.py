@@ -221,7 +221,7 @@ async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monke
                     await channel.send([Notification("a")])
 
 
-async def test_a_server_that_does_not_read_counts_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_that_stops_reading_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     give_up_soon(monkeypatch)
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "signal.pause()"), timeouts=IMPATIENT) as channel:
@@ -306,7 +306,7 @@ async def test_any_task_may_wait_for_the_end(tmp_path: Path) -> None:
         (["x" * 5000], None, "File name too long"),
     ],
 )
-async def test_what_cannot_be_started(command: list[str], cwd: str | None, problem: str) -> None:
+async def test_start_failure_is_raised_with_its_cause(command: list[str], cwd: str | None, problem: str) -> None:
     with pytest.raises(ConnectionClosed) as caught:
         async with open_child(command, cwd=cwd):
             pass

@@ -29,7 +29,7 @@ async def test_the_child_has_its_own_process_session(tmp_path: Path) -> None:
             assert channel.pid == os.getpgid(channel.pid) == os.getsid(channel.pid)
 
 
-async def test_one_that_ends_with_its_input_takes_no_time(tmp_path: Path) -> None:
+async def test_child_exiting_at_end_of_input_closes_at_once(tmp_path: Path) -> None:
     command = server(tmp_path, "say(ready=True)\necho()\nos._exit(4)")
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(command) as channel:
@@ -41,7 +41,7 @@ async def test_one_that_ends_with_its_input_takes_no_time(tmp_path: Path) -> Non
     assert took < PATIENT - 1
 
 
-async def test_one_that_has_much_to_say_at_the_end_can_say_it(tmp_path: Path) -> None:
+async def test_large_output_at_exit_does_not_block_the_child(tmp_path: Path) -> None:
     """Its messages are no longer received, and a pipe holds 64 KiB."""
     command = server(tmp_path, "say(ready=True)\nsys.stdin.read()\nsys.stdout.write(5_000_000 * 'x')")
     with trio.fail_after(WAIT_TIMEOUT):
@@ -68,7 +68,9 @@ async def test_one_that_has_much_to_say_at_the_end_can_say_it(tmp_path: Path) ->
     ],
     ids=["ignores its input", "ends when asked", "ignores everything", "closes its output", "floods", "stops itself"],
 )
-async def test_one_that_does_not_end_by_itself(tmp_path: Path, code: str, returncode: int, least: float) -> None:
+async def test_child_ignoring_end_of_input_is_terminated_or_killed(
+    tmp_path: Path, code: str, returncode: int, least: float
+) -> None:
     killed = returncode == -signal.SIGKILL
     timeouts = IMPATIENT if killed else ChildTimeouts(exit=IMPATIENT.exit, terminate=PATIENT)
     with trio.fail_after(WAIT_TIMEOUT):
@@ -95,7 +97,7 @@ if child == 0:
 
 @pytest.mark.parametrize("ignored", ["", "signal.SIGTERM"], ids=["polite", "stubborn"])
 @pytest.mark.parametrize("then", ["os._exit(3)", "echo()\nos._exit(3)", "os.waitpid(child, 0)"])
-async def test_what_it_has_started_goes_with_it(tmp_path: Path, ignored: str, then: str) -> None:
+async def test_grandchildren_end_with_the_child(tmp_path: Path, ignored: str, then: str) -> None:
     """Whether it leaves at once, with its input, or waits for that child."""
     command = server(tmp_path, GRANDCHILD.format(ignored=ignored, then=then))
     with trio.fail_after(WAIT_TIMEOUT):
@@ -136,7 +138,7 @@ async def test_grandchildren_may_keep_writing(tmp_path: Path) -> None:
             assert await heard(channel) == {"hello": True}
 
 
-async def test_a_shell_and_what_runs_in_it(tmp_path: Path) -> None:
+async def test_shell_and_its_command_are_ended(tmp_path: Path) -> None:
     inner = server(tmp_path, "ignore(signal.SIGTERM)\nsay(pid=os.getpid())\ntime.sleep(60)")
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(["sh", "-c", '"$@"; true', "sh", *inner], timeouts=IMPATIENT) as channel:

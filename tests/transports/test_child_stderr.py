@@ -91,7 +91,7 @@ async def test_lines_come_while_the_server_runs(tmp_path: Path) -> None:
             assert channel.last_words == ("ready", "half")
 
 
-async def test_what_steers_a_terminal_is_left_out(tmp_path: Path) -> None:
+async def test_terminal_control_characters_are_removed_from_stderr(tmp_path: Path) -> None:
     code = r"""
     sys.stderr.buffer.write(b"\x1b[31;1mred\x1b[0m\ta\x07b\x08 \x1b]0;title\xff\xe2\x80\xaeabc\n")
     """

@@ -21,7 +21,7 @@ async def test_messages_cross_in_both_directions() -> None:
     assert await client.receive() == [Response(1, {})]
 
 
-async def test_what_arrives_is_what_a_wire_would_carry() -> None:
+async def test_memory_channel_converts_values_like_json() -> None:
     client, server = memory_channel_pair()
     params = {"list": [1], "tuple": (1, 2), "nan": float("nan")}
     await client.send([Notification("a", params)])

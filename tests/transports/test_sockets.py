@@ -269,7 +269,7 @@ def test_busy_listener_counts_as_alive(tmp_path: Path) -> None:
 
 @unix_only
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])
-def test_what_is_no_socket_is_refused_and_kept(tmp_path: Path, kind: str) -> None:
+def test_path_that_is_not_a_socket_is_refused_and_kept(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "mcp.sock"
     if kind == "file":
         path.write_text("precious")
@@ -419,7 +419,7 @@ def test_invalid_variables_of_systemd_are_reported(
 
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="Linux tells of timers there")
-async def test_client_finds_out_that_a_silent_server_has_gone() -> None:
+async def test_client_socket_enables_tcp_keepalive() -> None:
     """By the system's keep-alive probes: a call without a timeout would wait for ever."""
     with closing(listen("127.0.0.1:0")) as listening:
         (name,) = listening.names

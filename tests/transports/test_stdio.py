@@ -217,7 +217,7 @@ async def test_a_send_cancelled_before_it_begins_writes_nothing(peer: Peer) -> N
     assert await peer.read() == to_lines([Notification("b")])
 
 
-async def test_a_peer_that_does_not_read_counts_as_gone(peer: Peer) -> None:
+async def test_peer_that_stops_reading_closes_the_connection(peer: Peer) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd, write_timeout=0.1) as channel:
             with pytest.raises(ConnectionClosed, match=r"not read for 0\.1 seconds"):
@@ -406,7 +406,7 @@ async def test_a_cancelled_write_in_a_thread_finishes_its_line(threaded: LineCha
     assert LineFramer().feed(bytes(got)) == [message, Notification("b")]
 
 
-async def test_a_thread_that_cannot_write_counts_as_a_peer_that_is_gone(
+async def test_blocked_writer_thread_closes_the_connection(
     threaded: LineChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threaded, "_write_timeout", 0.2)

@@ -92,7 +92,7 @@ def test_stray_output_goes_to_standard_error() -> None:
         assert said in err
 
 
-def test_what_was_printed_before_does_not_reach_the_peer_either() -> None:
+def test_output_printed_before_the_channel_goes_to_stderr() -> None:
     """As long as it sits in a buffer; so open the channel before anything prints."""
     out, err, code = talk(REQUESTS, before="print('early')")
 

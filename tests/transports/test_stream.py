@@ -103,7 +103,7 @@ async def test_half_of_it_is_closed(kind: str) -> None:
             await channel.send([Notification("late")])
 
 
-async def test_what_has_no_halves_says_so() -> None:
+async def test_stream_without_half_close_raises_not_implemented() -> None:
     whole, _ = trio.testing.memory_stream_pair()
     stream = trio.StapledStream(whole.send_stream, whole.receive_stream)
     one_way: trio.abc.Stream = _Whole(stream)
@@ -145,7 +145,7 @@ async def test_line_over_the_limit_is_reported_and_the_next_one_served(kind: str
 
 
 @every_stream
-async def test_peer_that_does_not_read_counts_as_gone(kind: str) -> None:
+async def test_peer_that_stops_reading_closes_the_connection(kind: str) -> None:
     async with streams(kind) as (ours, _theirs):
         channel = StreamChannel(ours, write_timeout=0.1)
 
