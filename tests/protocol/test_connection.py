@@ -128,7 +128,7 @@ def test_before_initialize_there_is_ping_only() -> None:
     assert isinstance(peer.receive(Notification("notifications/initialized")), Unexpected)
 
 
-def test_initialize_comes_once() -> None:
+def test_second_initialize_is_refused() -> None:
     peer = ready()
 
     assert refused(peer, initialize(9)).code == -32600
@@ -210,7 +210,7 @@ def test_methods_the_stateless_revision_has_not(method: str) -> None:
     assert refused(connection(), modern(1, method)).code == -32601
 
 
-def test_what_is_not_advertised_does_not_exist() -> None:
+def test_method_of_an_unadvertised_capability_is_not_found() -> None:
     peer = connection(serves=lambda capability: capability != "tools")
 
     assert refused(peer, modern(1, "tools/list")).code == -32601

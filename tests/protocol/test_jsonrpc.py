@@ -42,7 +42,7 @@ def refusal(data: bytes, limits: MessageLimits = DEFAULT) -> ErrorResponse:
 
 
 @given(messages)
-def test_what_is_encoded_is_decoded(message: Message) -> None:
+def test_encoded_message_is_decoded_unchanged(message: Message) -> None:
     assert decode(encode(message)) == message
 
 
@@ -114,7 +114,7 @@ def test_every_kind_of_buffer_is_read(kind: Any) -> None:
         b"1e999",
     ],
 )
-def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
+def test_invalid_json_is_a_parse_error(data: bytes) -> None:
     reply = refusal(data)
 
     assert (reply.code, reply.id) == (-32700, None)
@@ -152,7 +152,7 @@ def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
         ({"id": 1, "error": {"code": 1}}, None, "error.message"),
     ],
 )
-def test_what_is_no_message_is_an_invalid_request(members: dict[str, Any], id: Any, says: str) -> None:
+def test_json_that_is_not_a_message_is_an_invalid_request(members: dict[str, Any], id: Any, says: str) -> None:
     reply = refusal(line(**members))
 
     assert (reply.code, reply.id) == (-32600, id)
@@ -333,7 +333,7 @@ def in_memory(value: Any) -> int:
     "item",
     [b"{}", b"[]", b'[{"a":{}}]', b"[1,2]", b'{"a":1,"b":[{}]}', b"1e5", b"123456", b'"text"', b'"' + b"x" * 99 + b'"'],
 )
-def test_weight_of_a_request_covers_what_it_takes(item: bytes) -> None:
+def test_weight_of_a_request_covers_its_memory(item: bytes) -> None:
     received = decode(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[%b]}}' % b",".join([item] * 5000))
 
     assert isinstance(received, Request)
@@ -366,7 +366,7 @@ def test_meta_is_bounded() -> None:
     "value",
     [None, {"a": [None, "null", 1.5, True, 2**64 - 1, -(2**63)]}, ["é", ("a",)]],
 )
-def test_what_json_can_say_may_be_sent(value: Any) -> None:
+def test_json_values_may_be_sent(value: Any) -> None:
     require_json({"value": value}, "tools/call")
 
 
@@ -381,7 +381,7 @@ def test_what_json_can_say_may_be_sent(value: Any) -> None:
         ({1: "a"}, "expected a string as key, got int @ $.a.value"),
     ],
 )
-def test_what_json_cannot_say_is_refused(value: Any, problem: str) -> None:
+def test_value_without_a_json_form_is_refused(value: Any, problem: str) -> None:
     with pytest.raises(LocalProtocolError) as caught:
         require_json({"a": {"value": value}}, "tools/call")
     assert str(caught.value).startswith(f"tools/call: the parameters cannot be sent as JSON: {problem}")
@@ -402,6 +402,6 @@ def test_size_of_a_message(message: Message) -> None:
     assert encoded_size([message, message]) == 2 * encoded_size(message)
 
 
-def test_size_of_what_cannot_be_written() -> None:
+def test_encoded_size_of_an_unencodable_message() -> None:
     assert encoded_size(Response(1, {"a": object()})) == 256
     assert encoded_size(ErrorResponse(1, -1, "no", data=[1])) == 5

@@ -41,7 +41,7 @@ def events(*chunks: bytes) -> list[Event]:
 
 
 @given(datas, st.none() | names, st.none() | names, st.none() | st.integers(0, 10**9))
-def test_what_is_encoded_is_decoded(data: bytes, event: str | None, id: str | None, retry: int | None) -> None:
+def test_encoded_event_is_decoded_unchanged(data: bytes, event: str | None, id: str | None, retry: int | None) -> None:
     decoder = SSEDecoder()
 
     assert decoder.feed(encode(data, event=event, id=id, retry=retry)) == [
@@ -101,7 +101,7 @@ def test_byte_order_mark_is_dropped_once() -> None:
     assert events(b"data: a\n\n\xef\xbb\xbfdata: b\n\n") == [Event(data=b"a")]
 
 
-def test_an_id_lasts_until_another_comes() -> None:
+def test_last_event_id_persists_until_replaced() -> None:
     decoder = SSEDecoder()
 
     assert decoder.feed(b"id: 7\ndata: a\n\ndata: b\n\nid: 8\n") == [Event(data=b"a", id="7"), Event(data=b"b", id="7")]

@@ -26,7 +26,7 @@ ANY = ("tools/call", "notifications/roots/list_changed", "acme/own")
         *((Phase.READY, method, True) for method in ANY),
     ],
 )
-def test_what_a_client_may_send(phase: Phase, method: str, legal: bool) -> None:
+def test_methods_a_client_may_send_in_each_phase(phase: Phase, method: str, legal: bool) -> None:
     assert may_receive(phase, method) is legal
 
 
@@ -43,5 +43,5 @@ def test_what_a_client_may_send(phase: Phase, method: str, legal: bool) -> None:
         (Phase.READY, "roots/list", True),
     ],
 )
-def test_what_a_server_may_send(phase: Phase, method: str, legal: bool) -> None:
+def test_methods_a_server_may_send_in_each_phase(phase: Phase, method: str, legal: bool) -> None:
     assert may_send(phase, method) is legal

@@ -58,7 +58,7 @@ def test_values_hash_by_their_fields() -> None:
         hash(CallToolParams(name="x"))
 
 
-def test_a_value_shows_what_differs_from_the_default() -> None:
+def test_repr_omits_default_values() -> None:
     assert repr(Base(first=1)) == "Base(first=1)"
     assert repr(CallToolResult(is_error=True)) == "CallToolResult(is_error=True)"
 
@@ -81,7 +81,7 @@ def test_a_class_states_its_history() -> None:
     assert (class_history(Base).tag, class_history(Base).since) == ("kind", "2025-03-26")
 
 
-def test_a_derived_class_keeps_the_tag_and_begins_anew() -> None:
+def test_derived_class_keeps_the_tag_but_not_since() -> None:
     assert (class_history(Derived).tag, class_history(Derived).since) == ("kind", None)
 
 

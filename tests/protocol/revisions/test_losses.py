@@ -102,11 +102,11 @@ def table() -> dict[str, list[str]]:
     return found
 
 
-def test_what_each_revision_lacks() -> None:
+def test_fields_missing_from_each_revision() -> None:
     assert table() == LACKS
 
 
-def test_what_each_revision_says_in_another_way() -> None:
+def test_types_lowered_for_each_revision() -> None:
     lowered = {version: sorted(cls.__name__ for cls in r.lowerings) for version, r in REVISIONS.items()}
 
     assert lowered == {

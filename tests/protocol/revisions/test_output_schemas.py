@@ -49,14 +49,14 @@ def test_the_root_is_an_object(schema: dict[str, Any]) -> None:
 @pytest.mark.parametrize("schema", [schema for schema in SCHEMAS if "https://example.org" not in str(schema)], ids=str)
 @settings(max_examples=30, deadline=None)
 @given(value=VALUES)
-def test_what_was_valid_stays_valid(schema: dict[str, Any], value: Any) -> None:
+def test_lowered_output_schema_accepts_valid_values(schema: dict[str, Any], value: Any) -> None:
     lowered = lower_output_schema(schema)
     if lowered is not None and jsonschema_rs.is_valid(schema, value):
         assert jsonschema_rs.is_valid(lowered, lower_structured_content(value))
 
 
 @pytest.mark.parametrize("value", [[], [1], "x", None, {"a": 1}], ids=repr)
-def test_what_a_wrapped_schema_refused_stays_refused(value: Any) -> None:
+def test_wrapped_output_schema_still_refuses_invalid_values(value: Any) -> None:
     for schema in ({"type": "integer"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}):
         lowered = lower_output_schema(schema)
 

@@ -105,7 +105,7 @@ LEVELS = '"debug" or "info" or "notice" or "warning" or "error" or "critical" or
         ),
     ],
 )
-def test_the_message_says_what_and_where(cls: Any, value: Any, message: str) -> None:
+def test_error_message_names_problem_and_path(cls: Any, value: Any, message: str) -> None:
     with pytest.raises(InvalidParams) as caught:
         LATEST.structure(value, cls)
 

@@ -146,7 +146,7 @@ def written(revision: Revision, value: Any) -> Any:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 @quick
 @given(data=st.data())
-def test_latest_reads_what_it_writes(cls: type, data: st.DataObject) -> None:
+def test_latest_revision_round_trips_values(cls: type, data: st.DataObject) -> None:
     value = data.draw(models(cls))
 
     assert LATEST.structure(LATEST.unstructure(value), cls) == as_spoken(value, LATEST.version)
@@ -155,7 +155,7 @@ def test_latest_reads_what_it_writes(cls: type, data: st.DataObject) -> None:
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 @quick
 @given(data=st.data())
-def test_what_a_revision_writes_is_stable(cls: type, data: st.DataObject) -> None:
+def test_lowered_value_is_written_unchanged_after_reading(cls: type, data: st.DataObject) -> None:
     """Lowering happens once: a value that was read from the wire is written unchanged."""
     value = data.draw(models(cls))
     for revision in REVISIONS.values():
@@ -212,7 +212,7 @@ def check_result(revision: Revision, method: Method, result: dict[str, Any]) -> 
 @pytest.mark.parametrize(("revision", "method"), rows(METHODS))
 @quick
 @given(data=st.data())
-def test_params_are_what_the_peers_expect(revision: Revision, method: Method, data: st.DataObject) -> None:
+def test_params_match_the_reference_peers(revision: Revision, method: Method, data: st.DataObject) -> None:
     wire = written(revision, data.draw(values(method.params)))
     if wire is not None and says_only_what_it_knows(wire):
         check_params(revision, method, envelope(revision, method, wire))
@@ -221,7 +221,7 @@ def test_params_are_what_the_peers_expect(revision: Revision, method: Method, da
 @pytest.mark.parametrize(("revision", "method"), [row for row in rows(METHODS) if row.values[1].result is not None])
 @quick
 @given(data=st.data())
-def test_results_are_what_the_peers_expect(revision: Revision, method: Method, data: st.DataObject) -> None:
+def test_results_match_the_reference_peers(revision: Revision, method: Method, data: st.DataObject) -> None:
     assert method.result is not None
     wire = written(revision, data.draw(models(method.result)))
     if wire is not None and says_only_what_it_knows(wire):
@@ -233,7 +233,7 @@ def test_results_are_what_the_peers_expect(revision: Revision, method: Method, d
 
 @quick
 @given(result=models(InputRequiredResult))
-def test_questions_are_what_the_peers_expect(result: InputRequiredResult) -> None:
+def test_input_required_results_match_the_reference_peer(result: InputRequiredResult) -> None:
     wire = LATEST.unstructure(result)
     if says_only_what_it_knows(wire) and (result.input_requests or result.request_state):
         wire.pop("_meta", None)
