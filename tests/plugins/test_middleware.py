@@ -53,7 +53,7 @@ def text(result: CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_every_request_is_seen_with_what_it_is_about(revision: str) -> None:
+async def test_middleware_sees_every_request_with_its_subject(revision: str) -> None:
     seen: list[RequestView] = []
 
     async def watch(request: RequestView, proceed: Proceed) -> Any:
@@ -187,6 +187,6 @@ async def test_it_goes_with_its_plugin() -> None:
         assert text(await client.call_tool("greet", {"who": "you"})) == "hello you"
 
 
-def test_what_is_no_function_is_refused() -> None:
+def test_middleware_that_is_not_a_function_is_refused() -> None:
     server = Server(plugins=[Around(3)])  # type: ignore[arg-type]
     assert "middleware: expected an async function, got int" in str(server.plugins.plugins["Around"].fault)

@@ -46,7 +46,7 @@ def offered(policy: ToolPolicy | None = None, **table: Any) -> list[str]:
     return names
 
 
-def test_read_only_withholds_what_is_not_marked_so() -> None:
+def test_read_only_policy_withholds_unmarked_tools() -> None:
     assert offered(ToolPolicy(read_only=True)) == ["f_read"]
 
 

@@ -45,11 +45,11 @@ def test_the_estimate_uses_the_listed_bytes() -> None:
         ),
     ],
 )
-def test_what_is_odd(tool: Tool, said: str) -> None:
+def test_unportable_schema_yields_a_warning(tool: Tool, said: str) -> None:
     assert list(portability_warnings(tool)) == [said]
 
 
-def test_what_is_fine() -> None:
+def test_portable_schema_yields_no_warning() -> None:
     properties = {
         "type": {"const": {"type": ["x"]}, "description": "Names are no keywords, values no schemas."},
         "exclusiveMinimum": {"$ref": "#/$defs/a"},

@@ -117,7 +117,7 @@ async def test_plugin_that_fails_to_take_new_settings_is_quarantined() -> None:
         assert [each.name async for each in client.tools()] == ["sell"]
 
 
-async def test_what_is_in_quarantine_is_tried_with_what_is_set_now() -> None:
+async def test_renewal_retries_a_quarantined_plugin_with_the_new_settings() -> None:
     shop = Shop()
     server = Server(plugins=[shop], config=tables(Shop={"shut": True}))
     async with server.open():
@@ -210,7 +210,7 @@ class Late:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_what_a_plugin_in_quarantine_will_have_is_listed_when_it_has_it(revision: str) -> None:
+async def test_tools_of_a_quarantined_plugin_are_listed_after_recovery(revision: str) -> None:
     server = Server(plugins=[Late()], config=tables(Late={"broken": True}))
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         assert [each.name async for each in client.tools()] == []

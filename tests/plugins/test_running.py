@@ -241,7 +241,7 @@ class Shelf:
         return ["ann"]
 
 
-async def test_what_one_plugin_offers_no_other_one_takes_away() -> None:
+async def test_plugin_cannot_remove_tools_of_another_plugin() -> None:
     server = Server(plugins=[Neighbour(), Shelf(), Thief()])
     async with server.open(), mcptrio.connect(server) as client:
         assert (await client.call_tool("steal")).structured_content == [False] * 5
@@ -291,7 +291,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("is_just_open", [False, True], ids=["still opening", "just open"])
-async def test_server_ends_while_a_plugin_comes(is_just_open: bool) -> None:
+async def test_server_stops_while_a_plugin_starts(is_just_open: bool) -> None:
     slow = Slow()
     server = Server(plugins=[slow, Neighbour()])
     await server.disable_plugin("Slow")
