@@ -48,7 +48,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-async def test_text_comes_in_pieces_that_fit(inside: Path, kind: str) -> None:
+async def test_text_is_read_in_pieces_within_the_answer_size(inside: Path, kind: str) -> None:
     (inside / "a.txt").write_text(TEXTS[kind], newline="")
     async with connected(inside) as client:
         pieces: list[str] = []

@@ -89,7 +89,7 @@ def test_the_environment_wins() -> None:
         ({"deny": ["**/"]}, r"^plugins\.fs\.deny: expected a glob pattern"),
     ],
 )
-def test_what_does_not_fit_is_named(settings: dict[str, Any], message: str) -> None:
+def test_invalid_setting_is_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config(settings)
 

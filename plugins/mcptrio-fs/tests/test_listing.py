@@ -144,7 +144,7 @@ class TestListing:
         assert "config" not in " ".join(found(sandbox, "**"))
         assert not any(".git" in path for path in flat(tree(sandbox).nodes))
 
-    def test_a_huge_directory_comes_in_pages(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_huge_directory_is_paginated(self, crowded: Sandbox, crowd: Path) -> None:
         first, last = page(crowded, "crowd", limit=3), page(crowded, "crowd", 19_999, 3)
 
         assert [entry.name for entry in first.entries] == ["00000.txt", "00001.txt", "00002.txt"]
@@ -168,7 +168,9 @@ class TestListing:
         with pytest.raises(NobodyWaits):
             list_entries(crowded, "crowd", offset=0, limit=1, sizes=False, largest_first=False, checkpoint=stop)
 
-    def test_what_is_no_directory_is_an_error(self, sandbox: Sandbox, inside: Path, outside: Path) -> None:
+    def test_listing_a_path_that_is_not_a_directory_is_an_error(
+        self, sandbox: Sandbox, inside: Path, outside: Path
+    ) -> None:
         (inside / "f").touch()
 
         with pytest.raises(ToolError, match="expected a directory"):
@@ -201,7 +203,7 @@ class TestSearch:
     def test_matches_relative_paths(self, sandbox: Sandbox, project: Path, pattern: str, expected: list[str]) -> None:
         assert found(sandbox, pattern) == expected
 
-    def test_does_not_go_into_what_is_excluded(self, sandbox: Sandbox, project: Path) -> None:
+    def test_excluded_directories_are_not_searched(self, sandbox: Sandbox, project: Path) -> None:
         assert found(sandbox, "**/*", excluded=("node_modules", ".git", "**/lib")) == [
             "README.md",
             "src",
@@ -331,7 +333,7 @@ class TestTree:
 
 
 class TestCompletion:
-    def test_proposes_what_may_be_opened(self, project: Path, outside: Path) -> None:
+    def test_completion_proposes_accessible_paths_only(self, project: Path, outside: Path) -> None:
         sandbox = Sandbox((Folder(str(project)),), denied=patterns(".git"))
 
         assert complete_path(sandbox, f"{project}/s", checkpoint=go_on) == [f"{project}/src/"]
@@ -343,7 +345,7 @@ class TestCompletion:
         assert complete_path(sandbox, f"{outside}/", checkpoint=go_on) == []
         assert complete_path(sandbox, f"{project}/none/x", checkpoint=go_on) == []
 
-    def test_proposes_at_most_so_many(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_completion_proposals_are_limited(self, crowded: Sandbox, crowd: Path) -> None:
         values = complete_path(crowded, f"{crowd}/crowd/0", checkpoint=go_on)
 
         assert (len(values), values[0]) == (MAX_PROPOSALS, f"{crowd}/crowd/00000.txt")

@@ -83,7 +83,7 @@ def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     "pattern", ["", "a\0", "x" * (MAX_PATTERN + 1), "{a,b}" * 8, "{1..999999}", "{,}" * 300, "{a," * 300 + "}" * 300]
 )
-def test_refuses_what_has_no_bound(pattern: str) -> None:
+def test_unbounded_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ToolError, match="expected"):
         GlobPattern.parse(pattern)
 

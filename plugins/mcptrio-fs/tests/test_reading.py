@@ -167,7 +167,7 @@ def test_cancelled_read_stops_early(sandbox: Sandbox, inside: Path) -> None:
         read_tail(sandbox, "f", lines=1, limit=10, checkpoint=stop)
 
 
-def test_a_file_too_large_for_one_piece_says_what_to_do(sandbox: Sandbox, inside: Path) -> None:
+def test_file_over_the_read_limit_is_refused(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"x" * 11)
 
     with pytest.raises(ToolError, match="at most 10 bytes, got 11"):

@@ -240,7 +240,7 @@ def test_the_allowed_folder_itself_is_not_denied_by_its_own_name(tmp_path: Path)
 
 
 class TestNarrowing:
-    def test_keeps_what_both_allow(self, inside: Path, outside: Path) -> None:
+    def test_narrowed_sandbox_allows_the_intersection(self, inside: Path, outside: Path) -> None:
         (inside / "project").mkdir()
         (inside / "project/a.txt").write_text("hello")
         (inside / "b.txt").write_text("no")

@@ -93,7 +93,7 @@ class TestReading:
         assert text(await files.read_text_file(call, "a", head=0, tail=0)) == "1\n2\n3\n"
         assert text(await files.read_text_file(call, "a", head=1, offset=2)) == "2"
 
-    async def test_refuses_what_contradicts_itself(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_contradictory_read_arguments_are_refused(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a").touch()
 
         with pytest.raises(ToolError, match="head or tail"):
@@ -335,7 +335,7 @@ class TestChanging:
         assert stat.S_IMODE((inside / "a").stat().st_mode) == 0o600
         assert " caf\ufffd\n" in diff
 
-    async def test_what_is_too_large_is_refused(self, call: Call, inside: Path) -> None:
+    async def test_write_over_the_size_limit_is_refused(self, call: Call, inside: Path) -> None:
         _, changes, _ = objects(inside, max_write_bytes=4)
         (inside / "a").write_text("1234")
 
@@ -397,7 +397,7 @@ class TestResources:
         assert listed.mime_type == "inode/directory"
         assert listed.text.split("\n") == [uri_of(str(inside / "a b.md")), uri_of(str(inside / "c.bin"))]
 
-    async def test_what_is_outside_or_missing_is_not_found(self, call: Call, inside: Path, outside: Path) -> None:
+    async def test_outside_or_missing_resource_is_not_found(self, call: Call, inside: Path, outside: Path) -> None:
         _, _, resources = objects(inside, max_read_bytes=4)
         (inside / "large").write_text("12345")
 

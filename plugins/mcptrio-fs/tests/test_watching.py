@@ -95,7 +95,7 @@ async def test_a_new_subscription_is_looked_at_at_once(
     assert world.told == ["file:///b"]
 
 
-async def test_what_cannot_be_looked_at_for_now_is_no_change(
+async def test_temporary_stat_failure_is_not_a_change(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     world = World({"file:///a": 1})

@@ -86,7 +86,7 @@ def test_create_only_fails_where_something_is(sandbox: Sandbox, inside: Path) ->
     assert names(inside) == ["a.txt"]
 
 
-def test_refuses_what_is_no_regular_file(sandbox: Sandbox, inside: Path) -> None:
+def test_write_to_a_path_that_is_not_a_regular_file_is_refused(sandbox: Sandbox, inside: Path) -> None:
     (inside / "d").mkdir()
     os.mkfifo(inside / "pipe")
 
@@ -174,7 +174,7 @@ class TestMoving:
         assert names(inside) == ["d"]
         assert (inside / "d/b").read_text() == "hello"
 
-    def test_moves_a_directory_with_what_is_in_it(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_move_of_a_directory_moves_its_contents(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "a/b").mkdir(parents=True)
         (inside / "a/b/f").touch()
 
@@ -259,7 +259,7 @@ class TestMoving:
         with pytest.raises(AccessDenied, match="allowed directory itself"):
             shift(nested, "d", "e")
 
-    def test_what_is_missing_is_named(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_move_error_names_the_missing_path(self, sandbox: Sandbox, inside: Path) -> None:
         with pytest.raises(NotThere, match="not found: a"):
             shift(sandbox, "a", "b")
 
