@@ -19,7 +19,7 @@ def grant_ids(page: str) -> list[str]:
     return re.findall(r'name="grant" value="([^"]+)"', page)
 
 
-async def test_user_sees_what_they_allowed_and_ends_it(site: Site) -> None:
+async def test_user_lists_and_revokes_grants(site: Site) -> None:
     tokens = await site.tokens()
 
     page = await site.get(f"{site.issuer}/grants")

@@ -17,7 +17,7 @@ from .conftest import PASSWORD, SECRET, Site, answer_of, challenge_of, error_of,
 # Codes
 
 
-async def test_code_that_comes_again_ends_what_came_of_it(site: Site) -> None:
+async def test_reused_code_revokes_its_tokens(site: Site) -> None:
     code = (await site.code())["code"]
     tokens = (await site.redeem(code)).json()
 
@@ -199,7 +199,7 @@ async def test_refresh_token_is_valid_once_more_after_a_lost_response(site: Site
     assert error_of(await site.refresh(second["refresh_token"])) == "invalid_grant"
 
 
-async def test_refresh_token_that_comes_again_ends_the_family(site: Site) -> None:
+async def test_reused_refresh_token_revokes_its_family(site: Site) -> None:
     stolen = (await site.tokens())["refresh_token"]
     newest = (await site.refresh(stolen)).json()
     site.clock.now += LEEWAY + 1
@@ -353,7 +353,7 @@ async def test_resources_that_are_set_are_all_there_are(folder: Path) -> None:
         assert (await site.claims(answer.json()["access_token"]))["aud"] == "https://notes.example/mcp"
 
 
-async def test_parameter_that_comes_twice_is_refused(site: Site) -> None:
+async def test_repeated_parameter_is_refused(site: Site) -> None:
     twice = f"{site.query()}&redirect_uri=https%3A%2F%2Fevil.example"
     assert (await site.get(f"/auth/authorize?{twice}")).status_code == 400
     body = urlencode([("grant_type", "client_credentials"), ("scope", "notes:read"), ("scope", "notes:write")])
@@ -485,7 +485,7 @@ async def test_consent_to_one_client_is_none_to_another(site: Site) -> None:
         assert "location" not in response.headers
 
 
-async def test_consent_is_to_what_was_shown(site: Site, folder: Path) -> None:
+async def test_consent_is_refused_when_the_scopes_have_changed(site: Site, folder: Path) -> None:
     """The user received more scopes while the page was open."""
     consent = await site.log_in(await site.authorize(scope="notes:read notes:write"), "bob")
     users = folder / "users"

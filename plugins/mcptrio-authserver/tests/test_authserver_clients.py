@@ -163,7 +163,7 @@ async def test_document_is_kept_as_its_headers_say(
     ],
     ids=["slash", "case", "no id", "no name", "no redirects", "secret", "a secret", "script", "huge", "list", "text"],
 )
-async def test_document_that_is_not_good_is_nobodys(reaching: Site, web: Web, document: object) -> None:
+async def test_invalid_client_document_is_refused(reaching: Site, web: Web, document: object) -> None:
     web.put(URL, document)
 
     for _ in range(2):
@@ -209,7 +209,7 @@ async def test_url_that_no_document_may_have_is_not_fetched(reaching: Site, web:
     assert not web.asked
 
 
-async def test_one_address_may_have_only_so_many_documents_fetched(reaching: Site, web: Web) -> None:
+async def test_document_fetches_per_address_are_rate_limited(reaching: Site, web: Web) -> None:
     seen = [(await reaching.authorize(client_id=f"https://a{n}.example/x")).status_code for n in range(33)]
 
     assert seen == [400] * 30 + [429] * 3

@@ -180,7 +180,7 @@ async def test_commands_print_no_secret(site: Site, folder: Path) -> None:
         (("key", "rotate"), 2, "expected --now"),
     ],
 )
-async def test_commands_say_what_is_wrong(
+async def test_operator_command_errors_name_the_problem(
     site: Site, folder: Path, args: tuple[str, ...], code: int, problem: str
 ) -> None:
     done = await command(folder, *args)

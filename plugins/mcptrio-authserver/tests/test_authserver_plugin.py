@@ -303,7 +303,7 @@ def test_settings_are_read_from_a_table(tmp_path: Path) -> None:
     assert "a secret that is not shown" not in done.stdout + done.stderr
 
 
-def test_doctor_says_what_was_forgotten(folder: Path, tmp_path: Path) -> None:
+def test_doctor_reports_missing_configuration(folder: Path, tmp_path: Path) -> None:
     issuer = "https://login.example"
     assert [*mcptrio_authserver.doctor(Config(issuer=issuer, folder=folder, scopes=SCOPES))] == []
     [scopes, nobody] = mcptrio_authserver.doctor(Config(issuer=issuer, folder=tmp_path / "empty"))
@@ -340,7 +340,7 @@ def test_command_adds_lists_and_removes_users(tmp_path: Path) -> None:
     assert [*read_users(home / "users")] == ["bob"]
 
 
-def test_command_says_what_is_wrong(tmp_path: Path) -> None:
+def test_user_command_errors_name_the_problem(tmp_path: Path) -> None:
     short = command(tmp_path, "add", "ada", password="short")
     assert (short.exit_code, short.stderr) == (1, "Error: expected a password of 8 to 1024 characters, got 5\n")
     assert "expected a name" in command(tmp_path, "add", "Ada Lovelace", password="long enough").stderr
@@ -410,7 +410,7 @@ async def test_oldest_of_a_group_go_when_there_are_too_many(tmp_path: Path) -> N
         assert await store.transact(fill) == (3, 13, True)
 
 
-async def test_what_is_over_is_swept_away_while_the_server_is_open(
+async def test_expired_records_are_removed_while_the_server_runs(
     folder: Path, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.rate = 1000.0  # a minute of the background task is 60 ms

@@ -178,7 +178,7 @@ async def test_keys_that_cannot_be_had_lose_nothing_of_the_providers(delegating:
 
 
 @pytest.mark.parametrize("refreshes", [True, False])
-async def test_what_the_provider_ends_ends_here(delegating: Site, provider: Provider, refreshes: bool) -> None:
+async def test_grant_ended_by_the_provider_is_revoked(delegating: Site, provider: Provider, refreshes: bool) -> None:
     provider.refreshes = refreshes
     tokens = await granted(delegating, provider)
     provider.ended = True
@@ -313,7 +313,7 @@ async def test_redirect_requires_consent_to_this_client(delegating: Site, provid
     assert forged.status_code == 403
 
 
-async def test_what_the_provider_gave_is_not_in_the_file(delegating: Site, provider: Provider, folder: Path) -> None:
+async def test_provider_tokens_are_not_stored_in_plain_text(delegating: Site, provider: Provider, folder: Path) -> None:
     tokens = await granted(delegating, provider)
     await delegating.refresh(tokens["refresh_token"])
 
