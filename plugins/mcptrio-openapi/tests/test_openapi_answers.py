@@ -171,7 +171,7 @@ async def test_a_long_text_is_cut(call: Call, reply: Any) -> None:
 
 @pytest.mark.parametrize("empty", [0, 1, 3])
 @pytest.mark.parametrize("size", [3, 262_144, 600_000])
-async def test_what_was_packed_in_several_parts_is_whole(call: Call, reply: Any, size: int, empty: int) -> None:
+async def test_multi_member_gzip_body_is_decoded(call: Call, reply: Any, size: int, empty: int) -> None:
     packed = gzip.compress(b"a" * size) + empty * gzip.compress(b"") + gzip.compress(b"b") + gzip.compress(b"c" * 5)
     headers = {"Content-Encoding": "gzip"}
     answered = {"kind": "text/plain", "headers": headers}
@@ -222,7 +222,7 @@ async def test_a_small_answer_that_is_large_when_unpacked_is_cut(call: Call, rep
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "unpacked"),
     ],
 )
-async def test_what_is_no_answer_is_an_error(call: Call, answer: bytes, text: str) -> None:
+async def test_malformed_response_is_an_error(call: Call, answer: bytes, text: str) -> None:
     async def half(_: Any, stream: trio.abc.Stream) -> None:
         await stream.send_all(answer)
 
@@ -244,7 +244,7 @@ async def test_no_server(connected: Any, document: Any) -> None:
     assert f"cannot reach {url}" in result.content[0].text
 
 
-async def test_accept_says_what_the_document_does(connected: Any, site: Any, document: Any) -> None:
+async def test_accept_header_lists_the_documented_media_types(connected: Any, site: Any, document: Any) -> None:
     documented = responses({}, "text/csv") | responses({}, "application/pdf", "201") | responses({}, "x/error", "404")
     paths = {"/a": {"get": {"operationId": "it", "responses": documented | responses({}, "bad\r\ntype/x", "202")}}}
     async with connected(Api(file=document(paths), base_url=site.url)) as client:

@@ -83,7 +83,7 @@ MAPPING = "&b {" + ", ".join(f"k{number}: 1" for number in range(3000)) + "}"
     ],
     ids=["a list of many", "again and again", "lists again and again"],
 )
-def test_merging_is_bounded_by_what_is_merged(text: str) -> None:
+def test_yaml_merge_expansion_is_bounded(text: str) -> None:
     assert len(text) < 100_000
     with pytest.raises(YAMLError, match="expected at most 5000000 values, got more"):
         read_yaml(text)
@@ -115,7 +115,7 @@ def test_a_billion_laughs_cost_nothing() -> None:
         (b"[" * 1_000_000, "#", "expected"),
     ],
 )
-def test_what_is_no_document_says_why(data: bytes, pointer: str, text: str) -> None:
+def test_invalid_document_error_names_the_problem(data: bytes, pointer: str, text: str) -> None:
     with pytest.raises(DocumentError, match=text) as caught:
         read_document(data)
 
@@ -203,7 +203,7 @@ def test_a_schema_that_is_too_large_costs_its_operation() -> None:
     assert "max_schema_bytes" in reading.problems[0].text
 
 
-def test_so_many_tools_and_no_more() -> None:
+def test_tools_beyond_max_tools_are_dropped() -> None:
     reading = read({f"/p{number}": {"get": OK} for number in range(10)}, max_tools=3)
 
     assert tools(reading) == ["get_p0", "get_p1", "get_p2"]

@@ -158,7 +158,7 @@ async def test_several_apis_do_not_know_each_other(connected: Any, site: Any, el
     assert elsewhere.last.header("X-Key") is None
 
 
-async def test_the_report_says_what_there_is_and_what_is_not(connected: Any, document: Make, tmp_path: Path) -> None:
+async def test_report_lists_loaded_and_failed_apis(connected: Any, document: Make, tmp_path: Path) -> None:
     paths = {**IT, "/b/{x}": {"get": {}}}
     one = Api(file=document(paths), base_url="https://a.example/v1")
     two = Api(file=tmp_path / "missing.yaml", base_url="https://a.example")
@@ -282,9 +282,7 @@ async def test_a_cancelled_download_is_closed_and_the_next_call_works(
         assert (await client.call_tool(f"{PREFIX}it")).structured_content == {"fine": True}
 
 
-async def test_a_call_has_so_many_seconds(
-    connected: Any, site: Any, document: Make, mock_clock: trio.testing.MockClock
-) -> None:
+async def test_call_times_out(connected: Any, site: Any, document: Make, mock_clock: trio.testing.MockClock) -> None:
     mock_clock.rate = 1.0
 
     async def hang(arrived: Any, stream: trio.abc.Stream) -> bytes | None:
@@ -315,7 +313,7 @@ async def test_a_connection_is_kept_for_the_next_call(connected: Any, site: Any,
     assert site.connections == 1  # and the fixture nothing_left sees that it is closed
 
 
-async def test_so_many_requests_at_a_time(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_concurrent_requests_are_limited(connected: Any, site: Any, document: Make, reply: Any) -> None:
     both = trio.Event()
 
     async def wait(_: Any, __: Any) -> bytes:
@@ -346,7 +344,7 @@ async def test_a_download_reports_progress(connected: Any, site: Any, document: 
 
 
 @pytest.mark.parametrize(("method", "sent"), [("get", 3), ("put", 3), ("delete", 3), ("post", 1), ("patch", 1)])
-async def test_retries_are_for_what_may_be_sent_twice(
+async def test_only_idempotent_requests_are_retried(
     connected: Any, site: Any, document: Make, reply: Any, method: str, sent: int
 ) -> None:
     site.answers = [reply(status=503, headers={"Retry-After": "0"}), None, reply({"done": 1})]
@@ -372,7 +370,9 @@ async def test_nothing_is_sent_twice_by_default(connected: Any, site: Any, docum
     assert len(site.arrived) == 1
 
 
-async def test_a_retry_that_comes_too_late_is_none(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_retry_after_beyond_the_timeout_is_not_retried(
+    connected: Any, site: Any, document: Make, reply: Any
+) -> None:
     site.always = reply(status=429, headers={"Retry-After": "3600"})
     async with connected(Api(file=document(IT), base_url=site.url, retries=5)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -424,7 +424,9 @@ async def test_without_a_rate_no_call_waits(autojump_clock: Any) -> None:
     assert trio.current_time() == began
 
 
-async def test_what_a_tool_takes_all_arguments_in_is_no_argument(connected: Any, site: Any, document: Make) -> None:
+async def test_parameter_named_like_the_argument_container_is_renamed(
+    connected: Any, site: Any, document: Make
+) -> None:
     parameter = {"name": ARGUMENT, "in": "query", "schema": {"type": "string"}}
     file = document({"/a": {"get": {"operationId": "it", "parameters": [parameter]}}})
     async with connected(Api(file=file, base_url=site.url)) as client:

@@ -92,7 +92,7 @@ def test_read_only_is_not_sent_and_write_only_does_not_come() -> None:
     assert "required" not in come
 
 
-def test_what_comes_keeps_its_shape_only() -> None:
+def test_response_schema_drops_constraints() -> None:
     schema = {"type": "string", "enum": ["a"], "minLength": 3, "description": "D", "default": "a"}
 
     assert convert(schema, sending=False) == {"type": "string", "description": "D"}
@@ -101,14 +101,14 @@ def test_what_comes_keeps_its_shape_only() -> None:
 REF = {"$ref": "#/components/schemas/Node"}
 
 
-def test_what_is_used_once_is_put_in_place() -> None:
+def test_reference_used_once_is_inlined() -> None:
     assert convert({"type": "array", "items": REF}, Node={"type": "string"}) == {
         "type": "array",
         "items": {"type": "string"},
     }
 
 
-def test_what_is_used_twice_or_contains_itself_is_a_definition() -> None:
+def test_repeated_or_recursive_reference_is_a_definition() -> None:
     twice = convert({"type": "object", "properties": {"a": REF, "b": REF}}, Node={"type": "string"})
     circle = convert({"type": "object", "properties": {"a": REF}}, Node={"type": "array", "items": REF})
 

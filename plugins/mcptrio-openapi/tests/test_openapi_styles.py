@@ -80,7 +80,7 @@ def test_query(style: Any, explode: bool, value: Any, expected: str) -> None:
     assert "&".join(query_pairs("color", value, style, explode=explode)) == expected
 
 
-def test_reserved_characters_are_left_but_for_those_that_mean_something() -> None:
+def test_reserved_characters_are_kept_except_query_delimiters() -> None:
     """OpenAPI 3.1.1, 4.8.12.2: ``[ ] #`` are not allowed in a query, ``& +`` mean something in a form."""
     value = ":/?#[]@!$&'()*+,;= %"
 

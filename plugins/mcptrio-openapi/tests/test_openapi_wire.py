@@ -44,7 +44,7 @@ def parameter(place: str, schema: Any = None, **more: Any) -> dict[str, Any]:
     return {"name": "color", "in": place, "required": place == "path", "schema": schema, **more}
 
 
-async def test_a_request_is_what_it_is(call: Call, site: Any) -> None:
+async def test_request_bytes_are_exact(call: Call, site: Any) -> None:
     arrived = await call({"color": "light blue"}, parameters=[parameter("query")])
 
     host = site.url.removeprefix("http://")
@@ -236,7 +236,7 @@ async def test_text_and_bytes(call: Call) -> None:
         ({}, {"path": "/a/{color}"}, "missing required field `color`"),
     ],
 )
-async def test_what_cannot_be_sent_is_not(
+async def test_unsendable_argument_is_refused(
     connected: Any, site: Any, document: Any, arguments: Any, settings: dict[str, str], text: str
 ) -> None:
     place = settings.get("place", "path")
