@@ -36,7 +36,7 @@ def test_without_rules_nothing_is_allowed_and_the_answer_says_how_to_allow_somet
         CommandPolicy(Config(allow=(ANYTHING,))).decide(["echo"], None, {})
 
 
-def test_a_rule_lets_through_what_it_says(inside: Path) -> None:
+def test_rule_allows_matching_arguments(inside: Path) -> None:
     command = decide(inside, LOG, argv=["git", "log", "--oneline", "-n", "5", "src/a.py"])
 
     assert command.executable in {"/usr/bin/git", "/usr/local/bin/git", "/bin/git"}
@@ -152,7 +152,7 @@ def test_the_program_is_found_in_the_operators_path_only(
             Config(path=(path,))
 
 
-def test_a_link_is_judged_by_what_it_leads_to(inside: Path, outside: Path) -> None:
+def test_link_to_a_shell_needs_a_shell_rule(inside: Path, outside: Path) -> None:
     (outside / "tool").symlink_to("/bin/sh")
     with pytest.raises(ToolError, match=r"it is a link to .*, and its rule allows no shell"):
         decide(inside, Rule(argv=("tool",)), argv=["tool"], path=(outside,))
@@ -181,7 +181,7 @@ def test_a_program_that_everybody_may_replace_is_not_run(inside: Path, outside: 
         decide(inside, Rule(argv=("tool",)), argv=["tool"], path=(outside,))
 
 
-def test_of_two_rules_that_fit_one_may_be_allowed_a_shell(inside: Path, outside: Path) -> None:
+def test_any_matching_rule_may_allow_a_shell(inside: Path, outside: Path) -> None:
     (outside / "tool").symlink_to("/bin/sh")
     rules = (Rule(argv=("tool",)), Rule(argv=("tool",), shell=True))
 
@@ -273,6 +273,6 @@ def test_a_path_is_nothing_that_a_program_takes_apart(inside: Path, argument: st
 
 
 @pytest.mark.parametrize("program", ["awk", "gawk", "/usr/bin/mawk", "flock", "strace", "systemd-run"])
-def test_what_runs_its_arguments_wants_a_shell(program: str) -> None:
+def test_rule_for_a_program_that_runs_its_arguments_needs_shell_true(program: str) -> None:
     with pytest.raises(ValueError, match="expected shell = true"):
         Rule(argv=(program,), rest=("*",))

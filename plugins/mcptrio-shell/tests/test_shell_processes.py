@@ -81,7 +81,7 @@ async def test_stopping_returns_when_nothing_is_left_and_may_be_repeated(connect
             assert stopped["stdout"]["text"] == "ready\n"
 
 
-async def test_a_process_that_does_not_read_takes_what_fits(connected: Connect) -> None:
+async def test_input_to_a_process_that_does_not_read_is_accepted_in_part(connected: Connect) -> None:
     async with connected(grace=0) as client:
         id = await start(client, "sleep 60")
         sent = await call(client, "send_input", id=id, text="x" * 1_000_000, timeout=0.2)
@@ -99,7 +99,7 @@ async def test_age_is_bounded(connected: Connect, timed: MockClock) -> None:
     assert page["process"]["status"] == "timed_out"
 
 
-async def test_number_is_bounded_of_those_that_run_and_those_that_are_kept(connected: Connect) -> None:
+async def test_running_and_kept_processes_are_limited(connected: Connect) -> None:
     async with connected(max_running=2, max_kept=2, grace=0) as client:
         ids = [await start(client, "sleep 60") for _ in range(2)]
         for tool in ("start_process", "run_command"):
@@ -115,7 +115,7 @@ async def test_number_is_bounded_of_those_that_run_and_those_that_are_kept(conne
         assert "expected the id of a process" in await failure(client, "read_output", id=ids[0])
 
 
-async def test_number_of_those_that_run_is_bounded_of_each_caller(inside: Path, connected: Connect) -> None:
+async def test_running_processes_per_caller_are_limited(inside: Path, connected: Connect) -> None:
     rules = Rule(argv=("sh", "-c"), rest=("*",), shell=True)
     config = Config(folders=(inside,), allow=(rules,), max_running=3, max_running_per_caller=2, grace=0)
     server = Server(plugins=[Shell(config)])
@@ -239,7 +239,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
         assert process.finished.is_set()
 
 
-async def test_the_names_and_hints_are_what_the_readme_says() -> None:
+async def test_tool_names_and_hints_match_the_readme() -> None:
     async with connect(Server(plugins=[Shell(Config())])) as client:
         tools = {tool.name: tool async for tool in client.tools()}
 
@@ -277,7 +277,7 @@ async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None
         assert server.status.plugins[0].state == "quarantined"
 
 
-async def test_without_configuration_the_tools_say_what_to_configure() -> None:
+async def test_unconfigured_tools_name_the_missing_setting() -> None:
     async with connect(Server(plugins=[Shell(Config())])) as client:
         for tool in ("run_command", "start_process"):
             assert "[[plugins.shell.allow]]" in await failure(client, tool, argv=["ls"])

@@ -79,7 +79,7 @@ async def test_arguments_reach_the_program_unchanged(connected: Connect) -> None
     assert result.structured_content["stdout"]["text"] == "".join(f"<{word}>" for word in words)
 
 
-async def test_what_cannot_be_started_is_for_the_model_to_read(connected: Connect, outside: Path) -> None:
+async def test_start_failure_is_returned_as_a_tool_error(connected: Connect, outside: Path) -> None:
     (outside / "broken").write_text("#!/none/such\n")
     (outside / "broken").chmod(0o755)
     async with connected(allow=(Rule(argv=("broken",)),), path=(outside,)) as client:
@@ -231,7 +231,7 @@ async def test_a_call_that_is_cancelled_ends_everything_it_has_started(
             await gone(pid)
 
 
-async def test_what_a_command_leaves_behind_is_ended_with_it_daemons_too(
+async def test_background_processes_and_daemons_end_with_the_command(
     connected: Connect, run: Run, inside: Path
 ) -> None:
     script = """

@@ -10,7 +10,7 @@ from mcptrio_shell.tape import Tape
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_kept_is_what_was_written(seed: int) -> None:
+def test_tape_returns_the_written_bytes(seed: int) -> None:
     numbers = random.Random(seed)
     tape = Tape(2 * numbers.randint(4, 64))
     written = b""
