@@ -9,7 +9,7 @@ import pytest
 from mcptrio import MCPError
 
 
-async def test_prompts_say_what_the_tools_say(client) -> None:
+async def test_prompts_match_the_tool_results(client) -> None:
     now = await client.get_prompt("time_now", {"timezone": "Asia/Tokyo"})
     local = await client.get_prompt("time_now")
     converted = await client.get_prompt(

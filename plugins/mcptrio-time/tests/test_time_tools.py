@@ -72,7 +72,7 @@ async def test_current_time(call, timezone: str | None, expected: tuple[Any, ...
         (" ", "got nothing"),
     ],
 )
-async def test_what_is_no_zone_is_answered_with_what_may_be_meant(refusal, timezone: str, told: str) -> None:
+async def test_unknown_timezone_error_suggests_alternatives(refusal, timezone: str, told: str) -> None:
     message = await refusal("get_current_time", timezone=timezone)
     assert told in message
     assert "@ timezone" in message
@@ -171,7 +171,7 @@ async def test_a_repeated_time_is_reported_and_selectable(call) -> None:
         ({"date": "0001-01-01", "source_timezone": "Asia/Tokyo"}, "in the years 1 to 9999 @ time"),
     ],
 )
-async def test_convert_time_says_what_was_wrong(refusal, arguments: dict[str, str], told: str) -> None:
+async def test_convert_time_error_names_the_invalid_argument(refusal, arguments: dict[str, str], told: str) -> None:
     given = {"source_timezone": "Europe/Berlin", "time": "00:00", "target_timezone": "UTC", **arguments}
     assert told in await refusal("convert_time", **given)
 
@@ -216,7 +216,7 @@ async def test_list_timezones_in_pages(call, refusal) -> None:
     assert "@ cursor" in await refusal("list_timezones", cursor="x")
 
 
-async def test_a_zone_of_the_list_says_what_it_is_known_by(call) -> None:
+async def test_listed_timezone_shows_its_aliases(call) -> None:
     zone = (await call("list_timezones", query="asia/kolkata"))["timezones"][0]
     assert zone == {
         "name": "Asia/Kolkata",
@@ -276,7 +276,7 @@ async def test_parse_date_on_another_clock(call) -> None:
         ("2026-03-29 02:30", "does not exist in Europe/Berlin"),
     ],
 )
-async def test_parse_date_says_what_was_wrong(refusal, text: str, told: str) -> None:
+async def test_parse_date_error_names_the_problem(refusal, text: str, told: str) -> None:
     assert told in await refusal("parse_date", text=text)
 
 
@@ -331,7 +331,7 @@ async def test_add_duration(call, duration: str, start: str, result: str, note: 
         ("999999999999 hours", "@ duration"),
     ],
 )
-async def test_add_duration_says_what_was_wrong(refusal, duration: str, told: str) -> None:
+async def test_add_duration_error_names_the_problem(refusal, duration: str, told: str) -> None:
     assert told in await refusal("add_duration", duration=duration)
 
 
