@@ -22,7 +22,7 @@ BOUNDS = StoreBounds(stream_events=4, session_bytes=1500, total_bytes=10**12)
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
-def test_store_does_what_the_model_does(postgres: PostgresServer, steps: list[Step]) -> None:
+def test_store_matches_the_model(postgres: PostgresServer, steps: list[Step]) -> None:
     prefix = f"m{secrets.token_hex(4)}"
     bounds = {"stream_events": BOUNDS.stream_events, "session_bytes": BOUNDS.session_bytes}
     try:

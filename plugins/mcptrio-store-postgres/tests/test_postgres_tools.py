@@ -114,7 +114,7 @@ async def test_tables_of_sessions_and_events_become_unlogged_and_back(postgres: 
     assert unlogged() == []
 
 
-async def test_check_tells_an_operator_what_is_missing(postgres: PostgresServer, prefix: str) -> None:
+async def test_check_reports_missing_schema_with_advice(postgres: PostgresServer, prefix: str) -> None:
     settings = StoreSettings(prefix=prefix)
     before = {check.name: check for check in await tools.check(postgres.url, settings)}
     assert before["reachable"].is_ok
