@@ -167,7 +167,7 @@ async def test_missing_rights_and_wrong_passwords_are_named(guarded: RedisServer
             raise AssertionError("a right is missing")
 
 
-async def test_a_check_says_what_is_set_up_badly(own_redis: RedisServer, prefix: str) -> None:
+async def test_check_reports_unsafe_redis_settings(own_redis: RedisServer, prefix: str) -> None:
     settings = StoreSettings(prefix=prefix)
     own_redis.command("CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru", "appendonly", "no")
     found = {each.name: each for each in await check(own_redis.url, settings)}

@@ -23,7 +23,7 @@ ENDLESS = StoreBounds(stream_events=4, session_bytes=1500, total_bytes=10**12)
 
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)
-def test_store_does_what_the_model_does(redis: RedisServer, steps: list[Step]) -> None:
+def test_store_matches_the_model(redis: RedisServer, steps: list[Step]) -> None:
     prefix = f"m{secrets.token_hex(4)}"
 
     async def run() -> None:
