@@ -74,7 +74,7 @@ async def test_names_only_and_other_fields(star, call) -> None:
     assert observations["entities"] == [{"name": "n1", "observations": ["text"]}]
 
 
-async def test_what_is_deleted_between_two_pages_shifts_nothing(star, call) -> None:
+async def test_deletion_between_two_pages_does_not_shift_the_cursor(star, call) -> None:
     first = await call(star, "read_graph", fields=["name"], limit=5)
     await call(star, "delete_entities", entityNames=["n0", "n5"])
     second = await call(star, "read_graph", fields=["name"], limit=2, cursor=first["next_cursor"])

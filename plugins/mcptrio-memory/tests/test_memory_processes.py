@@ -176,7 +176,7 @@ def _add(statements) -> None:
     statements.execute("INSERT INTO namespaces (name, revision) VALUES ('x', 0)")
 
 
-async def test_a_full_file_says_so_and_stays_readable(open_memory, call, refusal) -> None:
+async def test_full_file_refuses_writes_and_stays_readable(open_memory, call, refusal) -> None:
     async with open_memory(max_file_bytes=2**20, max_observation=1_000_000) as client:
         await create(client, "a")
         message = await refusal(

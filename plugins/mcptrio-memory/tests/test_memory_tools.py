@@ -48,7 +48,7 @@ async def test_read_only_offers_no_tool_that_writes(open_memory) -> None:
         }
 
 
-async def test_creates_what_is_new_and_answers_with_it(open_memory, call) -> None:
+async def test_create_adds_and_returns_only_new_entities(open_memory, call) -> None:
     async with open_memory() as client:
         first = await call(client, "create_entities", entities=[entity("Bob", "person", "tea", "tea"), entity("Bob")])
         second = await call(client, "create_entities", entities=[entity("Bob", "robot"), entity("Ann")])
@@ -92,7 +92,7 @@ async def test_add_observations_fails_as_a_whole_for_an_unknown_entity(open_memo
     assert again == {"results": [{"entityName": "a", "addedObservations": []}]}
 
 
-async def test_deleting_is_idempotent_and_says_what_was_not_there(open_memory, call) -> None:
+async def test_deletion_is_idempotent_and_reports_missing_items(open_memory, call) -> None:
     async with open_memory() as client:
         await call(client, "create_entities", entities=[entity("a", "t", "x", "y"), entity("b"), entity("c")])
         await call(client, "create_relations", relations=[relation("a", "b"), relation("b", "c")])
@@ -220,7 +220,7 @@ async def test_any_namespace_where_the_operator_says_so(open_memory, call, refus
         assert "expected 1 to 100 letters" in await refusal(client, "read_graph", namespace="*")
 
 
-async def test_answer_of_what_writes_is_bounded(open_memory, call) -> None:
+async def test_answer_of_a_write_is_truncated_at_the_limit(open_memory, call) -> None:
     many = [{"name": f"n{n}", "entityType": "t", "observations": ["x" * 100]} for n in range(100)]
     async with open_memory(max_answer_bytes=1000) as client:
         created = await call(client, "create_entities", entities=many)
