@@ -168,7 +168,7 @@ def test_entries_of_others_are_taken_out_too(name: FormatName, text: str, after:
         ("yaml", "a: 1\nb: \x07\n", 2, 4),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_place(name: FormatName, text: str, line: int, column: int) -> None:
+def test_unreadable_file_error_has_line_and_column(name: FormatName, text: str, line: int, column: int) -> None:
     with pytest.raises(Unreadable) as refused:
         put(name, text, ("s", "m"), ENTRY)
 
@@ -226,7 +226,7 @@ def test_an_entry_that_cannot_be_taken_out_is_refused(name: FormatName, text: st
         ("yaml", "a: 1\n...\n"),
     ],
 )
-def test_what_cannot_be_edited_in_place_is_refused(name: FormatName, text: str) -> None:
+def test_uneditable_file_is_refused(name: FormatName, text: str) -> None:
     with pytest.raises(Uneditable):
         put(name, text, ("s", "m"), ENTRY)
 

@@ -97,7 +97,7 @@ def test_a_variable_moves_the_file(
 
 
 @pytest.mark.parametrize("host", PLACES)
-def test_a_host_is_found_by_what_it_leaves(host: str, machine: Machine) -> None:
+def test_host_is_detected_by_its_files(host: str, machine: Machine) -> None:
     assert not HOSTS[host].is_found(machine)
 
     HOSTS[host].file(machine, "user").parent.mkdir(parents=True, exist_ok=True)

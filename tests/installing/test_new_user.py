@@ -107,7 +107,7 @@ def test_the_readme_names_three_plugins() -> None:
     assert all((ROOT / project / "pyproject.toml").is_file() for project in plugins)
 
 
-def test_the_commands_say_what_they_have_done(installed: Installed) -> None:
+def test_install_and_status_report_the_result(installed: Installed) -> None:
     install, status = installed.said
 
     assert f"Cursor: mcptrio added: {installed.home}/.cursor/mcp.json" in install

@@ -82,7 +82,7 @@ def test_each_host_in_its_own_words(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["cursor", "vscode", "claude-code", "windsurf", "gemini-cli", "cline"])
-def test_what_is_written_our_own_client_reads(host: str, machine: Machine) -> None:
+def test_written_entry_is_read_by_the_client(host: str, machine: Machine) -> None:
     path = HOSTS[host].file(machine, "user")
     reached = Endpoint(url=REACHED.url, transport="http" if host in ("gemini-cli", "cline") else "auto")
     for target, expected in ((STARTED, STARTED), (Endpoint(url=REACHED.url), reached)):
@@ -136,7 +136,7 @@ def test_install_and_uninstall_restore_any_file(tmp_path_factory: pytest.TempPat
     assert everything_in(folder) == {str(path): text.encode()}
 
 
-def test_what_was_changed_meanwhile_stays_when_ours_is_taken_out(machine: Machine) -> None:
+def test_uninstall_keeps_later_changes_of_the_file(machine: Machine) -> None:
     kind = HOSTS["cursor"]
     path = written(kind, machine)
     plan_install(kind, path, "mcptrio", STARTED).carry_out()
@@ -147,7 +147,7 @@ def test_what_was_changed_meanwhile_stays_when_ours_is_taken_out(machine: Machin
     assert path.read_bytes() == expected
 
 
-def test_what_a_user_has_added_to_the_entry_stays(machine: Machine) -> None:
+def test_install_keeps_user_settings_of_the_entry(machine: Machine) -> None:
     kind = HOSTS["goose"]
     path = kind.file(machine, "user")
     path.parent.mkdir(parents=True)
@@ -322,7 +322,7 @@ def test_a_link_to_a_missing_file(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a circle", "a folder", "a pipe"])
-def test_what_is_no_file_is_refused(machine: Machine, kind: str) -> None:
+def test_path_that_is_not_a_file_is_refused(machine: Machine, kind: str) -> None:
     path = machine.home / "mcp.json"
     if kind == "a circle":
         path.symlink_to(path)
@@ -377,7 +377,7 @@ def test_a_file_that_is_too_large_is_refused(machine: Machine) -> None:
         read(path)
 
 
-def test_a_diff_says_what_would_change(machine: Machine) -> None:
+def test_diff_shows_the_planned_change(machine: Machine) -> None:
     path = machine.home / "mcp.json"
     path.write_text('{\n  "mcpServers": {\n    "fs": {}\n  }\n}')
     diff = plan_install(HOSTS["cursor"], path, "mcptrio", Command(args=("mcptrio", "serve"))).diff()
@@ -414,7 +414,9 @@ def test_everything_that_is_started_is_absolute(machine: Machine) -> None:
         ({"config": Path("wrong.toml")}, "wrong.toml:1: expected TOML"),
     ],
 )
-def test_what_could_not_start_is_not_installed(machine: Machine, given: dict[str, Any], said: str) -> None:
+def test_command_with_invalid_configuration_is_not_installed(
+    machine: Machine, given: dict[str, Any], said: str
+) -> None:
     (machine.project / "wrong.toml").write_text("a = = 1")
 
     with pytest.raises(ConfigError, match=said):
@@ -428,7 +430,7 @@ def test_a_temporary_interpreter_is_reported() -> None:
         launch_command(Path("/"), "python")
 
 
-def test_of_two_writers_at_once_none_is_lost_in_silence(machine: Machine) -> None:
+def test_concurrent_installs_keep_every_successful_entry(machine: Machine) -> None:
     """Each entry whose plan was carried out without an error is in the file."""
     kind = HOSTS["cursor"]
     path = written(kind, machine)
