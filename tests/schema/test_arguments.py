@@ -141,7 +141,7 @@ def test_a_signature_is_described() -> None:
     assert arguments.required == {"text"}
 
 
-def test_what_is_left_out_stays_out() -> None:
+def test_omitted_arguments_stay_omitted() -> None:
     marker = object()
 
     def function(a: int, b: str = "b", c: Any = marker) -> None: ...
@@ -291,7 +291,7 @@ def test_names_that_do_not_fit_are_named() -> None:
     assert refuse(arguments, ["text"]) == "expected an object @ $, got an array"
 
 
-def test_a_message_never_grows_with_what_was_sent() -> None:
+def test_error_message_length_is_bounded() -> None:
     def function(number: int = 0) -> None: ...
 
     arguments = Arguments.of(function)

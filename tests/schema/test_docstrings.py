@@ -88,7 +88,7 @@ def test_text_after_the_sections_stays() -> None:
         "Parameters\n\nThere is no rule below that word.",
     ],
 )
-def test_what_only_looks_like_a_section_is_prose(text: str) -> None:
+def test_text_resembling_a_section_is_description(text: str) -> None:
     assert parse_docstring(text).description == text
     assert parse_docstring(text).parameters == {}
 

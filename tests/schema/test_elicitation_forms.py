@@ -283,6 +283,6 @@ def test_a_ready_schema_is_unchanged() -> None:
         ({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}, "a form cannot ask for this"),
     ],
 )  # fmt: skip
-def test_what_a_form_cannot_show_is_refused_by_name(schema: Any, message: str) -> None:
+def test_field_unsupported_by_forms_is_refused_by_name(schema: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         ElicitationForm.of(schema)

@@ -120,7 +120,7 @@ ATTACK = {"name": "n", "_role": "root", "role": "root", "admin": True}
 
 
 @pytest.mark.parametrize("cls", [Account, Member])
-def test_a_caller_cannot_set_what_the_author_keeps(cls: type[Any]) -> None:
+def test_caller_cannot_set_private_fields(cls: type[Any]) -> None:
     made = taken(cls, ATTACK)
 
     assert (made, made._role, made.admin) == (cls("n"), "user", False)

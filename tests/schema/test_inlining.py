@@ -56,7 +56,7 @@ def test_definitions_without_references_are_inlined() -> None:
     assert POINT in schema["properties"]["origin"]["anyOf"]
 
 
-def test_what_refers_to_itself_stays_a_definition() -> None:
+def test_recursive_type_stays_a_definition() -> None:
     def grow(tree: Tree) -> None: ...
 
     arguments = Arguments.of(grow)

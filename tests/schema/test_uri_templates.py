@@ -307,7 +307,7 @@ def test_any_safe_value_round_trips(value: str) -> None:
         },
     )
 )
-def test_what_was_expanded_matches(values: dict[str, Any]) -> None:
+def test_expanded_uri_matches_its_template(values: dict[str, Any]) -> None:
     for text in ("t://{a}/{b}{.ext}{/p*}{?q,r}", "t:{a}{;r}/{b}{/p*}{?q}{&ext}", "t:{a,b}{/ext}{;r}{?p*,q}"):
         template = URITemplate(text)
         expected = {name: values.get(name) for name in template.variables}
