@@ -100,7 +100,7 @@ async def test_installed_plugin_under_its_own_names(tmp_path: Path) -> None:
     assert len(log.read_text().split()) == 1
 
 
-async def test_one_that_cannot_be_imported_is_quarantined(tmp_path: Path) -> None:
+async def test_crashing_isolated_plugin_is_quarantined(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("import ctypes\nctypes.string_at(0)\n")
     (tmp_path / "good.py").write_text(one_tool("fine"))
     (tmp_path / "mcptrio.toml").write_text("[plugins.bad]\nisolate = true\n")
@@ -112,7 +112,7 @@ async def test_one_that_cannot_be_imported_is_quarantined(tmp_path: Path) -> Non
     assert "bad cannot be reached: the server was ended by SIGSEGV" in ended.stderr
 
 
-async def test_required_one_that_never_answers_is_quarantined_while_others_are_served() -> None:
+async def test_unresponsive_required_mount_is_quarantined_and_others_are_served() -> None:
     silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     options = MountOptions(start_timeout=0, required=True, timeouts=ClientTimeouts(connect=0.5))
     server = Server(plugins=[Mount(silent, name="silent", options=options)])
@@ -162,7 +162,7 @@ async def has_tool(client: Client, name: str) -> bool:
     return name in [tool.name for tool in await client.tools().all()]
 
 
-def test_memory_is_limited_only_of_what_has_a_process(tmp_path: Path) -> None:
+def test_memory_limit_without_isolation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text(one_tool("fine"))
     (tmp_path / "mcptrio.toml").write_text("[plugins.good]\nmax_memory_mb = 256\n")
     ended = run("serve", "--stdio", "--strict", "--plugin", "good.py", cwd=tmp_path)

@@ -117,7 +117,7 @@ async def test_the_callers_deadline_continues(autojump_clock: MockClock) -> None
         await eventually(lambda: happened == ["began", "ended"])
 
 
-async def test_what_is_left_out() -> None:
+async def test_excluded_tools_are_not_listed() -> None:
     options = evolve(WAITING, prefix="", tools=ToolPolicy(include=("p*",), exclude=("pid",)), timeout=30)
     async with mounted(options=options) as (client, mount, _):
         names = [tool.name for tool in await client.tools().all()]

@@ -102,7 +102,7 @@ async def test_changes_of_resources_are_notified_after_a_restart() -> None:
             await eventually(partial(rises, client, changes))
 
 
-async def test_changes_of_resources_are_told_of_one_that_was_restarted_before_it_was_there(tmp_path: Path) -> None:
+async def test_resource_changes_are_forwarded_after_a_late_first_start(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     late = Command(args=["sh", "-c", f"[ -e {shlex.quote(str(gate))} ] && exec {shlex.join(command().args)}"])
     async with mounted(late, options=evolve(WAITING, start_timeout=0)) as (client, mount, _):
@@ -154,7 +154,7 @@ async def test_one_that_has_to_be_there() -> None:
                 assert await text(client, "other_pid")
 
 
-async def test_idle_one_is_let_go_of_and_comes_again() -> None:
+async def test_idle_server_is_stopped_and_restarted_on_demand() -> None:
     async with mounted(options=evolve(WAITING, idle_timeout=0.2)) as (client, mount, _):
         before = await text(client, "up_pid")
         # On a slow machine it may have been let go of before that call already.
