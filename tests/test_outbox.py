@@ -159,7 +159,7 @@ async def test_a_full_outbox_holds_new_offers_back_and_replaces_queued_ones() ->
     assert outbox.try_take() == [note("y")]
 
 
-async def test_only_so_many_offers_are_held_back_and_they_go_out_after_close() -> None:
+async def test_coalesced_offers_are_limited_and_sent_after_close() -> None:
     outbox = Outbox(1)
     await outbox.send(note("first"))
     for number in range(MAX_COALESCED + 10):
@@ -180,7 +180,7 @@ async def test_a_place_is_forgotten_when_the_queue_is_taken() -> None:
     assert outbox.try_take() == [note("60%")]
 
 
-async def test_what_is_queued_goes_out_after_close() -> None:
+async def test_queued_messages_are_sent_after_close() -> None:
     outbox = Outbox()
     await outbox.send(note("a"))
     assert not outbox.closed
@@ -225,7 +225,7 @@ async def test_close_wakes_everybody(autojump_clock: trio.testing.MockClock) -> 
     assert full.try_take() == [note("a")]
 
 
-async def test_abort_drops_what_is_queued(autojump_clock: trio.testing.MockClock) -> None:
+async def test_abort_drops_queued_messages(autojump_clock: trio.testing.MockClock) -> None:
     outbox, empty = Outbox(1), Outbox()
     await outbox.send(note("a"))
     ended = []
@@ -426,7 +426,7 @@ async def test_nothing_is_written_past_the_queue_while_something_is_queued_or_be
     assert not outbox.send_now(result(4)), "closed"
 
 
-async def test_what_cannot_be_written_at_once_is_still_to_be_sent() -> None:
+async def test_message_not_written_at_once_stays_queued() -> None:
     outbox = Outbox(write_now=lambda _: False)
     plain = Outbox()
     async with trio.open_nursery() as nursery:
