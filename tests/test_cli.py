@@ -364,7 +364,7 @@ def test_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("args", [("--help",), ("serve", "-h"), ("plugins", "--help")])
-def test_help_is_what_was_asked_for(tmp_path: Path, args: tuple[str, ...]) -> None:
+def test_help_of_the_requested_command_is_printed(tmp_path: Path, args: tuple[str, ...]) -> None:
     ended = run(*args, cwd=tmp_path)
 
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -58,7 +58,7 @@ def test_every_function_and_class_is_used() -> None:
     assert found == set().union(*CALLED_BY_LIBRARIES.values())
 
 
-def test_what_is_only_defined_is_found() -> None:
+def test_unused_definition_is_found() -> None:
     source = "def used(): pass\ndef dead(): used()\n@command('x')\ndef registered(): pass\nclass Dead: pass\n"
 
     assert unused(list(defined(source)), [source]) == {"dead", "Dead"}

@@ -71,7 +71,7 @@ def test_every_argument_of_the_references_exists_in_ours() -> None:
         assert row[1] == row[2], plugin
 
 
-def test_what_does_not_fit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_differences_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     differences = importlib.import_module("plugin_probes.common").differences
     edit = {"type": "object", "properties": {"old": {"type": "string"}, "new": {"type": "string"}}}
@@ -105,7 +105,7 @@ def test_what_does_not_fit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_ours_still_does_what_the_page_says(shapes: Any) -> None:
+def test_documented_behaviour_matches_the_plugin(shapes: Any) -> None:
     tried = script("--only", "thinking", "--ours", "--json")["thinking"]
     written = {title: ours for title, _, ours in table(sections()["thinking"])}
 

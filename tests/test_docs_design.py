@@ -52,7 +52,7 @@ def test_picture_of_the_rooms_is_up_to_date() -> None:
     assert drawn == draw_rooms.draw(), "run docs/draw_rooms.py"
 
 
-def test_import_between_rooms_is_drawn_unless_another_way_stands_for_it() -> None:
+def test_transitive_import_between_rooms_is_not_drawn() -> None:
     imports = {"cli": {"client", "abc"}, "client": {"abc"}, "abc": set[str]()}
 
     assert draw_rooms.direct(imports) == [("cli", "client"), ("client", "abc")]

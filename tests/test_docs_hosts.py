@@ -24,7 +24,7 @@ EXAMPLES = [block for block in blocks_of(TEXT, "docs/hosts.md") if block.languag
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.where)
-def test_examples_say_what_the_page_says(block: object, tmp_path: Path) -> None:
+def test_examples_print_the_documented_output(block: object, tmp_path: Path) -> None:
     text: str = block.text  # type: ignore[attr-defined]
     commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -23,7 +23,7 @@ __all__: list[str] = []
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "mounting.md").read_text("utf-8")
 
 
-def test_program_prints_what_its_comments_say(tmp_path: Path) -> None:
+def test_program_prints_the_commented_output(tmp_path: Path) -> None:
     garden, program = (block.text for block in blocks_of(TEXT, "docs/mounting.md") if block.language == "python")
     (tmp_path / "garden.py").write_text(garden)
     (tmp_path / "program.py").write_text(program)

@@ -23,7 +23,7 @@ EXAMPLES = [block for block in blocks_of(TEXT, "docs/plugins.md") if block.langu
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=str)
-def test_examples_say_what_the_page_says(block: Block, tmp_path: Path) -> None:
+def test_examples_print_the_documented_output(block: Block, tmp_path: Path) -> None:
     commands = re.findall(r"^\$ (.*)$", block.text, re.MULTILINE)
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(

@@ -143,7 +143,7 @@ def test_a_client_reads_a_file_over_http(tree: Path, served: Served) -> None:
     assert seen["text"] == (ROOT / "LICENSE").read_text()
 
 
-def test_what_is_outside_the_folder_stays_there(tree: Path, served: Served) -> None:
+def test_file_outside_the_folder_is_not_served(tree: Path, served: Served) -> None:
     seen = look(f"http://127.0.0.1:{served.port}/mcp", Path("/etc/hostname"))
 
     assert seen["error"]

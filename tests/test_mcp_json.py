@@ -112,7 +112,7 @@ def test_null_members_are_absent() -> None:
     assert read_entry(entry) == Command(args=("a",), env={"KEPT": "1"})
 
 
-def test_what_a_host_keeps_for_itself_is_passed_over() -> None:
+def test_host_specific_keys_are_ignored() -> None:
     entry = {"command": "a", "alwaysAllow": ["x"], "timeout": 60, "trust": True, "description": "…", "dev": {}}
 
     assert read_entry(entry) == Command(args=("a",))
@@ -503,7 +503,7 @@ def test_comments_and_trailing_commas() -> None:
         ("[" * (MAX_DEPTH + 1), f"expected at most {MAX_DEPTH} levels", 1),
     ],
 )
-def test_what_is_no_json(text: str, told: str, line: int) -> None:
+def test_json_error_has_message_and_line(text: str, told: str, line: int) -> None:
     with pytest.raises(JSONProblem) as refused:
         parse(text)
 

@@ -86,7 +86,7 @@ ONE = "expected a module, class or object as a plugin, got "
         ([3], f"{ONE}int"),
     ],
 )
-def test_what_is_no_plugin_is_refused(plugins: Anything, said: str) -> None:
+def test_object_that_is_not_a_plugin_is_refused(plugins: Anything, said: str) -> None:
     assert refused(TypeError, lambda: Server(plugins=plugins)) == said
 
 

@@ -161,7 +161,7 @@ def test_a_name_that_is_not_installed(site: Path, how: str) -> None:
 # Names that are taken
 
 
-async def test_a_tool_of_two_plugins_belongs_to_the_first(site: Path, load: Load) -> None:
+async def test_duplicate_tool_belongs_to_the_first_plugin(site: Path, load: Load) -> None:
     install(site, "dist-one", "1.1", modules={"plug_first": one_tool("add", "first")}, first="plug_first")
     second = one_tool("own") + one_tool("add", "second") + PREFIX.format("first")
     install(site, "dist-two", "2.2", modules={"plug_second": second}, second="plug_second")
@@ -176,7 +176,7 @@ async def test_a_tool_of_two_plugins_belongs_to_the_first(site: Path, load: Load
         Server(plugins=load("first", "second", strict=True))
 
 
-async def test_a_name_of_two_distributions_belongs_to_the_first(site: Path, load: Load) -> None:
+async def test_duplicate_plugin_name_belongs_to_the_first_distribution(site: Path, load: Load) -> None:
     install(site, "dist-b", "2.0", modules={"plug_twice_b": one_tool("b")}, twice="plug_twice_b")
     install(site, "dist-a", "1.0", modules={"plug_twice_a": one_tool("a")}, twice="plug_twice_a")
     manager = load("twice")
@@ -194,7 +194,7 @@ async def test_a_name_of_two_distributions_belongs_to_the_first(site: Path, load
         load("twice", strict=True)
 
 
-def test_a_module_of_two_names_belongs_to_the_first(site: Path, load: Load) -> None:
+def test_module_with_two_plugin_names_is_loaded_once(site: Path, load: Load) -> None:
     install(site, "aliased", modules={"plug_alias": one_tool("a")}, alias="plug_alias", zalias="plug_alias")
     manager = load("alias", "zalias")
 

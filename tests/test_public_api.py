@@ -117,7 +117,7 @@ def private_imports(source: str) -> Iterator[str]:
         yield from (each for each in modules if each and each.split(".")[0] == "mcptrio" and each not in public)
 
 
-def test_what_is_shipped_and_shown_imports_public_names_only() -> None:
+def test_plugins_examples_and_docs_import_public_names_only() -> None:
     code = [*ROOT.glob("plugins/*/mcptrio_*/**/*.py"), *ROOT.glob("examples/**/*.py")]
     pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("plugins/*/README.md"), ROOT / "README.md"]
     found = {path.name: list(private_imports(path.read_text("utf-8"))) for path in code}

@@ -24,7 +24,7 @@ def contents(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def test_it_says_what_it_wrote(tmp_path: Path) -> None:
+def test_new_prints_the_written_files(tmp_path: Path) -> None:
     done = run("new", "notes", "--description", 'Notes, "kept"', cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr

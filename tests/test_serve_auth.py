@@ -92,7 +92,7 @@ def test_lines_over_a_socket_have_no_place_for_a_token(folder: Path) -> None:
     assert "[auth] protects --http and --stdio" in done.stderr
 
 
-def test_what_is_wrong_in_the_table_ends_the_start(folder: Path) -> None:
+def test_invalid_auth_table_stops_the_start(folder: Path) -> None:
     (folder / "wrong.toml").write_text('[auth]\ndpop = "sometimes"\n', "utf-8")
     done = run("serve", "--http", "--port=0", "--plugin=notes.py", "--config=wrong.toml", cwd=folder)
 

@@ -223,7 +223,7 @@ def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Si
     assert "leaving\nleft\n" in served.stderr
 
 
-def test_everything_that_can_be_open_when_a_signal_comes(served: Served, connect: Any, folder: Path) -> None:
+def test_signal_with_every_kind_of_connection_open(served: Served, connect: Any, folder: Path) -> None:
     """A session's stream, a listen stream, calls that finish and that do not, and a client that does not read."""
     session, standing, listening, short, long, thread, deaf, late = (connect() for _ in range(8))
     response = session.post(HELLO)

@@ -141,9 +141,7 @@ def test_it_ends_with_the_input(folder: Path) -> None:
         assert "leaving\nleft\n" in served.stderr
 
 
-def test_what_is_in_flight_at_the_end_of_the_input_is_answered_if_it_finishes_in_time(
-    served: Served, folder: Path
-) -> None:
+def test_calls_finishing_in_time_after_end_of_input_are_answered(served: Served, folder: Path) -> None:
     short, long, thread = (
         served.start_call("nap", until="woken"),
         served.start_call("nap", seconds=600),
@@ -203,7 +201,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_a_signal_runs_the_exits_and_answers_what_finishes(
+def test_signal_runs_exit_handlers_and_answers_finished_calls(
     served: Served, folder: Path, number: signal.Signals
 ) -> None:
     short, long = served.start_call("nap", until="woken"), served.start_call("nap", seconds=600)

@@ -78,7 +78,7 @@ async def test_the_end_of_the_block_ends_the_server_in_order() -> None:
 
 
 @pytest.mark.parametrize("over", [partial(over_http, port=0), partial(over_streams, addresses="127.0.0.1:0")])
-async def test_what_the_block_raises_comes_out_and_ends_the_server(over: Callable[..., Any]) -> None:
+async def test_exception_of_the_block_is_raised_and_ends_the_server(over: Callable[..., Any]) -> None:
     server = Server("short")
 
     async def block() -> None:

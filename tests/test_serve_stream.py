@@ -156,7 +156,7 @@ async def test_each_connection_is_a_session(address: str) -> None:
         assert await peers[2].text("shout", {"text": "here"}) == "HERE"
 
 
-async def test_what_is_asked_before_half_is_closed_is_answered(address: str) -> None:
+async def test_request_before_half_close_is_answered(address: str) -> None:
     async with running(address) as it:
         peer = await it.peer()
         call = await peer.start_call("nap", {"seconds": 0.05})
@@ -191,7 +191,7 @@ async def test_broken_connection_does_not_affect_others(caplog: pytest.LogCaptur
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_what_a_web_page_posts_is_not_served() -> None:
+async def test_http_post_to_a_stream_socket_is_refused() -> None:
     """A browser posts anything to any port of this machine; the first line is always its own."""
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "shout", "arguments": {"text": "x"}}}
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}}

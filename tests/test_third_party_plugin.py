@@ -66,7 +66,7 @@ def test_its_own_tests_pass_before_it_is_installed(elsewhere: Elsewhere, project
     assert "skipped" not in said
 
 
-def test_it_is_listed_with_what_it_has(installed: Elsewhere) -> None:
+def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> None:
     [plugin] = json.loads(installed.run("mcptrio", "plugins", "--json"))["plugins"]
 
     assert (plugin["name"], plugin["distribution"], plugin["version"]) == ("notes-2", "mcptrio-notes-2", "0.1.0")

@@ -156,7 +156,7 @@ async def test_topic_that_is_left_before_it_was_sent_is_never_sent() -> None:
 @pytest.mark.parametrize(
     "sent", [b"\xff\xff\xff\xff\x06", b"\0\0\0\0\xff", b"\0\0\0"], ids=["huge", "unknown", "cut off"]
 )
-async def test_what_is_no_frame_ends_the_link(sent: bytes) -> None:
+async def test_malformed_frame_ends_the_link(sent: bytes) -> None:
     here, there = socket.socketpair()
     with closing(WorkerLink(here)) as link:
         there.sendall(sent)
@@ -176,7 +176,7 @@ async def test_a_message_that_is_too_large_stays_here() -> None:
 # Beginning
 
 
-def test_what_a_worker_is_given_survives_the_way_there() -> None:
+def test_worker_arguments_round_trip() -> None:
     given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "board": 7, "place": 1, "folder": None}
     beginning = Beginning(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
 

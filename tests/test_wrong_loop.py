@@ -67,7 +67,7 @@ def test_entry_point_under_asyncio_names_the_page_to_read(call: Callable[[], Awa
     assert f"docs/{page}.md#in-an-asyncio-application" in str(raised.value)
 
 
-async def test_failing_assert_in_a_server_that_is_open_comes_alone() -> None:
+async def test_failing_assert_in_an_open_server_is_raised_unwrapped() -> None:
     with pytest.raises(AssertionError, match="wrong"):
         async with Server().open(), mcptrio.connect(Server()):
             raise AssertionError("wrong")
