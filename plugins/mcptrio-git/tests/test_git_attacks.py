@@ -192,7 +192,7 @@ async def test_a_work_tree_elsewhere_is_refused(repo: Repo, outside: Repo, call:
     assert (await call.ok("git_status"))["clean"] is True
 
 
-async def test_what_is_remembered_of_a_configuration_ends_with_a_change(
+async def test_cached_git_configuration_is_invalidated_by_a_change(
     repo: Repo, outside: Repo, call: Caller, tmp_path: Path
 ) -> None:
     """What programs it names is looked up once, and again when one of its files is another."""

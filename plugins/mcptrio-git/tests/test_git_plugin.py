@@ -54,7 +54,7 @@ HINTS = {
 }
 
 
-async def test_every_tool_says_what_it_does(repo: Repo, serve: Any, tmp_path: Path) -> None:
+async def test_tools_declare_descriptions_and_hints(repo: Repo, serve: Any, tmp_path: Path) -> None:
     async with serve(repo.path, allow_network=True, clone_folder=str(tmp_path)) as call:
         tools = {tool.name: tool async for tool in call.client.tools()}
     assert set(tools) == set(HINTS)
@@ -185,7 +185,7 @@ def test_a_page_ends_where_a_line_or_a_character_does() -> None:
     assert page_of(b"\xff\xff", start=0, cut=True).next_index == 2
 
 
-def test_it_is_imported_without_what_it_does_not_need() -> None:
+def test_import_loads_no_unneeded_modules() -> None:
     code = "import sys, mcptrio_git; print([n for n in ('ssl', 'hypercorn', 'jsonschema_rs') if n in sys.modules])"
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)

@@ -80,7 +80,7 @@ async def test_diffs(repo: Repo, call: Caller) -> None:
     assert "+x = 1" in (await call.ok("git_diff", target="HEAD~1...main"))["diff"]
 
 
-async def test_a_long_diff_comes_in_pieces_and_says_what_is_in_it(repo: Repo, call: Caller) -> None:
+async def test_long_diff_is_read_in_pieces_with_a_file_list(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "".join(f"zeile {number} ü\n" for number in range(5000)))
     whole = repo.git("diff", "--no-color") + "\n"
     text, index, pieces = "", 0, 0
@@ -195,7 +195,7 @@ async def test_show(repo: Repo, call: Caller) -> None:
     assert (binary["text"], binary["binary"], binary["size"]) == ("", True, 3)
 
 
-async def test_show_of_a_merge_is_what_came_with_it(repo: Repo, call: Caller) -> None:
+async def test_show_of_a_merge_lists_the_merged_changes(repo: Repo, call: Caller) -> None:
     repo.git("checkout", "-q", "-b", "side", "HEAD~1")
     repo.commit("Side", side_txt="s\n")
     repo.git("checkout", "-q", "main")
@@ -206,7 +206,7 @@ async def test_show_of_a_merge_is_what_came_with_it(repo: Repo, call: Caller) ->
     assert [file["path"] for file in merge["files"]] == ["side.txt"]
 
 
-async def test_a_file_without_line_ends_comes_in_pieces_between_characters(repo: Repo, call: Caller) -> None:
+async def test_file_without_newlines_is_split_between_characters(repo: Repo, call: Caller) -> None:
     text = "äöü€𝄞" * 500
     repo.commit("Long", long_txt=text)
     got, index = "", 0

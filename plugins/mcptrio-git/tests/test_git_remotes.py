@@ -166,7 +166,7 @@ async def test_clone_is_not_offered_without_a_folder(repo: Repo, serve: Any) -> 
         "C:\\x y",
     ],
 )
-def test_what_is_not_cloned(url: str) -> None:
+def test_unsafe_clone_url_is_refused(url: str) -> None:
     with pytest.raises(ToolError) as refusal:
         check_url(url, Config())
     assert "hunter2" not in str(refusal.value)
@@ -175,5 +175,5 @@ def test_what_is_not_cloned(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["https://example.com/a.git", "https://ann@example.com:8443/a/b", "ssh://git@host/a", "git@host.org:a/b.git"]
 )
-def test_what_is_cloned(url: str) -> None:
+def test_allowed_clone_url_is_accepted(url: str) -> None:
     check_url(url, Config())
