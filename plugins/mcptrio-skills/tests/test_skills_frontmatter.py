@@ -38,7 +38,7 @@ def matter(text: str) -> bytes:
     return f"---\nname: a\ndescription: x\n{text}\n---\n# Body\n---\n".encode()
 
 
-def test_scalars_are_what_the_core_schema_makes_of_them() -> None:
+def test_scalars_follow_the_yaml_core_schema() -> None:
     """Compared with the suite's parser, which many hosts use."""
     node = find_node()
     modules = find_suite(node).parents[3]
@@ -94,7 +94,7 @@ def test_the_text_may_have_a_mark_and_any_line_ends() -> None:
         (matter("x: \x07"), "expected YAML"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(text: bytes, problem: str) -> None:
+def test_unsupported_frontmatter_is_refused(text: bytes, problem: str) -> None:
     with pytest.raises(BadSkill, match=problem):
         read_frontmatter(text)
 

@@ -48,7 +48,7 @@ def test_a_skill_has_all_of_its_files(shelf: Path) -> None:
     assert [file.mime_type for file in catalogue.files.values()][:4] == ["text/markdown"] * 3 + ["image/png"]
 
 
-def test_folders_hold_what_leads_to_skills(shelf: Path) -> None:
+def test_folders_list_only_paths_to_skills(shelf: Path) -> None:
     (shelf / "acme" / "README.md").write_text("not of a skill")
     folders = look(shelf).folders
 
@@ -61,7 +61,7 @@ def test_an_allowed_folder_may_be_a_skill_itself(shelf: Path) -> None:
     assert list(look(shelf / "git-workflow").skills) == ["skill://git-workflow/SKILL.md"]
 
 
-def test_a_uri_holds_what_a_uri_may() -> None:
+def test_skill_uri_is_percent_encoded() -> None:
     assert uri_of("a b:c@d/e:f@g?#%é") == "skill://a%20b%3Ac%40d/e:f@g%3F%23%25%C3%A9"
 
 
@@ -101,7 +101,7 @@ def test_links_are_judged_by_where_they_lead(shelf: Path, tmp_path: Path) -> Non
     assert not any(path.startswith("out/") for path in look(shelf).files)
 
 
-def test_what_is_no_file_is_not_waited_for(shelf: Path) -> None:
+def test_named_pipe_does_not_block_the_scan(shelf: Path) -> None:
     os.mkfifo(shelf / "git-workflow" / "pipe")
 
     catalogue = look(shelf)
@@ -146,7 +146,7 @@ def test_a_skill_that_cannot_be_served_leaves_the_others(shelf: Path) -> None:
     assert [problem.partition(":")[0] for problem in catalogue.problems] == ["Bad_Name", "git-workflow", "other"]
 
 
-def test_of_two_folders_the_first_has_a_path(shelf: Path, tmp_path: Path) -> None:
+def test_duplicate_path_belongs_to_the_first_folder(shelf: Path, tmp_path: Path) -> None:
     """Also where one would be in the other: their files would be mixed."""
     second = tmp_path / "second"
     for path in ("git-workflow", "acme", "acme/pdf/more", "fresh"):
@@ -163,7 +163,7 @@ def test_of_two_folders_the_first_has_a_path(shelf: Path, tmp_path: Path) -> Non
     ]
 
 
-def test_what_has_not_changed_is_not_read_again(shelf: Path) -> None:
+def test_unchanged_file_is_not_read_again(shelf: Path) -> None:
     file = shelf / "git-workflow" / "SKILL.md"
     first = look(shelf)
     assert not first.files["git-workflow/SKILL.md"].is_settled

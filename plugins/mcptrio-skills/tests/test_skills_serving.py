@@ -158,7 +158,7 @@ async def test_folders_are_read_level_by_level(shelf: Path) -> None:
         ("resources/read", "skill:///etc/passwd"),
     ],
 )
-async def test_what_is_not_served(shelf: Path, method: str, uri: Any) -> None:
+async def test_unserved_uri_is_refused(shelf: Path, method: str, uri: Any) -> None:
     (shelf.parent / "secret").write_text("secret")
     (shelf / "acme" / "README.md").write_text("not of a skill")
     async with connected(shelf, revision="2026-07-28") as client:
@@ -222,7 +222,7 @@ async def test_paths_are_completed(shelf: Path) -> None:
     assert completed.values == ("acme/pdf/references/FORMS.md", "acme/pdf/references/deep/a b%.png")
 
 
-async def test_what_is_not_served_is_logged_once(shelf: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_rejected_skill_is_logged_once(shelf: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_skill(shelf / "Bad_Name")
     with caplog.at_level(logging.WARNING, "mcptrio_skills"):
         async with connected(shelf) as client:
@@ -232,7 +232,7 @@ async def test_what_is_not_served_is_logged_once(shelf: Path, caplog: pytest.Log
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["not served"]
 
 
-async def test_without_folders_the_log_says_what_to_configure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_missing_folders_setting_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with connected() as client:
         assert await uris(client) == []
 
