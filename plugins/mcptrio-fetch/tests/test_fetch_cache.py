@@ -73,7 +73,7 @@ async def test_nothing_is_kept_where_nothing_may_be(reading: Any, site: Any) -> 
     assert site.paths() == ["GET /a", "GET /a"]
 
 
-async def test_a_shelf_holds_so_much_for_so_long(autojump_clock: Any) -> None:
+async def test_cache_is_bounded_in_bytes_and_age(autojump_clock: Any) -> None:
     shelf: ByteCache[str, int] = ByteCache(10, max_age=5)
     shelf.put("a", 1, 4)
     shelf.put("b", 2, 4)

@@ -107,7 +107,7 @@ async def test_a_redirect_to_a_private_address_is_refused(reading: Any, site: An
         ("http://10.1.2.3/", "not among the hosts"),
     ],
 )
-async def test_a_redirect_is_judged_like_what_was_asked_for(reading: Any, site: Any, target: str, said: str) -> None:
+async def test_address_policy_applies_to_redirects(reading: Any, site: Any, target: str, said: str) -> None:
     site.page("/", status=302, Location=target)
     async with reading(allow_private=True, deny_hosts=("denied.test", "10.0.0.0/8")) as reader:
         assert said in await reader.failure(site.url("/"))
@@ -318,7 +318,7 @@ async def test_progress_is_reported(reading: Any, site: Any) -> None:
     assert told[0] == (5, 10)
 
 
-async def test_a_host_is_asked_by_so_many_at_once(reading: Any, site: Any) -> None:
+async def test_concurrent_requests_per_host_are_limited(reading: Any, site: Any) -> None:
     here = most = 0
     full, go_on = trio.Event(), trio.Event()
 

@@ -12,7 +12,7 @@ from mcptrio_fetch.robots import MAX_ROBOTS_BYTES, Robots
 TEXT = "text/plain"
 
 
-async def test_a_site_says_what_may_be_fetched(reading: Any, site: Any) -> None:
+async def test_robots_txt_rules_are_obeyed(reading: Any, site: Any) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /private\nAllow: /private/but\nDisallow: /*.cgi$\n", TEXT)
     for path in ("/open", "/private/a", "/private/but/this", "/a.cgi"):
         site.page(path, "<p>here</p>")
