@@ -71,6 +71,6 @@ def test_a_clock_that_jumps_belongs_to_each_case() -> None:
         ({"transports": "stdio"}, ("mcp_server",), "mcp_server: over stdio the server is in another process"),
     ],
 )
-def test_what_cannot_work_is_refused(marker: dict[str, Any], fixtures: tuple[str, ...], problem: str) -> None:
+def test_invalid_case_marker_is_refused(marker: dict[str, Any], fixtures: tuple[str, ...], problem: str) -> None:
     with pytest.raises(ConfigError, match=f"^{problem}"):
         cases_of([marker], everywhere=False, fixtures=fixtures)

@@ -132,7 +132,7 @@ async def test_a_cut_is_one_in_both_directions() -> None:
     assert await everything(theirs) == "1."
 
 
-async def test_what_is_behind_a_delayed_message_waits(autojump_clock: object) -> None:
+async def test_messages_behind_a_delayed_message_wait(autojump_clock: object) -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(theirs, received=[delay(10, 2)])
     await ours.send(notes(3))

@@ -68,7 +68,7 @@ def test_without_an_answer_and_without_once_they_say_what_the_page_says(folder: 
     assert "order 4" in output
 
 
-def test_what_it_shows_without_pytest_runs(folder: Path) -> None:
+def test_guide_example_without_pytest_runs(folder: Path) -> None:
     [text] = [text for text in shown("python") if "trio.run(" in text]
 
     assert "order 1: 1 of rye" in run(folder, "-c", text)

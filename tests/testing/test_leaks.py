@@ -147,14 +147,14 @@ def test_each_kind_of_leak_is_found(tmp_path: Path) -> None:
     assert "thread" in errors["abandoned_trio_thread"]
 
 
-def test_what_is_given_back_is_no_leak(tmp_path: Path) -> None:
+def test_closed_resources_are_not_reported_as_leaks(tmp_path: Path) -> None:
     status, output = run(tmp_path, CLEAN)
 
     assert status == 0, output
     assert "4 passed" in output
 
 
-def test_what_was_there_before_may_stay(tmp_path: Path) -> None:
+def test_resources_opened_before_are_not_leaks(tmp_path: Path) -> None:
     with open(tmp_path / "a", "w"), nothing_left():
         pass
 

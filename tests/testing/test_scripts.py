@@ -169,7 +169,7 @@ def test_only_some_kinds_are_declared() -> None:
 # Deviations from the script
 
 
-async def test_an_unexpected_question_ends_what_is_watched(autojump_clock: object) -> None:
+async def test_unexpected_question_ends_the_watched_block(autojump_clock: object) -> None:
     script = Script().sample("hello").elicit({"value": 7}, about="One")
     expected = """\
 the server asked what is not in the script: form 'Two?' (value)
@@ -237,7 +237,7 @@ async def test_a_script_that_is_not_used_up_fails() -> None:
     assert str(failed.value).splitlines() == said
 
 
-async def test_another_failure_inside_what_is_watched_is_its_own(autojump_clock: object) -> None:
+async def test_other_exception_in_the_watched_block_is_raised_unwrapped(autojump_clock: object) -> None:
     script = Script().decline()
     with pytest.raises(KeyError):
         async with asking(script), script.watched():

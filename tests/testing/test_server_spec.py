@@ -108,7 +108,7 @@ def test_modules_that_cannot_be_imported_by_name_are_found_by_file(
         (ServerSpec(options={"title": open(__file__)}), "mcp_server_options"),  # noqa: SIM115
     ],
 )
-def test_what_cannot_travel_is_refused_by_name(parts: ServerSpec, name: str) -> None:
+def test_unpicklable_server_part_is_refused_by_name(parts: ServerSpec, name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: over stdio the server is in another process"):
         with pickle_spec(parts):
             pass
