@@ -22,7 +22,7 @@ async def marked_prompt() -> str:
     return ""
 
 
-async def test_a_server_keeps_what_the_decorator_says() -> None:
+async def test_server_keeps_the_decorator_options() -> None:
     server = Server()
     assert server.add_tool(marked_tool) == "own"
     assert server.add_tool(marked_tool, name="other") == "other"

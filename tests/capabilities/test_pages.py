@@ -44,7 +44,7 @@ class Many:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_second_look_shows_what_the_first_did(revision: str) -> None:
+async def test_repeated_listing_returns_the_same_pages(revision: str) -> None:
     server = Server(plugins=[Many()], settings=ServerSettings(page_size=1))
     async with server.open():
 
@@ -73,7 +73,7 @@ async def test_change_is_seen_at_once() -> None:
             assert [tool.name async for tool in another.tools()] == ["second", "third"]
 
 
-async def test_what_cannot_be_written_costs_nothing_but_itself() -> None:
+async def test_unencodable_tool_fails_only_its_own_listing() -> None:
     server = Server(plugins=[Many()])
     async with server.open(), mcptrio.connect(server) as client:
         server.add_tool(lambda: "", name="odd", description="\ud800")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mcptrio.capabilities.ranking import rank
 
 
-def test_the_closer_comes_first() -> None:
+def test_closer_match_ranks_first() -> None:
     candidates = ["p_y_x", "happy", "the-py", "Python", "pyramid", "py", "none"]
 
     assert rank(candidates, "py").values == ("py", "pyramid", "Python", "the-py", "happy", "p_y_x")
