@@ -199,7 +199,7 @@ async def test_a_call_in_flight_ends_in_time_or_gets_the_reason(garden: Path) ->
     assert answers["long"] == "the server was reloaded since garden.py changed; send the request again"
 
 
-async def test_what_cannot_be_imported_leaves_what_was(garden: Path) -> None:
+async def test_failed_import_keeps_the_previous_version(garden: Path) -> None:
     async with developing(garden) as (client, log):
         assert await text_of(client, "grow") == "beans"
         write(garden, "def broken(:\n")
@@ -270,7 +270,7 @@ async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> N
         assert asked == ["Which?", "Which?"]
 
 
-async def test_what_was_sealed_before_is_opened_after(garden: Path) -> None:
+async def test_request_state_sealed_before_a_reload_is_accepted_after_it(garden: Path) -> None:
     """A question in round trips: the answer comes to a worker that has not asked."""
     log, reloaded = Log(), trio.Event()
 
@@ -326,7 +326,7 @@ def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Pat
         assert served.call("warm_grow") == "leeks"
 
 
-async def test_what_a_plugin_file_imports_is_watched(garden: Path) -> None:
+async def test_modules_imported_by_a_plugin_file_are_watched(garden: Path) -> None:
     write(garden.parent / "seeds.py", "KIND = 'carrots'\n")
     beside = "import sys; sys.path.insert(0, os.path.dirname(__file__))\nfrom seeds import KIND as ANSWER\n"
     write(garden, GARDEN.replace('ANSWER = "beans"\n', beside))
@@ -403,7 +403,7 @@ def test_it_ends_with_its_client_and_answers_first(garden: Path) -> None:
         assert served.end()[0] == 0
 
 
-def test_what_does_not_go_with_it_is_refused(garden: Path) -> None:
+def test_unsupported_dev_options_are_refused(garden: Path) -> None:
     for arguments in ([], ["--listen", "0"], ["--transport", "stream"]):
         done = CliRunner().invoke(cli, ["dev", *arguments])
         assert done.exit_code == 2

@@ -111,7 +111,7 @@ async def test_a_continuous_change_is_reported_after_the_timeout(tmp_path: Path,
         nursery.cancel_scope.cancel()
 
 
-def test_what_is_watched_is_bounded_and_the_log_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_number_of_watched_files_is_bounded_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(MAX_FILES + 1):
         (tmp_path / f"{number}.py").touch()
     watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
