@@ -79,6 +79,10 @@ class PeerSession(Protocol):
         """Stop sending the session's messages to this sink."""
         ...
 
+    def report_everything_changed(self) -> None:
+        """Tell the client that what it follows may have changed, because it may have missed notifications."""
+        ...
+
     @property
     def busy(self) -> bool:
         """True while requests are in flight or a sink is attached."""

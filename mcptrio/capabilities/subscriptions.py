@@ -30,6 +30,7 @@ from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.resources import ResourceUpdatedParams, SubscribeParams, UnsubscribeParams
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, ListenResult, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import ChangeDelivery
+from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.state import RuntimeState
 
@@ -69,6 +70,7 @@ class Subscriptions:
         self._access = access
         self._advertised = advertised
         state.on_subscriptions = self.touched
+        state.on_missed_changes = self._changed_for
         self._bus: Bus | None = None
         """Connects the replicas while the server is open; ``None`` for a single process."""
         self._replica = secrets.token_urlsafe(6)
@@ -153,6 +155,15 @@ class Subscriptions:
         for uri in self.watched():
             self._deliver({"uri": uri})
 
+    def _changed_for(self, conversation: Conversation) -> None:
+        """Report everything that one client follows as changed."""
+        can = self._advertised()
+        for what, is_offered in (("tools", can.tools), ("prompts", can.prompts), ("resources", can.resources)):
+            if is_offered is not None:
+                _tell_list(conversation, f"notifications/{what}/list_changed", EmptyParams(), what)
+        for uri in conversation.subscriptions:
+            _tell_resource(conversation, uri)
+
     def _deliver(self, news: dict[str, Any]) -> None:
         what, uri = news.get("list"), news.get("uri")
         if isinstance(what, str) and what in _LISTS:
@@ -168,9 +179,7 @@ class Subscriptions:
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
                 listen.scope.notify(method, params(meta=meta), key=(method, key, listen))
         for session in self._state.sessions:
-            peer = session.connection.peer
-            if peer is not None and peer.revision.changes is ChangeDelivery.UNSOLICITED:
-                session.notify(method, params(), key=(method, key))
+            _tell_list(session, method, params(), key)
 
     def _tell_updated(self, uri: str, caller: str | None) -> None:
         method = "notifications/resources/updated"
@@ -180,7 +189,7 @@ class Subscriptions:
                 listen.scope.notify(method, ResourceUpdatedParams(uri=uri, meta=meta), key=(method, uri, listen))
         for session in self._state.sessions:
             if uri in session.subscriptions and caller in (None, session.caller):
-                session.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))
+                _tell_resource(session, uri)
 
     # Being asked
 
@@ -269,3 +278,14 @@ class Subscriptions:
             resources_list_changed=wanted.resources_list_changed and can.resources is not None,
             resource_subscriptions=watched if can.resources is not None else (),
         )
+
+
+def _tell_list(conversation: Conversation, method: str, params: Any, key: str) -> None:
+    peer = conversation.connection.peer
+    if peer is not None and peer.revision.changes is ChangeDelivery.UNSOLICITED:
+        conversation.notify(method, params, key=(method, key))
+
+
+def _tell_resource(conversation: Conversation, uri: str) -> None:
+    method = "notifications/resources/updated"
+    conversation.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))

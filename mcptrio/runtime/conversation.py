@@ -42,6 +42,7 @@ class Conversation:
         trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards callers.
         record: of a stored session; otherwise made after ``initialize``.
         on_subscriptions: called when another replica has changed the subscriptions.
+        on_missed_changes: called with this object when the client may have missed notifications of changes.
     """
 
     connection: Connection
@@ -54,6 +55,7 @@ class Conversation:
     trusts_forwarded_caller: bool = False
     record: SessionRecord | None = None
     on_subscriptions: Callable[[], None] | None = None
+    on_missed_changes: Callable[[Conversation], None] | None = None
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
     started: float = field(init=False, factory=trio.current_time)
@@ -117,6 +119,11 @@ class Conversation:
     def detach(self, outlet: MessageSink) -> None:
         if outlet in self.outlets:
             self.outlets.remove(outlet)
+
+    def report_everything_changed(self) -> None:
+        """Tell the client that what it follows may have changed, because it may have missed notifications."""
+        if self.on_missed_changes is not None:
+            self.on_missed_changes(self)
 
     @property
     def outlet(self) -> MessageSink | None:

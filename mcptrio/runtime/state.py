@@ -12,6 +12,7 @@ import trio
 
 from mcptrio.abc import StateSealer
 from mcptrio.ground.deadlines import Deadlines
+from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.parking import SuspendedHandlers
 from mcptrio.runtime.runs import Runs
@@ -35,6 +36,8 @@ class RuntimeState:
         """The stores that the server shares with other replicas; ``None`` if there are none."""
         self.on_subscriptions: Callable[[], None] = _nothing
         """Called when a session has other subscriptions than before."""
+        self.on_missed_changes: Callable[[Conversation], None] = _ignore
+        """Called when the client of a session may have missed notifications of changes."""
         self.deadlines = Deadlines()
         self.sessions: set[Session] = set()
         self.works = Works()
@@ -77,4 +80,8 @@ class RuntimeState:
 
 
 def _nothing() -> None:
+    pass
+
+
+def _ignore(conversation: Conversation) -> None:
     pass

@@ -260,6 +260,7 @@ class Supervisor:
             principal=principal,
             record=record,
             on_subscriptions=self.state.on_subscriptions,
+            on_missed_changes=self.state.on_missed_changes,
             begin=partial(self.state.start, self._run_session),
         )
         self._count(session)

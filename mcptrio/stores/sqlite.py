@@ -126,6 +126,8 @@ class _Opening:
             self._make_stores(database)
             for gone in database.write_now(self._enter):
                 self._settle(database, gone)
+                if self._bus is None:
+                    database.write_now(self.messages.insert_lost)
             begun = True
         finally:
             if not begun:
@@ -152,6 +154,9 @@ class _Opening:
         writers = await database.read(_writers)
         gone = await trio.to_thread.run_sync(self._gone, writers, limiter=self._looking)
         await self.events.settle_writers(gone)
+        if gone and self._bus is None:
+            # They may have acknowledged a change whose message they had not stored yet.
+            self.messages.report_lost()
         self._replicas = len(writers) - len(gone)
         self.messages.set_alone(self._replicas <= 1, newest)
 

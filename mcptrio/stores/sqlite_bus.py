@@ -33,6 +33,9 @@ _MAX_MESSAGE_SECONDS: Final = 60.0
 # Messages, and streams with new events, in the result of one poll; after more, all readers look for themselves.
 _MAX_FOUND: Final = 10_000
 
+# The topic of a message to all followers: messages may be missing.
+_LOST_TOPIC: Final = ""
+
 _log = logging.getLogger("mcptrio.stores")
 
 
@@ -66,6 +69,15 @@ class SQLiteBus:
         # Also while no other process has the file open: one that is just opening it is noticed later.
         self._database.post(partial(self._insert, topic=topic, message=message, now=self._clock.now()))
 
+    def report_lost(self) -> None:
+        """Make the followers in all processes look for themselves."""
+        self._followers.lost()
+        self._database.post(self.insert_lost)
+
+    def insert_lost(self, connection: sqlite3.Connection) -> None:
+        """As :meth:`report_lost`, for the other processes only."""
+        self._insert(connection, topic=_LOST_TOPIC, message=b"", now=self._clock.now())
+
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
         return self._followers.add(topic, receive)
 
@@ -97,10 +109,11 @@ class SQLiteBus:
             partial(_found, seen=seen, writer=self._writer)
         )
         for topic, message in messages:
-            self._followers.deliver(topic, message)
+            if topic != _LOST_TOPIC:
+                self._followers.deliver(topic, message)
         for session, stream in streams:
             self._followers.deliver(session_topic(session), INBOX_MESSAGE if stream == INBOX else wake_message(stream))
-        if not is_complete:
+        if not is_complete or any(topic == _LOST_TOPIC for topic, _ in messages):
             self._followers.lost()
 
     def _insert(self, connection: sqlite3.Connection, *, topic: str, message: bytes, now: float) -> None:

@@ -47,6 +47,8 @@ class EchoSession:
         self.asked: dict[Any, trio.Event] = {}
         self.answers: dict[Any, Any] = {}
         self.ended = False
+        self.reports = 0
+        """How often it was to report everything as changed."""
 
     @property
     def busy(self) -> bool:
@@ -54,6 +56,9 @@ class EchoSession:
 
     def refresh(self, record: SessionRecord) -> None:
         self.record = record
+
+    def report_everything_changed(self) -> None:
+        self.reports += 1
 
     def receive(self, incoming: Incoming, outlet: MessageSink) -> None:
         if isinstance(incoming, Batch):

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 import trio
 
+from mcptrio.abc import SessionRecord, session_topic
+from mcptrio.errors import StoreFailed
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.protocol.messages import Notification
 from mcptrio.serving import HTTPLimits
@@ -283,6 +286,33 @@ async def test_stream_is_resumed_on_another_replica_while_it_runs(start: Starter
         assert answer["data"]["result"] == {"slow": True}
 
 
+async def test_changes_between_two_get_streams_are_reported(start: Starter) -> None:
+    """A replica that has ended cannot send them, and the next one does not know them."""
+    _, two, other = await replicas(start)
+    events: MemoryEventStore = two.app._sessions.events
+    await events.append(other.session, "gone", b"{}", will=b"")
+    await events.settle(other.session, "gone")
+
+    async with other.stream("GET", last_event_id="gone/0") as stream:
+        primed = await stream.next()
+
+        assert primed is not None
+        assert primed["id"] != "gone/1"
+        (session,) = two.engine.sessions
+        assert session.reports == 1
+
+
+async def test_the_first_get_stream_has_missed_no_changes(start: Starter) -> None:
+    server = await start()
+    await server.client.initialize()
+
+    async with server.client.stream("GET") as stream:
+        await stream.next()
+
+        (session,) = server.engine.sessions
+        assert session.reports == 0
+
+
 async def test_changed_record_reaches_the_other_replica(start: Starter) -> None:
     one, two, other = await replicas(start)
     await other.post(call("echo"))
@@ -292,6 +322,33 @@ async def test_changed_record_reaches_the_other_replica(start: Starter) -> None:
     for server in (one, two):
         (session,) = server.engine.sessions
         await eventually(lambda session=session: session.record is not None and session.record.initialized)
+
+
+class StalledStore(MemorySessionStore):
+    """Fails while its engine is away."""
+
+    is_away = False
+
+    async def load(self, id: str) -> SessionRecord | None:
+        if self.is_away:
+            raise StoreFailed("the engine does not answer")
+        return await super().load(id)
+
+
+async def test_a_record_that_cannot_be_read_is_read_later(start: Starter, caplog: pytest.LogCaptureFixture) -> None:
+    store = StalledStore()
+    _, two, other = await replicas(start, sessions=store)
+    await other.post(call("echo"))
+    store.is_away = True
+    bus = two.app._sessions._replicas._bus
+    assert bus is not None
+
+    bus.publish(session_topic(other.session), b"record 99 another-replica")
+    await eventually(lambda: "a session could not be looked up" in caplog.text)
+    store.is_away = False
+
+    assert (await other.post(call("echo"))).json()["result"] == {"echo": {}}
+    assert "Traceback" not in caplog.text
 
 
 async def test_end_reaches_every_replica(start: Starter) -> None:

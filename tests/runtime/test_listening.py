@@ -8,6 +8,8 @@ import trio
 import trio.testing
 
 from mcptrio import Context, Server
+from mcptrio.abc import SessionRecord
+from mcptrio.outbox import Outbox
 from mcptrio.protocol.messages import Notification, Request, Response
 from mcptrio.serving import ServerLimits, ServerSettings
 from mcptrio.stores.memory import MemoryBus, memory_stores
@@ -79,6 +81,24 @@ async def test_changes_of_another_replica_are_told_and_lost_ones_as_if_all_had_c
         message = await client.next()
         assert isinstance(message, Notification)
         assert message.method == "notifications/tools/list_changed"
+
+
+async def test_a_client_that_may_have_missed_changes_is_told_of_all_that_it_follows(autojump_clock: Any) -> None:
+    server = Server()
+    server.add_tool(ok)
+    record = SessionRecord(id="s", revision="2025-11-25", initialized=True, subscriptions=frozenset({"doc:///a"}))
+    async with server.open():
+        session = server.supervisor.open_session(record=record)
+        outbox = Outbox()
+        session.attach(outbox)
+
+        session.report_everything_changed()
+
+        sent = [(message.method, message.params) for message in await outbox.take()]
+        assert ("notifications/tools/list_changed", None) in sent
+        assert ("notifications/resources/updated", {"uri": "doc:///a"}) in sent
+        assert not any("prompts" in method for method, _ in sent)
+        session.end("the test is over")
 
 
 async def test_listens_end_with_a_result_when_the_server_stops(autojump_clock: Any) -> None:

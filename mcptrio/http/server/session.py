@@ -169,12 +169,17 @@ class HTTPSession:
         self.streams[stream.id] = stream
         self._shared.start_soon(self._pump, stream, items)
 
-    async def listen(self) -> SessionStream:
+    async def listen(self, *, is_continued: bool = False) -> SessionStream:
         """Return the GET stream, attached to the engine here and detached on every other replica.
+
+        Args:
+            is_continued: whether the client has read an earlier stream, which is complete.
 
         Raises:
             StoreFailed: the record, which names the stream, could not be stored.
         """
+        # Between two streams, notifications reach none: the writer of the earlier one may have ended long before.
+        has_missed = is_continued or self.get_stream is not None or self._named_get_stream != ""
         if self.get_stream is None:
             self.get_stream = self.open_stream(GET_STREAM_PREFIX)
             self.start(self.get_stream)
@@ -182,10 +187,18 @@ class HTTPSession:
         if self._attached is not stream:
             self.peer.attach(stream)
             self._attached = stream
+            if has_missed:
+                self.peer.report_everything_changed()
         # Each message must go to one stream only (2025-11-25, basic/transports, "Multiple Connections").
         self._name_get_stream(stream.id)
         await self.save()
         return stream
+
+    async def _listen_again(self) -> None:
+        try:
+            await self.listen()
+        except StoreFailed as error:
+            _log.error("a session could not be saved: %s", error)
 
     async def stop_listening(self) -> None:
         """End the GET stream here; that of another replica continues."""
@@ -251,7 +264,7 @@ class HTTPSession:
             # Its readers stay: it is attached again when the other one has gone.
             self._detach()
         elif not stored.get_stream and self.get_stream is not None and self.get_stream.readers:
-            self._shared.start_soon(self.listen)
+            self._shared.start_soon(self._listen_again)
 
     def follow(self) -> None:
         """Hear the other replicas until the session ends here."""
@@ -322,6 +335,9 @@ class HTTPSession:
                 else:
                     await self.look_for_messages()
                 self._notices.discard(notice)
+        except StoreFailed as error:
+            # The next request or the next sweep looks again.
+            _log.error("a session could not be looked up: %s", error)
         finally:
             self._notices.clear()
 
@@ -337,9 +353,15 @@ class HTTPSession:
         if record is not None and record.get_stream != id:
             self.peer.refresh(evolve(record, get_stream=id))
 
+    @property
+    def _named_get_stream(self) -> str:
+        """The id of the current GET stream, as this replica knows it."""
+        record = self.peer.record
+        return record.get_stream if record is not None else ""
+
     async def _leave_get_stream(self, stream: SessionStream) -> None:
         """Let another replica with readers attach its own stream again."""
-        if self.peer.record is not None and self.peer.record.get_stream == stream.id:
+        if self._named_get_stream == stream.id:
             self._name_get_stream("")
             await self.try_to_save()
 
@@ -353,8 +375,11 @@ class HTTPSession:
             if self.get_stream is stream:
                 self._detach()
                 self.get_stream = None
-        # After the pump: the store can now append the fallback event if the pump has failed.
-        await stream.settle()
+        try:
+            # After the pump: the store can now append the fallback event if the pump has failed.
+            await stream.settle()
+        except StoreFailed as error:
+            _log.error("a stream of a session is completed later: %s", error)
         await self._leave_get_stream(stream)
 
     def _detach(self) -> None:

@@ -309,7 +309,7 @@ async def _reply(exchange: Exchange, item: Item) -> None:
 
 
 async def _listen(session: HTTPSession, exchange: Exchange, *, from_start: bool = False) -> None:
-    stream = await session.listen()
+    stream = await session.listen(is_continued=from_start)
     reader = StreamReader(stream, exchange, from_start=from_start)
     if stream.sends_priming_event:
         await stream.send_priming_event()

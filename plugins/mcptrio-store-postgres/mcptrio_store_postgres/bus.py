@@ -87,6 +87,12 @@ class PostgresBus:
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
         return self._followers.add(topic, receive)
 
+    def report_lost(self) -> None:
+        """Make the followers on all replicas look for themselves."""
+        self._followers.lost()
+        self._has_lost = True
+        self._database.post(DatabaseWork(no_statement, None))
+
     async def run(self) -> None:
         """Listen until cancelled."""
         pause = 0.0

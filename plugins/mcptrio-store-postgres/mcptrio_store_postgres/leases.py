@@ -47,6 +47,7 @@ class Leases:
         replica: The id of this process.
         seconds: The time of a lease.
         repair: Repeats failed settlements and releases; called after each renewal.
+        on_ended: Called when another replica has ended without closing.
     """
 
     def __init__(
@@ -57,12 +58,14 @@ class Leases:
         replica: str,
         seconds: float,
         repair: Callable[[], Awaitable[None]],
+        on_ended: Callable[[], None],
     ) -> None:
         self._database = database
         self._writes = writes
         self._replica = replica
         self._seconds = seconds
         self._repair = repair
+        self._on_ended = on_ended
         # The lease of each other replica as it was last read, and since when it is the same.
         self._seen: dict[str, tuple[Any, float]] = {}
         self._ticked = 0.0
@@ -115,6 +118,8 @@ class Leases:
         self._seen.pop(replica, None)
         if is_over and has_more is not None:
             _log.warning("replica %s has ended without closing; its streams have been completed", replica)
+            # It may have acknowledged a change whose message it had not published yet.
+            self._on_ended()
 
     def _look(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Return the replicas that have ended."""

@@ -56,13 +56,14 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
         StoreFailed: The database cannot be used.
     """
     address = read_address(url, settings)
-    await _wait_for_engine(address, settings)
+    give_up = trio.current_time() + settings.start_timeout
+    await _wait_for_engine(address, settings, give_up)
     replica = _Replica.make(address, settings, bus)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(replica.database.run)
             try:
-                await replica.leases.enter()
+                await _register(replica.leases, give_up)
                 async with trio.open_nursery() as tasks:
                     tasks.start_soon(replica.leases.run)
                     tasks.start_soon(replica.sweeper.run)
@@ -114,7 +115,10 @@ class _Replica:
             sweeper=Sweeper(database, writes, replica=id),
             id=id,
         )
-        made.leases = Leases(database, writes, replica=id, seconds=settings.lease, repair=made.repair)
+        on_ended = made.bus.report_lost if made.bus is not None else _nothing
+        made.leases = Leases(
+            database, writes, replica=id, seconds=settings.lease, repair=made.repair, on_ended=on_ended
+        )
         wakes = made.bus if bus is None else ForeignWakes(bus, keys)
         assert wakes is not None
         database.attach(wakes=wakes, renew=made.leases.renew)
@@ -160,15 +164,36 @@ class _Replica:
             _log.warning("closing: %s; another replica completes the streams", error)
 
 
-async def _wait_for_engine(address: Address, settings: StoreSettings) -> None:
+async def _register(leases: Leases, give_up: float) -> None:
+    """Take a lease. The engine may have gone again since it was first reached.
+
+    Args:
+        give_up: Trio clock time after which it is not tried again.
+
+    Raises:
+        StoreFailed: It failed until then.
+    """
+    while True:
+        try:
+            await leases.enter()
+            return
+        except StoreFailed:
+            if trio.current_time() + _START_INTERVAL > give_up:
+                raise
+        await trio.sleep(_START_INTERVAL)
+
+
+async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: float) -> None:
     """Check the engine and its tables; wait for an engine that is not there yet.
+
+    Args:
+        give_up: Trio clock time after which it is not tried again.
 
     Raises:
         StoreFailed: It was not there in time, or its tables have another version.
     """
     link = PostgresLink(address, timeout=settings.timeout)
     limiter = trio.CapacityLimiter(1)
-    give_up = trio.current_time() + settings.start_timeout
     has_logged = False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cut_late, [link])
@@ -209,6 +234,10 @@ def _check(connection: Connection, *, address: Address) -> StoreFailed | None:
     except StoreFailed as error:
         return error
     return None
+
+
+def _nothing() -> None:
+    pass
 
 
 def _single(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -215,6 +215,23 @@ async def test_the_start_waits_for_the_engine(own_postgres: PostgresServer, pref
             await stores.sessions.save(record("a"))
 
 
+async def test_the_start_survives_an_engine_that_stalls_again(own_postgres: PostgresServer, prefix: str) -> None:
+    """The tables can be read, but the lease cannot be written yet."""
+    async with opened(own_postgres, prefix):
+        pass
+    with psycopg.connect(own_postgres.socket_url) as other:
+        other.execute(f"LOCK TABLE {prefix}.leases IN SHARE MODE".encode())
+        async with trio.open_nursery() as nursery:
+
+            async def unlock() -> None:
+                await trio.sleep(1.5)
+                other.rollback()
+
+            nursery.start_soon(unlock)
+            async with opened(own_postgres, prefix, timeout=0.5) as stores:
+                await stores.sessions.save(record("a"))
+
+
 async def test_an_unsent_message_becomes_a_loss(own_postgres: PostgresServer, prefix: str) -> None:
     async with opened(own_postgres, prefix, timeout=1.0) as one, opened(own_postgres, prefix) as two:
         assert one.bus is not None

@@ -20,7 +20,7 @@ from mcptrio_store_redis.listener import ChannelListener
 __all__ = ["LOST", "RedisBus"]
 
 LOST: Final = b"lost"
-"""Published to all replicas by one that could not publish messages."""
+"""Published to all replicas if messages may be missing: unpublished ones, or those of a replica that has ended."""
 _TOPIC_BYTES: Final = 1024
 # Messages that are delivered in one turn of the event loop.
 _TURN: Final = 500
@@ -64,6 +64,12 @@ class RedisBus:
         topic = self._topics.get(channel)
         if topic is not None:
             self._followers.deliver(topic, message)
+
+    def report_lost(self) -> None:
+        """Make all replicas look for themselves."""
+        self._followers.lost()
+        self._engine.has_lost_news = True
+        self.tell_lost()
 
     def tell_lost(self) -> None:
         """Make all replicas look for themselves if messages of this one were not published."""

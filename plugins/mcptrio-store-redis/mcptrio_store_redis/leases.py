@@ -124,6 +124,9 @@ class RedisLeases:
         keys = engine.keys
         if await engine.change(run(FORGET, keys.replicas, replica, 0, keys=(key,))):
             _log.warning("%s: replica %s has ended; %d of its streams were open", engine.place, replica, count)
+            if self._bus is not None:
+                # It may have acknowledged a change whose message it had not published yet.
+                self._bus.report_lost()
 
     async def _settle(self, left: OpenStream, replica: str) -> int:
         engine, message = self._engine, wake_message(left.stream)

@@ -16,6 +16,7 @@ from mcptrio.stores import StoreSettings
 from mcptrio_store_redis.address import RedisAddress, read_address
 from mcptrio_store_redis.batches import failure
 from mcptrio_store_redis.bus import RedisBus
+from mcptrio_store_redis.commands import RedisRefused
 from mcptrio_store_redis.effects import RedisEffectStore
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import RedisEventStore
@@ -54,8 +55,9 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
     engine = RedisEngine(link, settings)
     # Its own thread slots, so these threads never wait for those of other parts of the program.
     limiter = trio.CapacityLimiter(2)
+    give_up = trio.current_time() + settings.start_timeout
     try:
-        await _connect(engine, address, limiter)
+        await _connect(engine, address, limiter, give_up)
         messages = RedisBus(engine) if bus is None else None
         stores, events, leases = _make_stores(engine, bus, messages)
         async with _open_quiet_nursery() as listening:
@@ -65,7 +67,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
                     listening.start_soon(partial(_listen, messages, listener_link, limiter))
                 async with _open_quiet_nursery() as serving:
                     serving.start_soon(engine.run)
-                    await leases.renew()
+                    await _register(leases, give_up)
                     serving.start_soon(leases.run)
                     if messages is not None:
                         with trio.move_on_after(settings.timeout):
@@ -118,14 +120,37 @@ def _make_stores(
     return stores, events, leases
 
 
-async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.CapacityLimiter) -> None:
+async def _register(leases: RedisLeases, give_up: float) -> None:
+    """Take a lease. The engine may have gone again since it was first reached.
+
+    Args:
+        give_up: Trio clock time after which it is not tried again.
+
+    Raises:
+        StoreFailed: It failed until then, or the engine refuses the lease.
+    """
+    while True:
+        try:
+            await leases.renew()
+            return
+        except RedisRefused:
+            raise
+        except StoreFailed:
+            if trio.current_time() >= give_up:
+                raise
+        await trio.sleep(_RETRY)
+
+
+async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.CapacityLimiter, give_up: float) -> None:
     """Wait for the engine.
+
+    Args:
+        give_up: Trio clock time after which it is not tried again.
 
     Raises:
         StoreFailed: It was not reachable in time, refuses the user, or has the data of another version.
     """
     settings = engine.settings
-    deadline = trio.current_time() + settings.start_timeout
     while True:
         error = await trio.to_thread.run_sync(_try, engine, limiter=limiter)
         if error is None:
@@ -133,7 +158,7 @@ async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.Cap
         # Waiting does not change these.
         is_final = isinstance(error, AuthenticationError | NoPermissionError | StoreFailed)
         is_final |= "CERTIFICATE_VERIFY_FAILED" in str(error)
-        if is_final or trio.current_time() >= deadline:
+        if is_final or trio.current_time() >= give_up:
             place = engine.place
             failed = error if isinstance(error, StoreFailed) else failure(place, error, settings.timeout)
             if isinstance(error, AuthenticationError):

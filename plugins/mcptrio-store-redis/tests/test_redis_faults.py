@@ -16,6 +16,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from mcptrio.abc import EffectState, SessionRecord, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
+from mcptrio.stores import StoreSettings, open_stores
+from tests.replicas.fault_proxy import fault_proxy
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
@@ -332,3 +334,15 @@ async def test_messages_that_could_not_be_published_make_all_replicas_look(own_r
         own_redis.command("ACL", "SETUSER", "default", "+publish")
         await eventually(lambda: None in there.messages, "the other replica is told")
         assert b"1" not in there.messages
+
+
+async def test_the_start_survives_an_engine_that_goes_again(redis: RedisServer, prefix: str) -> None:
+    """The lease is the first thing that a script writes."""
+    async with fault_proxy(redis.port) as proxy:
+        proxy.breaks_on = b"EVALSHA"
+
+        url = f"redis://127.0.0.1:{proxy.port}"
+        async with open_stores(url, StoreSettings(prefix=prefix, start_timeout=20)) as stores:
+            assert await stores.sessions.save(RECORD) is not None
+
+        assert proxy.breaks_on is None

@@ -1,0 +1,125 @@
+"""Runs a trial: replicas over an engine, behind a proxy, with clients and faults; then the judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import trio
+from attrs import define
+
+from tests.processes import held_port
+from tests.replicas.engines import engine_of
+from tests.replicas.faults import Faults
+from tests.replicas.handshake_client import HandshakeClient
+from tests.replicas.history import History
+from tests.replicas.judge import CHANGE_SECONDS, Violation, changes_arrive, judge
+from tests.replicas.modern_client import ModernClient
+from tests.replicas.processes import Program, haproxy, nginx, replica
+from tests.replicas.trial import CALL_SECONDS, Trial
+
+__all__ = ["BALANCERS", "Report", "run_trial"]
+
+BALANCERS: Final[dict[str, Callable[[Path, int, Sequence[int]], AbstractAsyncContextManager[Program]]]] = {
+    "nginx": nginx,
+    "haproxy": haproxy,
+}
+_REPLICAS: Final = 3
+_LISTENER_OF: Final = 5
+"""One of this many clients listens for changes."""
+
+
+@define
+class Report:
+    """What a trial has found."""
+
+    seed: str
+    engine: str
+    balancer: str
+    history: History
+    faults: Counter[str]
+    counts: Counter[str]
+    gaps: list[float]
+    violations: list[Violation]
+
+    def __str__(self) -> str:
+        gaps = sorted(self.gaps)
+        gap = f"p50 {gaps[len(gaps) // 2]:.2f} s, longest {gaps[-1]:.2f} s" if gaps else "none"
+        lines = [
+            f"{self.engine} behind {self.balancer}, MCPTRIO_HISTORY_SEED={self.seed}",
+            f"faults: {_list(self.faults)}",
+            f"clients: {_list(self.counts)}",
+            f"calls: {len(self.history.calls)}, effects: {len(self.history.effects)}, "
+            f"changes: {len(self.history.changes)}",
+            f"gaps of resumed streams: {gap}",
+            f"violations: {len(self.violations)}",
+            *(f"  {violation}" for violation in self.violations[:50]),
+        ]
+        return "\n".join(lines)
+
+
+async def run_trial(
+    engine: str, balancer: str, folder: Path, *, seed: str, seconds: float = 20.0, clients: int = 40
+) -> Report:
+    """Run a trial in a folder, which keeps the logs of all processes.
+
+    Args:
+        seconds: for which faults happen. Starting and ending come on top.
+    """
+    async with AsyncExitStack() as stack:
+        opened = await stack.enter_async_context(engine_of(engine, folder))
+        ports = [stack.enter_context(held_port()) for _ in range(_REPLICAS + 1)]
+        replicas = [replica(folder, number, port, opened.url, opened.settings) for number, port in enumerate(ports[1:])]
+        for each in replicas:
+            each.start()
+            stack.callback(each.end)
+        for each in replicas:
+            assert await each.until_ready(), f"a replica has ended: {each.log.read_text()[-2000:]}"
+        await stack.enter_async_context(BALANCERS[balancer](folder, ports[0], ports[1:]))
+        trial = Trial(ports[0], History(durable=opened.durable))
+        faults = Faults(replicas, opened, seed)
+        await _run(trial, faults, seed, seconds, clients)
+    effects = folder / "effects"
+    if effects.exists():
+        trial.history.effects = effects.read_text().split()
+    trial.history.exits = faults.exits
+    trial.history.end = trial.now()
+    return Report(
+        seed, opened.name, balancer, trial.history, faults.counts, trial.counts, trial.gaps, judge(trial.history)
+    )
+
+
+async def _run(trial: Trial, faults: Faults, seed: str, seconds: float, clients: int) -> None:
+    """Let the clients work while faults happen, then until everything that was acknowledged has arrived."""
+    async with trio.open_nursery() as listeners:
+        async with trio.open_nursery() as workers:
+            # Their calls have a deadline of their own; the rest gets as long.
+            workers.cancel_scope.deadline = trial.now() + seconds + 2 * CALL_SECONDS
+            for number in range(clients):
+                listens = number % _LISTENER_OF == 0
+                kind = HandshakeClient if number % 2 else ModernClient
+                client = kind(trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
+                (listeners if listens else workers).start_soon(client.run)
+            await faults.run(seconds)
+            trial.stopping.set()
+        if workers.cancel_scope.cancelled_caught:
+            trial.counts["clients cut off"] += 1
+        # Listeners are clients too, with calls that have begun before.
+        await _until(lambda: all(call.ended is not None for call in trial.history.calls), CALL_SECONDS)
+        await _until(lambda: not any(changes_arrive(trial.history)), CHANGE_SECONDS)
+        listeners.cancel_scope.cancel()
+
+
+async def _until(is_so: Callable[[], bool], seconds: float) -> None:
+    """Wait for some seconds at most; the judge reports a missing response or change."""
+    with trio.move_on_after(seconds):
+        while not is_so():  # noqa: ASYNC110 - any of the clients may end it
+            await trio.sleep(0.1)
+
+
+def _list(counts: Counter[str]) -> str:
+    return ", ".join(f"{what} {count}" for what, count in sorted(counts.items())) or "none"

@@ -1,0 +1,144 @@
+"""Messages that the clients of several replicas have sent and received: the input of the judge.
+
+Times are seconds of the Trio clock of the trial.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from attrs import define, field
+
+__all__ = ["Call", "Change", "Ending", "History", "Listener", "Question", "Session"]
+
+
+class Ending(Enum):
+    """How a call has ended for its client."""
+
+    OPEN = "open"
+    """The client gave up: no response within its deadline."""
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """Refused with 503, so nothing may have run."""
+    UNCERTAIN = "uncertain"
+    """The connection broke, or a proxy failed, before the client had anything to resume from."""
+    CLOSED = "closed"
+    """The stream is complete and has no response."""
+
+
+@define
+class Question:
+    """A request of the server within a call, and the answer to it."""
+
+    id: Any
+    answer: str
+    acknowledged: float | None = None
+    """When the answer got its 202."""
+
+
+@define
+class Call:
+    """
+    Attributes:
+        token: unique in the trial; an argument of the tool.
+        answers: every JSON-RPC response with the id of the call, in the order of arrival.
+        expected: the text of a successful result; ``None`` if any may come.
+        events: ids of events, in the order of arrival over all connections.
+        marks: the numbers that the tool has put into its log messages, in the order of arrival.
+        all_marks: how many log messages precede a successful result.
+        refused: status codes that are neither a success nor one of 502, 503 and 504, with the body.
+        cancelled: when the cancellation got its 202.
+    """
+
+    client: str
+    session: str
+    id: Any
+    tool: str
+    token: str
+    sent: float
+    expected: str | None = None
+    answers: list[dict[str, Any]] = field(factory=list)
+    events: list[str] = field(factory=list)
+    marks: list[int] = field(factory=list)
+    all_marks: int = 0
+    questions: list[Question] = field(factory=list)
+    refused: list[str] = field(factory=list)
+    cancelled: float | None = None
+    ending: Ending = Ending.OPEN
+    ended: float | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The text of the successful result, or ``None``."""
+        if not self.answers:
+            return None
+        result = self.answers[0].get("result")
+        if result is None or result.get("isError"):
+            return None
+        text: str = result["content"][0]["text"]
+        return text
+
+
+@define
+class Session:
+    """A handshake session that a client has opened.
+
+    Attributes:
+        statuses: time, status and method of each response to a request of the session.
+        leaving: when the client sent the DELETE.
+        left: when the DELETE was acknowledged.
+    """
+
+    client: str
+    id: str
+    statuses: list[tuple[float, int, str]] = field(factory=list)
+    leaving: float | None = None
+    left: float | None = None
+
+
+@define
+class Listener:
+    """A subscription to one resource. The client reads the resource after each notification of a change.
+
+    Attributes:
+        reads: time and version of each read.
+        events: ids of the events of its GET streams, in the order of arrival; a client notes them once.
+        left: when the client gave the subscription up; ``None`` if it was open at the end.
+    """
+
+    client: str
+    uri: str
+    subscribed: float
+    reads: list[tuple[float, int]] = field(factory=list)
+    events: list[str] = field(factory=list)
+    left: float | None = None
+
+
+@define
+class Change:
+    """A change of a resource, whose notification was published before it was acknowledged."""
+
+    uri: str
+    version: int
+    acknowledged: float
+
+
+@define
+class History:
+    """
+    Attributes:
+        durable: whether the stores keep what they have acknowledged, whatever fault happens.
+        effects: the token of each effect that has run.
+        exits: replicas that have ended although no fault ended them, with their last words.
+        end: when the trial has ended.
+    """
+
+    durable: bool = True
+    sessions: list[Session] = field(factory=list)
+    calls: list[Call] = field(factory=list)
+    listeners: list[Listener] = field(factory=list)
+    changes: list[Change] = field(factory=list)
+    effects: list[str] = field(factory=list)
+    exits: list[str] = field(factory=list)
+    end: float = 0.0

@@ -1,0 +1,93 @@
+"""The tools and the resource that the replicas of a trial serve."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import trio
+
+from mcptrio import Context, resource, tool
+
+__all__: list[str] = []
+
+_FOLDER = Path(os.environ["TRIAL_FOLDER"])
+"""Shared by all replicas of the trial, as a database that the tools use would be."""
+
+
+@tool
+async def echo(text: str) -> str:
+    return text
+
+
+@tool
+async def slow(ctx: Context, token: str, count: int, pause: float) -> str:
+    """Log and report progress for some time."""
+    for number in range(count):
+        await ctx.info(number)
+        await ctx.report_progress(number + 1, count)
+        await trio.sleep(pause)
+    return token
+
+
+@tool
+async def ask(ctx: Context, token: str) -> str:
+    """Ask the user."""
+    return f"{token} {await ctx.ask('Which one?', str)}"
+
+
+@tool
+async def sample(ctx: Context, token: str) -> str:
+    """Ask the client's model."""
+    message = await ctx.sample("Say something", max_tokens=7)
+    return f"{token} {message.text}"
+
+
+@tool
+async def hold(ctx: Context, token: str) -> str:
+    """Run until the client cancels."""
+    await ctx.info(0)
+    await trio.sleep_forever()
+    return token
+
+
+@tool
+async def charge(ctx: Context, token: str, asks: bool) -> str:
+    """Have an effect, in 2026-07-28 between two questions, so that a handler is replayed around it."""
+    first = await ctx.ask("Shall it be?", str) if asks else ""
+    await ctx.once(_charge, token)
+    second = await ctx.ask("Was it right?", str) if asks else ""
+    return f"{token} {first} {second}".rstrip()
+
+
+async def _charge(token: str) -> None:
+    # One write of an O_APPEND file is atomic.
+    file = os.open(_FOLDER / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, f"{token}\n".encode())
+    finally:
+        os.close(file)
+
+
+@tool
+async def touch(ctx: Context, name: str) -> str:
+    """Change a document, and return its version."""
+    with (_FOLDER / name).open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        version = int(file.read() or 0) + 1
+        file.truncate(0)
+        file.write(str(version))
+    ctx.notify_resource_updated(f"doc:///{name}")
+    return str(version)
+
+
+@resource("doc:///{name}")
+async def document(name: str) -> str:
+    """The version of a document."""
+    path = _FOLDER / name
+    with path.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        file.seek(0)
+        return file.read() or "0"

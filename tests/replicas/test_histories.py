@@ -1,0 +1,26 @@
+"""The history checker in its short form: replicas are killed and engines damaged while clients work."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import pytest
+
+from tests.replicas.checker import run_trial
+
+__all__: list[str] = []
+
+TRIALS = [("sqlite", "nginx"), ("redis", "nginx"), ("redis", "haproxy"), ("postgres", "nginx")]
+
+
+@pytest.mark.parametrize(("engine", "balancer"), TRIALS, ids="-".join)
+async def test_what_was_acknowledged_survives_faults(engine: str, balancer: str, tmp_path: Path) -> None:
+    seed = os.environ.get("MCPTRIO_HISTORY_SEED") or secrets.token_hex(4)
+    print(f"MCPTRIO_HISTORY_SEED={seed}")
+
+    report = await run_trial(engine, balancer, tmp_path, seed=seed)
+
+    print(report)
+    assert not report.violations, f"\n{report}"
