@@ -42,7 +42,7 @@ BANNED_WORDS = frozenset(
         "MEND",
         "MOST",
         "OLDEST",
-        "WAIT_TIMEOUT",
+        "PATIENCE",
         "QUICKEST",
         "SHORTEST",
         "SHOWN",
