@@ -17,7 +17,7 @@ from tests.replicas.raw_http import Broken, Reply, request
 __all__ = ["seconds_to_recover"]
 
 _HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
-_PATIENCE = 60.0
+_WAIT_TIMEOUT = 60.0
 
 
 async def seconds_to_recover(folder: Path, engine: Engine, ports: Sequence[int]) -> float:
@@ -29,7 +29,7 @@ async def seconds_to_recover(folder: Path, engine: Engine, ports: Sequence[int])
             stack.callback(each.end)
         for each in both:
             assert await each.until_ready()
-        with trio.fail_after(_PATIENCE):
+        with trio.fail_after(_WAIT_TIMEOUT):
             headers = {**_HEADERS, "Mcp-Session-Id": await _open(ports[0])}
             call: dict[str, Any] = {"name": "hold", "arguments": {"token": "t"}}
             message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}

@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "replicas.md"
 SECTION: Final = "Two replicas in ten minutes"
-_PATIENCE: Final = 60.0
+_WAIT_TIMEOUT: Final = 60.0
 _AROUND: Final = """
 daemon off;
 {user}
@@ -51,9 +51,9 @@ def section() -> list[Block]:
 
 
 def eventually(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _WAIT_TIMEOUT
     while not is_so():
-        assert time.monotonic() < deadline, f"not within {_PATIENCE:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {_WAIT_TIMEOUT:g} s: {what}"
         time.sleep(0.05)
 
 
