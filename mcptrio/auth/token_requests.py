@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, urlencode
 
 from attrs import AttrsInstance, asdict, evolve, field, fields, frozen
+from attrs.converters import optional
 
 from mcptrio.abc import FetchRequest, FetchResponse
 from mcptrio.auth.dpop import DPOP, DPoPSigner
@@ -60,7 +61,7 @@ _MAX_QUOTED_CHARS: Final = 300
 _FORM: Final = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
 
 
-def _secret(text: Secret | str | None) -> Secret | None:
+def _secret(text: Secret | str) -> Secret:
     return Secret(text) if isinstance(text, str) else text
 
 
@@ -101,7 +102,7 @@ class ClientIdentity:
     """
 
     client_id: str
-    client_secret: Secret | None = field(default=None, converter=_secret)
+    client_secret: Secret | None = field(default=None, converter=optional(_secret))
     key: Key | None = field(default=None, repr=False)
     method: AuthenticationMethod | None = None
 
@@ -119,7 +120,7 @@ class Tokens:
     access_token: Secret = field(converter=_secret)
     scheme: str = "Bearer"
     expires_at: float | None = None
-    refresh_token: Secret | None = field(default=None, converter=_secret)
+    refresh_token: Secret | None = field(default=None, converter=optional(_secret))
     scopes: tuple[str, ...] | None = field(default=None, converter=optional_tuple)
 
     def write(self) -> dict[str, Any]:

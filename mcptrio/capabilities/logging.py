@@ -160,7 +160,12 @@ class ClientLogHandler(logging.Handler):
         # The root logger is shared: another server in the same process has a handler of its own.
         if not self._supervisor.has(scope.session):
             return
-        level = next((name for number, name in _PYTHON if record.levelno >= number), _LOWEST)
+        level: LoggingLevel = _LOWEST
+        # A loop, because pyright takes the levels that next() returns for any text.
+        for number, name in _PYTHON:
+            if record.levelno >= number:
+                level = name
+                break
         # An author's log call may have the wrong number of arguments, which logging reports on its own.
         outcome = run_guarded_sync(record.getMessage)
         if isinstance(outcome, Failure):

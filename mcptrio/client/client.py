@@ -73,7 +73,7 @@ class Client:
         """The name under which the user knows the server."""
         self._options = options
         self._watcher = watcher or ConnectionWatcher()
-        self._log_level = options.log_level
+        self._log_level: LoggingLevel | None = options.log_level
         self._cache = Cache(options.cache_entries)
         self._supervisor = ClientSupervisor(
             openers,

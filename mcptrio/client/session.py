@@ -69,7 +69,7 @@ class ClientSession:
         self._options = options
         self._handlers = options.handlers
         self._timeouts = options.timeouts
-        self.log_level = log_level
+        self.log_level: LoggingLevel | None = log_level
         self._pass_on = notified
         self._log_limit = LogLimit()
         self._connection = ClientConnection(info=options.info, capabilities=self._handlers.capabilities())

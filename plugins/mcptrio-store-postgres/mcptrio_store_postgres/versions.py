@@ -41,7 +41,7 @@ class _Migration:
 
 def _migrations() -> list[_Migration]:
     found = []
-    for file in files(__package__).joinpath("migrations").iterdir():
+    for file in files("mcptrio_store_postgres").joinpath("migrations").iterdir():
         name = _NAME.fullmatch(file.name)
         if name is not None:
             text = file.read_text(encoding="utf-8")

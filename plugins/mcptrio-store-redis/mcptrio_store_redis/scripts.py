@@ -8,6 +8,7 @@ Source: redis.io, "Scripting with Lua"; effects of scripts are replicated, so th
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import sha1
 from typing import Final
 
@@ -25,11 +26,10 @@ AGED: Final = 4
 class LuaScript:
     name: str
     text: str = field(repr=False)
-    sha: str = field(init=False, repr=False)
-    """The name that the engine gives it."""
 
-    @sha.default
-    def _sha(self) -> str:
+    @cached_property
+    def sha(self) -> str:
+        """The name that the engine gives it."""
         return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
