@@ -8,15 +8,17 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
-from attrs import define
+from attrs import define, evolve
 
 from mcptrio import Context, Server
-from mcptrio.abc import Principal
+from mcptrio.abc import Principal, SessionRecord
+from mcptrio.errors import StoreFailed
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, Timeouts
-from mcptrio.stores.memory import MemoryBus, memory_stores
+from mcptrio.stores.memory import MemoryBus, MemorySessionStore, memory_stores
 from tests.guards import FunctionGuard
 from tests.runtime.asgi import Reply, exchange, post
 from tests.server_options import server_options
@@ -63,8 +65,12 @@ def authenticate_by_header(headers: Mapping[str, str]) -> Principal | None:
 
 
 @asynccontextmanager
-async def replicas(*functions: Callable[..., Any], **options: Any) -> AsyncIterator[Replicas]:
+async def replicas(
+    *functions: Callable[..., Any], sessions: MemorySessionStore | None = None, **options: Any
+) -> AsyncIterator[Replicas]:
     stores = memory_stores(bus=MemoryBus())
+    if sessions is not None:
+        stores = evolve(stores, sessions=sessions)
     servers = [Server(**server_options({**options, "stores": stores})) for _ in range(2)]
     for server in servers:
         for function in functions:
@@ -309,3 +315,55 @@ async def test_a_stream_that_is_resumed_elsewhere_ends_where_it_was_read_before(
         await trio.sleep(1)
         # The one that resumed last has the answer, alone.
         assert [len(reply.messages) for reply in (call, *readers)] == [1, 1, 2]
+
+
+class StalledStore(MemorySessionStore):
+    """Saves nothing while its engine is away."""
+
+    is_away = False
+
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        if self.is_away:
+            raise StoreFailed("the engine does not answer")
+        return await super().save(record)
+
+
+async def page() -> str:
+    """A page."""
+    return "text"
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("resources/subscribe", {"uri": "doc:///page"}), ("logging/setLevel", {"level": "debug"})]
+)
+async def test_change_of_session_is_refused_until_it_is_stored(
+    method: str, params: dict[str, Any], autojump_clock: Any
+) -> None:
+    """Otherwise a client would rely on a subscription that ends with this replica."""
+    store = StalledStore()
+    async with replicas(name, sessions=store) as both:
+        both.servers[0].add_resource(page, uri="doc:///page")
+        session = await both.begin()
+        store.is_away = True
+
+        refused = await post(both.apps[0], both.request(method, params), mcp_session_id=session)
+        store.is_away = False
+        accepted = await post(both.apps[0], both.request(method, params), mcp_session_id=session)
+
+        assert (refused.status, accepted.status) == (503, 200)
+
+
+async def test_readiness_of_client_is_refused_until_it_is_stored(autojump_clock: Any) -> None:
+    store = StalledStore()
+    async with replicas(name, sessions=store) as both:
+        info = {"name": "raw", "version": "1"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": info}
+        session = (await post(both.apps[0], both.request("initialize", params))).headers["mcp-session-id"]
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        store.is_away = True
+
+        refused = await post(both.apps[0], ready, mcp_session_id=session)
+        store.is_away = False
+        accepted = await post(both.apps[0], ready, mcp_session_id=session)
+
+        assert (refused.status, accepted.status) == (503, 202)

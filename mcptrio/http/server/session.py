@@ -213,13 +213,17 @@ class HTTPSession:
         """Pass on the message of a POST, here and to tasks on other replicas that wait for it.
 
         Raises:
-            StoreFailed: a message for another replica could not be stored.
+            StoreFailed: a message for another replica, or the change that a notification makes, could not be stored.
         """
         self.used = trio.current_time()
         self.peer.principal = principal
         # False if an answer or a cancellation belongs to no request here: another replica may have it.
         known = self.peer.receive(incoming, outlet)
-        await self.try_to_save()
+        if isinstance(incoming, Notification):
+            # Before the client gets its 202. The client may send a notification again.
+            await self.save()
+        else:
+            await self.try_to_save()
         if self._shared.replicas.exist and (not known or isinstance(incoming, Batch)):
             for message in messages_of(incoming):
                 if is_for_any_replica(message):

@@ -33,6 +33,8 @@ _BATCH_TIMEOUT: Final = 5.0
 """Seconds for the engine to decide whether the revision allows a batch."""
 _STORE_RETRY_SECONDS: Final = 5.0
 """Seconds that a client should wait after the store has failed."""
+_RECORD_METHODS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
+"""Methods whose only effect is a change of the record."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -251,7 +253,11 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
         return
     # Before the response leaves: the next request may reach another replica.
     if session.peer.record is not session.saved:
-        await session.try_to_save()
+        if isinstance(incoming, Request) and incoming.method in _RECORD_METHODS:
+            # The result would acknowledge a change that ends with this process. The client may send it again.
+            await session.save()
+        else:
+            await session.try_to_save()
     if reply.answer is not None and (exchange.takes_json or not exchange.takes_events):
         await _reply(exchange, reply.answer)
         return
