@@ -19,7 +19,7 @@ __all__: list[str] = []
 TRIALS = [("sqlite", "nginx"), ("redis", "nginx"), ("redis", "haproxy"), ("postgres", "nginx")]
 
 
-@pytest.mark.parametrize(("engine", "balancer"), TRIALS, ids="-".join)
+@pytest.mark.parametrize(("engine", "balancer"), TRIALS, ids=["-".join(trial) for trial in TRIALS])
 async def test_acknowledged_messages_arrive_on_any_replica(engine: str, balancer: str, tmp_path: Path) -> None:
     given = os.environ.get("MCPTRIO_HISTORY_SEED")
     seed = given or secrets.token_hex(4)
