@@ -23,9 +23,7 @@ TEST_LINES = 600
 STATEMENT_LINES = 60
 """Lines of a function, without its docstring."""
 
-LONGER = {
-    "runtime/session.py": 455,
-}
+LONGER: dict[str, int] = {}
 """Longer files and functions, with their limits. Remove an entry that is no longer needed."""
 
 

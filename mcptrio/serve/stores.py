@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 from attrs import evolve
 
-from mcptrio.abc import Bus, Stores
+from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import ConfigError
 from mcptrio.serve.stores_table import StoresTable
 from mcptrio.server import Server
@@ -49,7 +50,17 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
             opened[table.url],
             **{**named, "bus": bus},
             is_shared=any(each.is_shared for each in opened.values()),
+            status=partial(_worst, opened[table.url], [each for each in opened.values() if each.is_shared]),
         )
+
+
+def _worst(main: Stores, shared: Sequence[Stores]) -> StoreStatus:
+    """Return the status of the engine that has failed for the longest time; if all work, that of the main one."""
+    found = [each.status() for each in shared]
+    failing = [each for each in found if each.failing_since is not None]
+    if failing:
+        return max(failing, key=lambda each: each.failing_since or 0.0)
+    return main.status() if main.is_shared or not found else found[0]
 
 
 async def serve_with_stores(

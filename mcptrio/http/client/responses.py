@@ -212,7 +212,9 @@ def refusal(
     # The markup of a page would hide its text, and a title has the same in a few words.
     if reply is None and "<html" in text[:_MAX_QUOTED_CHARS].lower():
         title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        page = _one_line(title[1] if title else re.sub(r"<[^<>]*>", " ", text))
+        # Express has the title "Error" for every error, and the reason in the text.
+        is_telling = title is not None and title[1].strip().lower() not in ("", "error")
+        page = _one_line(title[1] if title is not None and is_telling else re.sub(r"<[^<>]*>", " ", text))
         shown = f"expected an answer of an MCP server, got a web page: {page}"
     message = f"HTTP {status}: {shown}" if shown else f"HTTP {status}"
     return RequestFailed(message, status=status, reply=reply, retry_after=read_retry_after(headers))

@@ -35,7 +35,8 @@ _FINISH: Final = """
 INSERT INTO effects AS e (id, holder, token, result, expires)
 SELECT id, %s, 0, result, now() + %s * interval '1 s'
 FROM unnest(%s::text[], %s::bytea[]) WITH ORDINALITY AS w (id, result, nth) ORDER BY nth
-ON CONFLICT (id) DO UPDATE SET result = excluded.result, expires = excluded.expires WHERE e.result IS NULL
+ON CONFLICT (id) DO UPDATE SET result = excluded.result, expires = excluded.expires
+    WHERE e.result IS NULL AND e.holder = excluded.holder
 """
 _RELEASE: Final = """
 DELETE FROM effects AS e USING unnest(%s::text[], %s::bigint[]) AS w (id, token)
