@@ -63,20 +63,12 @@ class Report:
 
 
 async def run_trial(
-    engine: str,
-    balancer: str,
-    folder: Path,
-    *,
-    seed: str,
-    seconds: float = 20.0,
-    clients: int = 40,
-    has_faults: bool = True,
+    engine: str, balancer: str, folder: Path, *, seed: str, seconds: float = 20.0, clients: int = 40
 ) -> Report:
     """Run a trial in a folder, which keeps the logs of all processes.
 
     Args:
-        seconds: for which clients work, and faults happen. Starting and ending come on top.
-        has_faults: whether replicas and engines fail meanwhile.
+        seconds: for which faults happen. Starting and ending come on top.
     """
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(engine_of(engine, folder))
@@ -90,7 +82,7 @@ async def run_trial(
         await stack.enter_async_context(BALANCERS[balancer](folder, ports[0], ports[1:]))
         trial = Trial(ports[0], History(durable=opened.durable))
         faults = Faults(replicas, opened, seed)
-        await _run(trial, faults if has_faults else None, seed, seconds, clients)
+        await _run(trial, faults, seed, seconds, clients)
     effects = folder / "effects"
     if effects.exists():
         trial.history.effects = effects.read_text().split()
@@ -101,7 +93,7 @@ async def run_trial(
     )
 
 
-async def _run(trial: Trial, faults: Faults | None, seed: str, seconds: float, clients: int) -> None:
+async def _run(trial: Trial, faults: Faults, seed: str, seconds: float, clients: int) -> None:
     """Let the clients work while faults happen, then until everything that was acknowledged has arrived."""
     async with trio.open_nursery() as listeners:
         async with trio.open_nursery() as workers:
@@ -112,10 +104,7 @@ async def _run(trial: Trial, faults: Faults | None, seed: str, seconds: float, c
                 kind = HandshakeClient if number % 2 else ModernClient
                 client = kind(trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
                 (listeners if listens else workers).start_soon(client.run)
-            if faults is not None:
-                await faults.run(seconds)
-            else:
-                await trio.sleep(seconds)
+            await faults.run(seconds)
             trial.stopping.set()
         if workers.cancel_scope.cancelled_caught:
             trial.counts["clients cut off"] += 1
