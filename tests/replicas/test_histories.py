@@ -1,7 +1,7 @@
 """The history checker in its short form: replicas are killed and engines damaged while clients work.
 
-A failure prints its seed, and MCPTRIO_HISTORY_SEED plays the same faults again. ``python -m benchmarks.replicas`` does it
-for longer.
+A failure prints its seed, and MCPTRIO_HISTORY_SEED plays the same faults again. ``python -m benchmarks.replicas`` does
+it for longer.
 """
 
 from __future__ import annotations

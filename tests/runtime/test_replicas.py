@@ -14,7 +14,7 @@ import trio.testing
 from attrs import define, evolve
 
 from mcptrio import Context, Server
-from mcptrio.abc import Principal, SessionRecord
+from mcptrio.abc import Principal, SessionRecord, session_topic
 from mcptrio.errors import StoreFailed
 from mcptrio.http.server.app import HTTPApp
 from mcptrio.serving import HTTPLimits, Timeouts
@@ -326,6 +326,69 @@ class StalledStore(MemorySessionStore):
         if self.is_away:
             raise StoreFailed("the engine does not answer")
         return await super().save(record)
+
+
+class SlowStore(MemorySessionStore):
+    """Takes a second for each save and load, as an engine behind a slow network, and counts them."""
+
+    calls = 0
+
+    async def save(self, record: SessionRecord) -> SessionRecord | None:
+        await self._wait()
+        return await super().save(record)
+
+    async def load(self, id: str) -> SessionRecord | None:
+        found = await super().load(id)
+        await self._wait()
+        return found
+
+    async def _wait(self) -> None:
+        self.calls += 1
+        await trio.sleep(1)
+
+
+async def test_changes_made_while_the_record_is_stored_are_stored_too(autojump_clock: Any) -> None:
+    store = SlowStore()
+    async with replicas(name, sessions=store) as both:
+        both.servers[0].add_resource(page, uri="doc:///page")
+        session = await both.begin()
+        before = store.calls
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                change = partial(post, both.apps[0], mcp_session_id=session)
+                nursery.start_soon(change, both.request("logging/setLevel", {"level": "debug"}))
+                # Each is loaded for a second, so the second change is made while the first one is being stored.
+                await trio.sleep(0.5)
+                nursery.start_soon(change, both.request("resources/subscribe", {"uri": "doc:///page"}))
+        record = await store.load(session)
+
+        assert record is not None
+        assert (record.log_level, record.subscriptions) == ("debug", frozenset({"doc:///page"}))
+        assert store.calls - before < 10
+
+
+async def test_change_that_is_announced_while_another_is_loaded_is_loaded_too(autojump_clock: Any) -> None:
+    store = SlowStore()
+    async with replicas(name, sessions=store) as both:
+        session = await both.begin(0)
+        stream = listen(both, 1, session)
+        await trio.sleep(5)
+        here = both.apps[1]._sessions._here[session]
+        assert both.servers[0].stores is not None
+        bus = both.servers[0].stores.bus
+        assert bus is not None
+        for number in range(4):
+            # The other replica announces each change half a second after it has begun to load the one before.
+            stored = await MemorySessionStore.load(store, session)
+            assert stored is not None
+            await MemorySessionStore.save(store, evolve(stored, subscriptions=frozenset({f"doc:///{number}"})))
+            bus.publish(session_topic(session), b"record %d other" % (stored.generation + 1))
+            await trio.sleep(0.5)
+        await trio.sleep(3)
+
+        assert here.peer.record is not None
+        assert here.peer.record.subscriptions == frozenset({"doc:///3"})
+        stream.disconnect()
 
 
 async def page() -> str:

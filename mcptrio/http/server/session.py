@@ -106,7 +106,8 @@ class HTTPSession:
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
         self._notices: set[Notice] = set()
-        """What the running task :meth:`_look` has to look at; empty if it does not run."""
+        """What the task :meth:`_look` has to look at."""
+        self._is_looking = False
         # Weak: a view is needed only while a reader holds it.
         self._views: WeakValueDictionary[str, SessionStream] = WeakValueDictionary()
         """Streams of other replicas that are read here."""
@@ -242,9 +243,11 @@ class HTTPSession:
             assert record is not None
             stored = await self._shared.store.save(record)
             if stored is not None:
-                self.saved = stored
-                if self.peer.record is record:
-                    self.peer.refresh(stored)
+                # A newer one of another replica may have been loaded meanwhile; it contains this change.
+                if self.saved is None or stored.generation > self.saved.generation:
+                    self.saved = stored
+                    # What the engine has changed meanwhile is a change of the stored record now.
+                    self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
             else:
                 # Another replica has stored a newer one.
@@ -326,24 +329,24 @@ class HTTPSession:
                 self._look_soon({Notice.RECORD, Notice.INBOX})
 
     def _look_soon(self, notices: set[Notice]) -> None:
-        if not self._notices:
-            self._shared.start_soon(self._look)
         self._notices |= notices
+        if not self._is_looking:
+            self._is_looking = True
+            self._shared.start_soon(self._look)
 
     async def _look(self) -> None:
         try:
             while self._notices and not self.ended:
-                notice = next(iter(self._notices))
-                if notice is Notice.RECORD:
+                # Taken first: one that arrives during the look asks for another look.
+                if self._notices.pop() is Notice.RECORD:
                     await self._load()
                 else:
                     await self.look_for_messages()
-                self._notices.discard(notice)
         except StoreFailed as error:
             # The next request or the next sweep looks again.
             _log.error("a session could not be looked up: %s", error)
         finally:
-            self._notices.clear()
+            self._is_looking = False
 
     async def _load(self) -> None:
         stored = await self._shared.store.load(self.id)
