@@ -62,10 +62,13 @@ class Conversation:
     buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
     """Rates of this session, by what they limit."""
     dropped_logs: int = field(init=False, default=0)
-    closing: trio.Event = field(init=False, factory=trio.Event)
-    """Set when nothing more will be received, so requests that only wait for messages should finish."""
 
     # Most sessions are those of one request over HTTP, which needs none of the following.
+
+    @cached_property
+    def closing(self) -> trio.Event:
+        """Set when nothing more will be received, so requests that only wait for messages should finish."""
+        return trio.Event()
 
     @property
     def id(self) -> str:

@@ -43,20 +43,20 @@ class Followers:
         self._topics[topic] = (*others, receive)
         if not others and self._on_first is not None:
             self._on_first(topic)
+        return _Removal(self, topic, receive)
 
-        def remove() -> None:
-            followers = list(self._topics.get(topic, ()))
-            if receive not in followers:
-                return
-            followers.remove(receive)
-            if followers:
-                self._topics[topic] = tuple(followers)
-            else:
-                del self._topics[topic]
-                if self._on_last is not None:
-                    self._on_last(topic)
-
-        return remove
+    def remove(self, topic: str, receive: Callable[[bytes | None], None]) -> None:
+        """Remove a follower, if it is one."""
+        followers = list(self._topics.get(topic, ()))
+        if receive not in followers:
+            return
+        followers.remove(receive)
+        if followers:
+            self._topics[topic] = tuple(followers)
+        else:
+            del self._topics[topic]
+            if self._on_last is not None:
+                self._on_last(topic)
 
     def deliver(self, topic: str, message: bytes | None) -> None:
         """Pass a message to the followers of a topic."""
@@ -67,3 +67,17 @@ class Followers:
         """Tell all followers that messages may have been lost."""
         for topic in self.topics:
             self.deliver(topic, None)
+
+
+class _Removal:
+    """Removes one follower. An object, because each session has one, and a closure would take 200 bytes more."""
+
+    __slots__ = ("_followers", "_receive", "_topic")
+
+    def __init__(self, followers: Followers, topic: str, receive: Callable[[bytes | None], None]) -> None:
+        self._followers = followers
+        self._topic = topic
+        self._receive = receive
+
+    def __call__(self) -> None:
+        self._followers.remove(self._topic, self._receive)

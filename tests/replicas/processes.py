@@ -116,11 +116,16 @@ class Replica(Program):
         """Wait until it serves, and return True; False if it has ended."""
         with trio.fail_after(_START_SECONDS):
             while self.is_running:
-                with suppress(Broken, trio.TooSlowError), trio.fail_after(2):
-                    async with request(self.port, "GET", {}, path="/healthz") as reply:
-                        if reply.status == 200:
-                            return True
+                if await self.is_ready(2):
+                    return True
                 await trio.sleep(0.05)
+        return False
+
+    async def is_ready(self, seconds: float) -> bool:
+        """Return whether it answers within some seconds."""
+        with suppress(Broken, trio.TooSlowError), trio.fail_after(seconds):
+            async with request(self.port, "GET", {}, path="/healthz") as reply:
+                return reply.status == 200
         return False
 
 

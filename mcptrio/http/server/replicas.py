@@ -60,19 +60,28 @@ class Replicas:
         """Call ``hear`` with each notice of another replica or of a store. Returns a function that ends this."""
         if self._bus is None:
             return _nothing
+        return self._bus.follow(session_topic(session), _Receiver(hear, self._name))
 
-        def receive(message: bytes | None) -> None:
-            if message is None:
-                hear(Notice.LOST, "")
-                return
-            kind, _, rest = message.partition(b" ")
-            what, _, sender = rest.decode("utf-8", "replace").partition(" ")
-            # One from a newer version of mcptrio may be unknown.
-            notice = _NOTICES.get(kind)
-            if notice is not None and sender != self._name:
-                hear(notice, what)
 
-        return self._bus.follow(session_topic(session), receive)
+class _Receiver:
+    """Reads the messages of the bus for one session. An object, because a closure would take 100 bytes more."""
+
+    __slots__ = ("_hear", "_name")
+
+    def __init__(self, hear: Callable[[Notice, str], None], name: str) -> None:
+        self._hear = hear
+        self._name = name
+
+    def __call__(self, message: bytes | None) -> None:
+        if message is None:
+            self._hear(Notice.LOST, "")
+            return
+        kind, _, rest = message.partition(b" ")
+        what, _, sender = rest.decode("utf-8", "replace").partition(" ")
+        # One from a newer version of mcptrio may be unknown.
+        notice = _NOTICES.get(kind)
+        if notice is not None and sender != self._name:
+            self._hear(notice, what)
 
 
 def messages_of(incoming: Message | Batch) -> list[Message]:

@@ -37,6 +37,8 @@ GET_STREAM_PREFIX: Final = "g"
 POST_STREAM_PREFIX: Final = "p"
 """First letter of the ids of POST streams."""
 
+_NO_NOTICES: Final[frozenset[Notice]] = frozenset()
+
 _log = logging.getLogger("mcptrio.http.sessions")
 
 
@@ -90,7 +92,8 @@ class HTTPSession:
         """The stream for messages that belong to no request; exists from the first GET in this process."""
         self.streams: dict[str, SessionStream] = {}
         """Streams whose pump runs here."""
-        self.waiting: set[WaitingReply] = set()
+        # A dictionary, because an empty set takes 150 bytes more, and most sessions are idle.
+        self.waiting: dict[WaitingReply, None] = {}
         """Replies whose exchange still waits for the first message; the store has no event of them."""
         self.wakes = StreamSignals()
         self.exchanges = 0
@@ -105,11 +108,10 @@ class HTTPSession:
         """The record as the store has it; ``None`` before the first save."""
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
-        self._notices: set[Notice] = set()
+        self._notices = _NO_NOTICES
         """What the task :meth:`_look` has to look at."""
         self._is_looking = False
-        # Weak: a view is needed only while a reader holds it.
-        self._views: WeakValueDictionary[str, SessionStream] = WeakValueDictionary()
+        self._views: WeakValueDictionary[str, SessionStream] | None = None
         """Streams of other replicas that are read here."""
         self._attached: SessionStream | None = None
         """The GET stream, while the engine sends to it."""
@@ -153,12 +155,18 @@ class HTTPSession:
 
     def find_stream(self, id: str) -> SessionStream:
         """Return the stream with this id: our own, or a view of another replica's through the store."""
-        stream = self.streams.get(id) or self._views.get(id)
+        stream = self._stream_here(id)
         if stream is None:
             stream = self.open_stream("")
             stream.id = id
+            if self._views is None:
+                # Weak: a view is needed only while a reader holds it.
+                self._views = WeakValueDictionary()
             self._views[id] = stream
         return stream
+
+    def _stream_here(self, id: str) -> SessionStream | None:
+        return self.streams.get(id) or (self._views.get(id) if self._views is not None else None)
 
     def resume(self, id: str) -> SessionStream:
         """Return the stream with this id, and end its readers on the other replicas."""
@@ -313,23 +321,23 @@ class HTTPSession:
                 if what not in self.streams:
                     self.wakes.wake(what)
             case Notice.RESUMED:
-                stream = self.streams.get(what) or self._views.get(what)
+                stream = self._stream_here(what)
                 if stream is not None:
                     stream.supersede()
             case Notice.END:
                 self.end("the session has ended elsewhere")
             case Notice.RECORD:
                 if self.saved is None or not what.isdigit() or int(what) > self.saved.generation:
-                    self._look_soon({notice})
+                    self._look_soon(notice)
             case Notice.INBOX:
                 if self.peer.busy:
-                    self._look_soon({notice})
+                    self._look_soon(notice)
             case Notice.LOST:
                 self.wakes.wake_all()
-                self._look_soon({Notice.RECORD, Notice.INBOX})
+                self._look_soon(Notice.RECORD, Notice.INBOX)
 
-    def _look_soon(self, notices: set[Notice]) -> None:
-        self._notices |= notices
+    def _look_soon(self, *notices: Notice) -> None:
+        self._notices |= set(notices)
         if not self._is_looking:
             self._is_looking = True
             self._shared.start_soon(self._look)
@@ -338,9 +346,10 @@ class HTTPSession:
         try:
             while self._notices and not self.ended:
                 # Taken first: one that arrives during the look asks for another look.
-                if self._notices.pop() is Notice.RECORD:
+                notices, self._notices = self._notices, _NO_NOTICES
+                if Notice.RECORD in notices:
                     await self._load()
-                else:
+                if Notice.INBOX in notices:
                     await self.look_for_messages()
         except StoreFailed as error:
             # The next request or the next sweep looks again.

@@ -43,6 +43,8 @@ _LOST: Final = (
 class StreamSignals:
     """The readers of one session's streams that wait for events in this process."""
 
+    __slots__ = ("_events", "over")
+
     def __init__(self) -> None:
         self._events: dict[str, trio.Event] = {}
         self.over = False

@@ -140,7 +140,7 @@ async def _deliver(
         await exchange.respond(202)
         return
     reply = _Reply(session, incoming, expected)
-    session.waiting.add(reply)
+    session.waiting[reply] = None
     try:
         if isinstance(incoming, Request):
             # No other replica needs to know of a request.
@@ -153,7 +153,7 @@ async def _deliver(
         else:
             await _accept(exchange, reply)
     finally:
-        session.waiting.discard(reply)
+        session.waiting.pop(reply, None)
         if reply.stream is None or reply.stream.id not in session.streams:
             # Answered, or left by a client that knows no event to resume from.
             reply.abort()
@@ -268,7 +268,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
         await _while_connected(exchange, lambda: _answer_plainly(session, exchange, stream, items, expected))
         return
     reader = StreamReader(stream, exchange)
-    session.waiting.discard(reply)
+    session.waiting.pop(reply, None)
     session.start(stream, items)
     # In both cases the pump stores an event at once, so the head needs no comment to be sent.
     primed = stream.sends_priming_event or bool(items)

@@ -15,7 +15,7 @@ from redis import Redis, RedisCluster, RedisError
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisClusterException
+from redis.exceptions import RedisClusterException, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
@@ -52,11 +52,19 @@ class RedisNode:
         Raises:
             RedisError: There is no connection, or it has failed; commands may have been done.
         """
-        with self.client.pipeline(transaction=False) as pipe:
-            for words in commands:
-                pipe.execute_command(*words)
-            found: list[Any] = pipe.execute(raise_on_error=False)
-            return found
+        # Without a pipeline of redis-py, which takes 25 us more.
+        connection = self.client.connection_pool.get_connection()
+        is_complete = False
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            answers = [_answer(connection) for _ in commands]
+            is_complete = True
+            return answers
+        finally:
+            if not is_complete:
+                # Answers that were not read must not be taken for those of later commands.
+                connection.disconnect()
+            self.client.connection_pool.release(connection)
 
     def load_scripts(self) -> None:
         """Load all scripts.
@@ -71,6 +79,13 @@ class RedisNode:
     def close(self) -> None:
         self.client.close()
         self.client.connection_pool.disconnect()
+
+
+def _answer(connection: Any) -> Any:
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
 
 
 class RedisLink(Protocol):

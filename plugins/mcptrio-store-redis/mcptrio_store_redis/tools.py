@@ -252,9 +252,7 @@ def _check_schema(link: RedisLink, keys: RedisKeys, address: RedisAddress) -> Ch
 
 
 def _info(node: RedisNode, section: str) -> dict[str, str]:
-    # redis-py parses the answer of INFO, and leaves that of scripts alone.
-    answer = _ask(node, "INFO", section)
-    return {str(name): str(value) for name, value in answer.items()}
+    return {str(name): str(value) for name, value in node.client.info(section).items()}
 
 
 def _ask(node: RedisNode, *words: Any) -> Any:
