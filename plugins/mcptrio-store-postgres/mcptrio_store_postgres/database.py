@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -25,7 +26,7 @@ __all__ = ["PostgresDatabase", "WakeTarget", "no_statement"]
 
 Outcomes: TypeAlias = "Sequence[outcome.Value[Any] | outcome.Error]"
 
-_READERS: Final = 3
+_READERS: Final = 2
 
 _log = logging.getLogger("mcptrio.stores")
 
@@ -234,7 +235,8 @@ def no_statement(batch: WorkBatch, items: Sequence[Any]) -> Results:
 
 def _select(works: Sequence[DatabaseWork], connection: Connection) -> list[Any]:
     results: list[Any] = [None] * len(works)
-    with connection.pipeline():
+    # Beginning and ending a pipeline takes longer than one query.
+    with connection.pipeline() if len(works) > 1 else nullcontext():
         _do(WorkBatch(connection), works, results)
     return results
 
