@@ -97,8 +97,6 @@ async def _run(trial: Trial, faults: Faults, seed: str, seconds: float, clients:
     """Let the clients work while faults happen, then until everything that was acknowledged has arrived."""
     async with trio.open_nursery() as listeners:
         async with trio.open_nursery() as workers:
-            # Their calls have a deadline of their own; the rest gets as long.
-            workers.cancel_scope.deadline = trial.now() + seconds + 2 * CALL_SECONDS
             for number in range(clients):
                 listens = number % _LISTENER_OF == 0
                 kind = HandshakeClient if number % 2 else ModernClient
@@ -106,6 +104,7 @@ async def _run(trial: Trial, faults: Faults, seed: str, seconds: float, clients:
                 (listeners if listens else workers).start_soon(client.run)
             await faults.run(seconds)
             trial.stopping.set()
+            workers.cancel_scope.deadline = trial.now() + CALL_SECONDS
         if workers.cancel_scope.cancelled_caught:
             trial.counts["clients cut off"] += 1
         # Listeners are clients too, with calls that have begun before.

@@ -13,7 +13,6 @@ import trio
 from tests.replicas.history import Call, Ending, Listener, Question, Session
 from tests.replicas.raw_http import Broken, Reply, request
 from tests.replicas.trial import (
-    CALL_SECONDS,
     DOCUMENTS,
     FOLLOWED,
     REPLY_SECONDS,
@@ -167,8 +166,7 @@ class HandshakeClient:
         params = {"name": call.tool, "arguments": arguments, "_meta": meta}
         message = {"jsonrpc": "2.0", "id": call.id, "method": "tools/call", "params": params}
         try:
-            with trio.move_on_after(CALL_SECONDS):
-                await self._exchange(session, call, message)
+            await self._exchange(session, call, message)
         except SessionLost:
             call.ending = Ending.UNCERTAIN
             raise

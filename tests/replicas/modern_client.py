@@ -12,7 +12,6 @@ import trio
 from tests.replicas.history import Call, Ending, Listener, Question
 from tests.replicas.raw_http import Broken, Reply, request
 from tests.replicas.trial import (
-    CALL_SECONDS,
     DOCUMENTS,
     FOLLOWED,
     REPLY_SECONDS,
@@ -92,8 +91,7 @@ class ModernClient:
                 arguments = {"name": call.token}
         self._trial.history.calls.append(call)
         try:
-            with trio.move_on_after(CALL_SECONDS):
-                await self._rounds(call, {"name": tool, "arguments": arguments})
+            await self._rounds(call, {"name": tool, "arguments": arguments})
         finally:
             self._trial.ended(call)
         if tool == "touch":

@@ -16,7 +16,7 @@ from tests.replicas.raw_http import Broken, Reply
 __all__ = ["CALL_SECONDS", "DOCUMENTS", "FOLLOWED", "REPLY_SECONDS", "ROUTER_STATUSES", "Trial", "text_of"]
 
 CALL_SECONDS: Final = 45.0
-"""Seconds in which every call must have ended, whatever fault happens."""
+"""Seconds after the last fault in which every call must have ended, whatever has happened."""
 REPLY_SECONDS: Final = 12.0
 """Seconds without a byte after which a client gives a connection up; keepalives come each 2 s."""
 ROUTER_STATUSES: Final = (502, 503, 504)
