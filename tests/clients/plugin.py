@@ -1,7 +1,7 @@
-"""The plugin that the official clients are tried on, as its author would write it, equal in every revision.
+"""The plugin that the official clients are tested with, as a plugin author would write it, the same in every revision.
 
-test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Nothing here sleeps: an order of
-events is made by events that other calls set.
+test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Nothing here sleeps: events that
+other calls set determine the order.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ WAIT_TIMEOUT = 60.0
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAVE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
-# A careless plugin: over stdio this line must not end up among the messages.
+# A careless plugin: over stdio this line must not be written among the messages.
 print("plugin imported")
 
 
 @define
-class Hall:
-    """What calls know of each other."""
+class SharedState:
+    """State that calls share."""
 
     events: dict[str, trio.Event] = Factory(dict)
     counts: Counter[str] = Factory(Counter)
@@ -64,24 +64,24 @@ class Hall:
 
 
 @hookimpl
-def lifespan(server: Server) -> AbstractAsyncContextManager[Hall]:
+def lifespan(server: Server) -> AbstractAsyncContextManager[SharedState]:
     @asynccontextmanager
-    async def open_hall() -> AsyncIterator[Hall]:
+    async def open_state() -> AsyncIterator[SharedState]:
         print("plugin entered", file=sys.stderr)
         try:
-            yield Hall()
+            yield SharedState()
         finally:
             print("plugin left", file=sys.stderr)
 
-    return open_hall()
+    return open_state()
 
 
-# Answers
+# Results
 
 
 @frozen
 class Area:
-    """How much room there is."""
+    """An area with its unit."""
 
     value: float
     unit: str
@@ -89,10 +89,10 @@ class Area:
 
 @tool(title="Greeting", read_only=True, icons=[Icon(src="https://example.com/wave.png", mime_type="image/png")])
 async def greet(name: str) -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        name: who is greeted.
+        name: the name to greet.
     """
     return f"Hello, {name}!"
 
@@ -117,7 +117,7 @@ async def media() -> list[TextContent | ImageContent | AudioContent | ResourceLi
 
 @tool
 async def locate(region: Annotated[str, Header("Region")]) -> str:
-    """Take an argument that is mirrored in a header."""
+    """Take an argument that is repeated in a header."""
     return f"in {region}"
 
 
@@ -129,16 +129,16 @@ async def refuse(reason: str) -> str:
 
 @tool
 async def crash() -> str:
-    """Fail without meaning to."""
+    """Raise an unexpected error."""
     raise RuntimeError("the password is hunter2")
 
 
-# Time
+# Progress and cancellation
 
 
 @tool
 async def count(ctx: Context, name: str, to: int) -> int:
-    """Count, and report it, until a client confirms that it was heard."""
+    """Count and report progress, then wait until the client confirms that it received the reports."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
     with trio.fail_after(WAIT_TIMEOUT):
@@ -148,7 +148,7 @@ async def count(ctx: Context, name: str, to: int) -> int:
 
 @tool
 async def hold(ctx: Context, name: str) -> str:
-    """Report the beginning, then wait for the release."""
+    """Report the start, then wait for the release."""
     try:
         await ctx.report_progress(1, message="begun")
         await ctx.state.event(f"{name} let go").wait()
@@ -160,7 +160,7 @@ async def hold(ctx: Context, name: str) -> str:
 
 @tool
 async def let_go(ctx: Context, name: str) -> str:
-    """Let a ``hold`` or a ``count`` go."""
+    """Release a ``hold`` or a ``count``."""
     ctx.state.event(f"{name} let go").set()
     return "done"
 
@@ -175,7 +175,7 @@ async def watch_cancelled(ctx: Context, name: str) -> str:
 
 @tool
 async def meet(ctx: Context, name: str, parties: int) -> int:
-    """Wait until so many calls are here at the same time; returns which of them this one was."""
+    """Wait until this number of calls run at the same time; return the position of this one."""
     ctx.state.counts[name] += 1
     place: int = ctx.state.counts[name]
     if place == parties:
@@ -204,12 +204,12 @@ async def chat(ctx: Context) -> str:
     return "said"
 
 
-# Questions
+# Requests to the client
 
 
 @frozen(kw_only=True)
 class Coffee:
-    """An order."""
+    """An order of coffee."""
 
     size: Literal["small", "large"]
     sugar: int = 0
@@ -228,14 +228,14 @@ async def order(ctx: Context, message: str) -> str:
 
 @tool
 async def sign_in(ctx: Context) -> str:
-    """Have the user open a page."""
+    """Ask the user to open a page."""
     answer = await ctx.elicit_url("Please sign in", "https://example.com/sign-in", id="sign-in-1")
     return answer.action
 
 
 @tool
 async def think(ctx: Context, about: str) -> str:
-    """Ask the client's model."""
+    """Request a completion from the client's model."""
     answer = await ctx.sample(about, max_tokens=50, system_prompt="Be brief.")
     content = answer.content if not isinstance(answer.content, tuple) else answer.content[0]
     return f"{answer.model}: {content.text if isinstance(content, TextContent) else content}"
@@ -249,14 +249,14 @@ async def roots(ctx: Context) -> list[str]:
 
 @tool
 async def everything(ctx: Context) -> str:
-    """Ask for three things at once."""
+    """Ask three questions at once."""
     coffee, thought, roots = await ctx.ask_all(Elicit("Which coffee?", Coffee), Sample("tea?"), ListRoots())
     return f"{coffee.size}, {thought.model}, {roots[0].name}"
 
 
 @tool
 async def checkout(ctx: Context, name: str) -> str:
-    """Do something once, then ask twice, the second question made of the first answer."""
+    """Run an effect once, then ask twice; the second question contains the first answer."""
 
     async def charge() -> int:
         ctx.state.counts[f"{name} charged"] += 1
@@ -270,13 +270,13 @@ async def checkout(ctx: Context, name: str) -> str:
 
 @prompt
 async def interview(ctx: Context) -> str:
-    """A prompt that asks first."""
+    """A prompt that asks the user."""
     return f"Serve a {(await ctx.ask('Which coffee?', Coffee)).size} coffee."
 
 
 @resource("note://asked")
 async def asked(ctx: Context) -> str:
-    """A resource that asks first."""
+    """A resource that asks the user."""
     return f"a {(await ctx.ask('Which coffee?', Coffee)).size} note"
 
 
@@ -285,20 +285,20 @@ async def asked(ctx: Context) -> str:
 
 @resource("note://today", title="Today", mime_type="text/markdown", ttl_ms=60_000)
 async def today(ctx: Context) -> str:
-    """Today's note; says how often it was read."""
+    """Today's note, with the number of reads."""
     ctx.state.counts["today"] += 1
     return f"# Today\n\nRead {ctx.state.counts['today']} time(s)."
 
 
 @resource("note://logo", mime_type="image/png")
 async def logo() -> bytes:
-    """Bytes."""
+    """A binary resource."""
     return b"\x89PNG"
 
 
 @resource("note://pair")
 async def pair() -> list[TextResourceContents | Blob]:
-    """Two contents."""
+    """A resource with two contents."""
     return [TextResourceContents(uri="note://pair/1", text="one"), Blob(b"two", mime_type="application/x-two")]
 
 
@@ -332,8 +332,8 @@ async def review(code: str, language: Literal["python", "rust"] = "python") -> s
     """Have code reviewed.
 
     Args:
-        code: what is reviewed.
-        language: what it is written in.
+        code: the code to review.
+        language: its language.
     """
     return f"Review this {language}: {code}"
 
@@ -349,7 +349,7 @@ async def plain() -> str:
 
 @tool
 async def touch(ctx: Context, uri: str) -> str:
-    """Say that a resource has changed."""
+    """Report a change of a resource."""
     ctx.notify_resource_updated(uri)
     return uri
 
@@ -365,7 +365,7 @@ async def extend(ctx: Context) -> str:
 
 @tool
 async def shrink(ctx: Context) -> str:
-    """Take them away again."""
+    """Remove the added tool, prompt and resource."""
     ctx.server.remove_tool("extra_tool")
     ctx.server.remove_prompt("extra_prompt")
     ctx.server.remove_resource("note://extra")
