@@ -63,7 +63,7 @@ async def whoami(ctx: Context) -> str:
 """
 
 
-def said_by(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     [content] = result.content
     assert isinstance(content, TextContent)
     return content.text
@@ -94,7 +94,7 @@ async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
             nursery.cancel_scope.cancel()
 
 
-class Person:
+class ConsentingUser:
     """A user who logs in once and allows every request."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
@@ -121,23 +121,23 @@ class Person:
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-async def test_client_finds_its_way_from_a_401_to_a_step_up(folder: Path, revision: str) -> None:
+async def test_client_follows_a_401_to_login_and_step_up(folder: Path, revision: str) -> None:
     """Metadata, registration, login, consent, an accepted token; and more scopes when they are needed."""
     async with protected(folder) as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
-        person = Person(http)
+        person = ConsentingUser(http)
         auth = OAuth(redirects=OwnRedirects(uri=BACK, send=person))
         async with mcptrio.connect(Endpoint(url=url, auth=auth), revision=revision) as client:
-            assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+            assert text_of(await client.call_tool("whoami")) == "ada notes:read"
             assert len(person.asked) == 1
-            assert said_by(await client.call_tool("write")) == "written"
+            assert text_of(await client.call_tool("write")) == "written"
             assert len(person.asked) == 2
 
 
-async def test_tokens_are_bound_where_the_client_wants_it(folder: Path) -> None:
+async def test_tokens_are_bound_if_the_client_requires_it(folder: Path) -> None:
     async with protected(folder, dpop="required") as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
-        auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)), dpop="always")
+        auth = OAuth(redirects=OwnRedirects(uri=BACK, send=ConsentingUser(http)), dpop="always")
         async with mcptrio.connect(Endpoint(url=url, auth=auth)) as client:
-            assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+            assert text_of(await client.call_tool("whoami")) == "ada notes:read"
 
 
 async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path, tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path
             while b"serving http://" not in said:
                 said += await process.stderr.receive_some() or pytest.fail(said.decode())
             async with httpx2.AsyncClient(timeout=60, verify=TLS) as http:
-                auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)))
+                auth = OAuth(redirects=OwnRedirects(uri=BACK, send=ConsentingUser(http)))
                 endpoint = Endpoint(url=f"http://127.0.0.1:{port}/mcp", auth=auth)
                 async with mcptrio.connect(endpoint) as client:
-                    assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+                    assert text_of(await client.call_tool("whoami")) == "ada notes:read"
         finally:
             process.terminate()
             await process.wait()
@@ -177,7 +177,7 @@ async def test_pages_need_no_token_and_the_host_is_checked(folder: Path) -> None
         assert rebound.status_code in (400, 403, 421)
 
 
-async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
+async def test_plugin_without_an_issuer_serves_no_endpoints(folder: Path) -> None:
     server = Server(
         plugins=[mcptrio_authserver],
         config={"mcptrio_authserver": {"folder": str(folder)}},
@@ -190,7 +190,7 @@ async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
         AuthorizationServer(Config())
 
 
-async def test_server_that_is_not_open_says_so(folder: Path) -> None:
+async def test_request_to_a_server_that_is_not_open_gets_503(folder: Path) -> None:
     server = AuthorizationServer(Config(issuer="http://127.0.0.1:8000/auth", folder=folder))
     sent: list[Any] = []
 
@@ -204,7 +204,7 @@ async def test_server_that_is_not_open_says_so(folder: Path) -> None:
             pass
 
 
-def test_quart_is_not_loaded_with_the_plugin() -> None:
+def test_plugin_import_does_not_load_quart() -> None:
     heavy = ("quart", "argon2", "joserfc", "jinja2", "sqlite3", "click")
     script = f"import sys, mcptrio_authserver; print([m for m in {heavy} if m in sys.modules])"
 
@@ -233,7 +233,7 @@ def test_quart_is_not_loaded_with_the_plugin() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
+def test_invalid_setting_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         Config(**settings)
 
@@ -253,12 +253,12 @@ def test_settings_that_cannot_be(settings: dict[str, Any], problem: str) -> None
         ({"scopes": ("a b",)}, "scopes"),
     ],
 )
-def test_clients_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
+def test_invalid_client_setting_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         ClientSettings(**settings)
 
 
-def test_others_that_cannot_be() -> None:
+def test_invalid_issuer_or_provider_setting_is_refused() -> None:
     for make in (
         partial(TrustedIssuer),
         partial(TrustedIssuer, issuer="http://idp.example"),
@@ -349,7 +349,7 @@ def test_user_command_errors_name_the_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["ada", "ada:plain", "ada:$2b$12$x", "ADA:$argon2id$x", "a da:$argon2id$x"])
-def test_line_that_is_no_user_is_named(tmp_path: Path, line: str) -> None:
+def test_invalid_line_of_the_user_file_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "users").write_text(f"# users\n\n{line}\n")
     (tmp_path / "users").chmod(0o600)
 
@@ -373,7 +373,7 @@ def test_password_is_hashed_slowly_and_with_salt(tmp_path: Path) -> None:
 # The file
 
 
-async def test_transaction_is_whole_or_was_not_there(tmp_path: Path) -> None:
+async def test_failed_transaction_leaves_no_trace(tmp_path: Path) -> None:
     clock = Clock()
     async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
 
@@ -397,7 +397,7 @@ async def test_transaction_is_whole_or_was_not_there(tmp_path: Path) -> None:
         assert await store.sweep() == 1
 
 
-async def test_oldest_of_a_group_go_when_there_are_too_many(tmp_path: Path) -> None:
+async def test_oldest_records_of_a_group_are_evicted_over_the_limit(tmp_path: Path) -> None:
     clock = Clock()
     async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
 
@@ -471,7 +471,7 @@ async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
         assert await store.transact(attempt) == (0, 900, 900)
 
 
-async def test_successful_logins_do_not_lock_out(tmp_path: Path) -> None:
+async def test_successful_logins_do_not_lock_a_user_out(tmp_path: Path) -> None:
     """Many logins from an office, or of one user, are no failures; failed ones still count."""
     clock, config = Clock(), Config(folder=tmp_path)
     async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
@@ -492,7 +492,7 @@ async def test_successful_logins_do_not_lock_out(tmp_path: Path) -> None:
         await store.transact(attempt)
 
 
-async def test_good_login_takes_back_one_attempt_and_no_more(tmp_path: Path) -> None:
+async def test_successful_login_cancels_one_failed_attempt(tmp_path: Path) -> None:
     clock, config = Clock(), Config(folder=tmp_path)
     rate = Rate(kind="x", most=1, seconds=60)
     async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
@@ -513,7 +513,7 @@ async def test_good_login_takes_back_one_attempt_and_no_more(tmp_path: Path) -> 
         await store.transact(attempt)
 
 
-async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+async def test_foreign_file_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (x)")
@@ -538,7 +538,7 @@ async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
             pass
 
 
-async def test_new_file_that_another_process_is_opening_is_waited_for(tmp_path: Path) -> None:
+async def test_file_locked_by_another_process_is_waited_for(tmp_path: Path) -> None:
     """SQLite refuses to change the journal mode, without waiting, if another process is about to write."""
     path = tmp_path / "state.db"
     path.touch(0o600)
@@ -564,7 +564,7 @@ async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkey
             pass
 
 
-def test_addresses_count_by_their_owner() -> None:
+def test_addresses_of_one_network_are_counted_together() -> None:
     assert neighbourhood("203.0.113.7") == "203.0.113.7"
     assert neighbourhood("::ffff:203.0.113.7") == "203.0.113.7"
     assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::/64"
