@@ -1,4 +1,4 @@
-"""JSON-RPC arrays: legal in 2025-03-26, nowhere else."""
+"""JSON-RPC batches: legal in 2025-03-26 only."""
 
 from __future__ import annotations
 
