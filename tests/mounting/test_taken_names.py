@@ -39,7 +39,7 @@ def upstream(name: str) -> Server:
 
 @asynccontextmanager
 async def two_mounted(revision: str) -> AsyncIterator[tuple[Client, Server, Server, Mount]]:
-    """Yield a client of a server with the mounts ``first`` and ``second``, the server, ``first``, and the other mount."""
+    """Yield a client of a server with two mounts, the server, ``first``, and the mount ``second``."""
     targets = [upstream("first"), upstream("second")]
     with trio.fail_after(WAIT_TIMEOUT):
         async with AsyncExitStack() as stack:
