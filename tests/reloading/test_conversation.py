@@ -1,4 +1,4 @@
-"""The messages that a new worker needs, and those that the client must not see."""
+"""The messages that a new worker needs, and those that must not reach the client."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def acknowledged(id: RequestId) -> Notification:
     return Notification("notifications/subscriptions/acknowledged", {"_meta": {SUBSCRIPTION: id}})
 
 
-def test_a_silent_client_has_nothing_to_replay() -> None:
+def test_client_without_requests_has_no_messages_to_replay() -> None:
     talk: SessionState[str] = SessionState()
 
     assert talk.replay("new") == []
@@ -75,7 +75,7 @@ def test_refused_requests_are_not_replayed() -> None:
     assert told(talk.replay("new")) == ["initialize", "notifications/initialized"]
 
 
-def test_an_introduction_that_is_not_answered_goes_to_the_new_one() -> None:
+def test_unanswered_initialize_is_sent_to_the_new_worker() -> None:
     talk: SessionState[str] = SessionState()
     talk.asked(Request(0, "initialize", {"protocolVersion": "2025-11-25"}), "old")
     [moved] = talk.replay("new")
@@ -102,7 +102,7 @@ def test_no_notification_before_the_client_is_ready() -> None:
     assert told(talk.replay("new")) == ["initialize"]
 
 
-def test_a_listener_stays_subscribed_to_its_changes() -> None:
+def test_listener_stays_subscribed_after_a_reload() -> None:
     talk: SessionState[str] = SessionState()
     listen = Request("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     talk.asked(listen, "old")
@@ -126,7 +126,7 @@ def test_the_new_worker_acknowledges_a_pending_listener() -> None:
     assert not talk.is_repeated(acknowledged("L"))
 
 
-def test_each_request_is_answered_once_and_by_its_worker() -> None:
+def test_each_request_is_answered_once_by_its_worker() -> None:
     talk = introduced()
     for id in (1, "1", 2):
         talk.asked(Request(id, "tools/call", {}), "old")
