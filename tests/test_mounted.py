@@ -50,8 +50,8 @@ async def status_of(nursery: trio.Nursery, port: int, path: str) -> int | None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_mounted_below_a_prefix_next_to_an_application(revision: str) -> None:
-    """The path is then the prefix, the endpoint's own path is empty, and the lifespan reaches both."""
+async def test_endpoint_is_served_below_a_prefix_of_another_application(revision: str) -> None:
+    """The prefix is removed from the path, and both applications receive the lifespan."""
     quart = QuartTrio(__name__)
     quart.get("/own")(lambda: "own")
     plugin = Plugin()

@@ -110,7 +110,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_a_plugin_that_cannot_be_registered_is_alone(
+async def test_failing_plugin_does_not_affect_others(
     site: Path, load: Load, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, said = FAULTS[kind]
@@ -132,7 +132,7 @@ async def test_a_plugin_that_cannot_be_registered_is_alone(
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_strict_makes_it_an_error(site: Path, load: Load, kind: str) -> None:
+def test_failing_plugin_is_an_error_if_strict(site: Path, load: Load, kind: str) -> None:
     install(site, "bad-dist", modules={f"plug_strict_{kind}": FAULTS[kind][0]}, bad=f"plug_strict_{kind}")
 
     with pytest.raises(PluginError) as caught:
@@ -141,7 +141,7 @@ def test_strict_makes_it_an_error(site: Path, load: Load, kind: str) -> None:
     assert FAULTS[kind][1] in str(caught.value)
 
 
-def test_a_plugin_that_is_not_wanted_is_not_imported(site: Path, load: Load) -> None:
+def test_unselected_plugin_is_not_imported(site: Path, load: Load) -> None:
     install(site, "other", modules={"plug_unwanted": "raise RuntimeError"}, other="plug_unwanted")
     manager = load()
 
@@ -151,7 +151,7 @@ def test_a_plugin_that_is_not_wanted_is_not_imported(site: Path, load: Load) -> 
 
 
 @pytest.mark.parametrize("how", ["only", "without"])
-def test_a_name_that_is_not_installed(site: Path, how: str) -> None:
+def test_selected_plugin_that_is_not_installed_is_an_error(site: Path, how: str) -> None:
     install(site, "any", modules={"plug_any": ""}, notes="plug_any")
 
     with pytest.raises(ConfigError, match=r"^no plugin 'nots' is installed; did you mean notes\?$"):
@@ -204,7 +204,7 @@ def test_module_with_two_plugin_names_is_loaded_once(site: Path, load: Load) -> 
     assert fault.endswith("is already registered by alias")
 
 
-def test_a_file_with_the_name_of_an_installed_plugin(site: Path, load: Load) -> None:
+def test_plugin_file_with_the_name_of_an_installed_plugin_is_quarantined(site: Path, load: Load) -> None:
     install(site, "dist-notes", modules={"plug_notes": one_tool("a")}, notes="plug_notes")
     file = site / "notes.py"
     file.write_text(one_tool("b"))
@@ -216,7 +216,7 @@ def test_a_file_with_the_name_of_an_installed_plugin(site: Path, load: Load) -> 
     assert load().load_file(file).state == "loaded"
 
 
-def test_a_file_that_fails_leaves_no_module(site: Path) -> None:
+def test_failing_plugin_file_leaves_no_module(site: Path) -> None:
     (site / "broken.py").write_text("x = 1\nraise RuntimeError('y')")
     plugin = PluginManager().load_file(site / "broken.py")
 
@@ -227,7 +227,7 @@ def test_a_file_that_fails_leaves_no_module(site: Path) -> None:
 # One manager, one server
 
 
-async def test_servers_share_nothing(site: Path, load: Load) -> None:
+async def test_servers_share_no_state(site: Path, load: Load) -> None:
     install(site, "shared", modules={"plug_shared": one_tool("shared")}, shared="plug_shared")
     one, two = Server(plugins=load("shared")), Server(plugins=load("shared"))
     one.running_plugins.quarantine(one.plugins.plugins["shared"], "for a test")
@@ -238,7 +238,7 @@ async def test_servers_share_nothing(site: Path, load: Load) -> None:
     assert Server().plugins.plugins == {}
 
 
-async def test_everything_a_plugin_offered_is_withdrawn() -> None:
+async def test_every_entry_of_a_removed_plugin_is_withdrawn() -> None:
     heard: list[Any] = []
 
     class Offers:
@@ -263,5 +263,5 @@ async def test_everything_a_plugin_offered_is_withdrawn() -> None:
     assert server.catalog.lifecycle.extensions == {}
     assert server.catalog.methods.listeners["acme/told"] == []
     assert server.catalog.logging.sinks == []
-    # Its secrets remain secret.
+    # Its secrets are still redacted.
     assert server.catalog.logging.redact("hunter2") == "*"
