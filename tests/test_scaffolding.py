@@ -102,7 +102,7 @@ def test_invalid_plugin_name_is_refused(name: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "one\ntwo", "a" * 201, "\x1b[31m"])
-def test_description_of_several_lines_is_refused(text: str) -> None:
+def test_description_or_author_that_is_not_one_line_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--description: expected one line"):
         NewPlugin(name="notes", description=text)
     with pytest.raises(ConfigError, match="--author: expected one line"):
@@ -133,7 +133,7 @@ def test_a_used_name_is_refused(name: str, why: str, tmp_path: Path) -> None:
     assert contents(tmp_path / "here") == []
 
 
-def test_names_of_shipped_plugins_are_refused() -> None:
+def test_names_of_shipped_plugins_are_reserved() -> None:
     found = [tomllib.loads(each.read_text("utf-8")) for each in (ROOT / "plugins").glob("*/pyproject.toml")]
 
     assert {name for each in found for name in each["project"]["entry-points"].get("mcptrio", {})} <= set(SHIPPED)

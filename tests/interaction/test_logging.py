@@ -121,7 +121,7 @@ async def test_session_starts_with_the_log_level_of_the_server(serve: Serve) -> 
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 sends nothing that a request did not ask for")
-async def test_server_without_a_level_sends_nothing_until_one_is_set(serve: Serve) -> None:
+async def test_server_without_a_level_sends_no_log_messages(serve: Serve) -> None:
     peer = await serve(every_level, log_level=None)
 
     await peer.call("every_level")

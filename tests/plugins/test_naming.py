@@ -67,7 +67,7 @@ def test_prefix_of_the_operator_overrides_the_plugin() -> None:
     ]
 
 
-def test_empty_prefix_of_a_plugin_is_kept_if_its_names_are_free() -> None:
+def test_empty_prefix_of_a_plugin_applies_only_to_free_names() -> None:
     class Other:
         @tool
         def add(self) -> str:
