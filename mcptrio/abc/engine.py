@@ -152,7 +152,7 @@ class Engine(Protocol):
         """Run a task of the transport. Its exception (e.g. of a failing store) is logged and ends nothing else."""
         ...
 
-    def mirrored_parameters(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
+    def param_headers(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
         """Return the parameter headers of a tool: names (lower case, without ``mcp-param-``) with argument paths."""
         ...
 

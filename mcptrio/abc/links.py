@@ -32,7 +32,7 @@ class Link(Protocol):
         ...
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = ...
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = ...
     ) -> Response | ErrorResponse:
         """Send a request and return its response. Other messages of the server go to the receiver of the link.
 
@@ -40,7 +40,7 @@ class Link(Protocol):
         :meth:`cancels_by_leaving` is true.
 
         Args:
-            mirrored: Parameter headers: names in lower case without ``mcp-param-``, each with the path of its argument.
+            param_headers: Names in lower case without ``mcp-param-``, each with the path of its argument.
 
         Raises:
             RequestFailed: The request could not be delivered, or its response is unreadable. The link stays usable.
@@ -74,7 +74,7 @@ class Link(Protocol):
         """Return whether leaving :meth:`exchange` cancels the request on the server (2026-07-28 over HTTP)."""
         ...
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         """Return whether arguments marked in a tool's schema are sent as parameter headers (see :meth:`exchange`)."""
         ...
 

@@ -73,9 +73,9 @@ class PipeLink:
         return bool(self._reason)
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
-        """Send a request and wait for its answer. ``mirrored`` is ignored."""
+        """Send a request and wait for its answer. ``param_headers`` is ignored."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
@@ -107,7 +107,7 @@ class PipeLink:
         """Return False: one stream carries all requests, so cancelling needs a message."""
         return False
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         """Return False: a pipe has no headers."""
         return False
 

@@ -297,7 +297,7 @@ class SessionLink:
         self.cut()
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Response | ErrorResponse:
         await self._deliver(revision, is_first=request.method == "initialize")
         with trio.CancelScope() as scope:
@@ -327,7 +327,7 @@ class SessionLink:
     def cancels_by_leaving(self, revision: Revision) -> bool:
         return not revision.http.sessions
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         return False
 
     def settled(self, revision: Revision) -> None:

@@ -326,15 +326,15 @@ def test_removed_parameter_header_is_no_longer_sent() -> None:
 
     def learn(**definition: Any) -> None:
         listed = Tool(name="buy", input_schema=tool(region=definition)["inputSchema"])
-        known.learn(ListToolsResult(tools=(listed,)), mirrors=True)
+        known.learn(ListToolsResult(tools=(listed,)), sends_param_headers=True)
 
     learn(type="string", **{"x-mcp-header": "Region"})
-    assert known.mirrored("buy") == {"region": ("region",)}
+    assert known.param_headers("buy") == {"region": ("region",)}
     learn(type="string")
-    assert known.mirrored("buy") == {}
+    assert known.param_headers("buy") == {}
     learn(type="string", **{"x-mcp-header": "Region"})
     learn(type="number", **{"x-mcp-header": "Region"})
-    assert known.mirrored("buy") == {}
+    assert known.param_headers("buy") == {}
     assert "buy" not in known
 
 

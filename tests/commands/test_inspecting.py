@@ -110,7 +110,7 @@ def test_strict_fails_if_there_are_findings(tmp_path: Path) -> None:
 )
 def test_questionable_tool_has_a_finding(changes: dict[str, Any], severity: str, what: str) -> None:
     changed = REVISIONS["2025-11-25"].structure(tool(**changes), Tool)
-    found = list(lint_tools([changed], mirrors=False))
+    found = list(lint_tools([changed], sends_param_headers=False))
 
     assert any(each.severity == severity and what in each.what for each in found), found
     assert {each.where for each in found} == {f"tool `{changed.name[:60]}`"}

@@ -226,7 +226,7 @@ class EchoEngine:
     def route(self, path: str) -> ASGIApp | None:
         return self.routes.get(path)
 
-    def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
+    def param_headers(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)} if tool == "echo" else {}
 
     def readiness(self) -> Readiness:

@@ -175,7 +175,7 @@ async def test_parameter_headers_are_accepted_by_the_server() -> None:
     mirrored = {"region": ("region",), "count": ("count",)}
     async with serving(place) as (_, url, _), connected(url, MODERN) as peer:
         arguments = {"region": "münchen ", "count": 2**53 - 1}
-        assert await peer.text("place", arguments, mirrored=mirrored) == f"münchen  {2**53 - 1}"
+        assert await peer.text("place", arguments, param_headers=param_headers) == f"münchen  {2**53 - 1}"
         with pytest.raises(RequestFailed) as caught:
             await peer.text("place", arguments)
         assert caught.value.status == 400

@@ -109,12 +109,12 @@ async def test_annotated_arguments_are_sent_as_headers() -> None:
         "list": [1],
         "text": "=?base64?x?=",
     }
-    mirrored = {name: (name,) for name in (*arguments, "missing")} | {
+    param_headers = {name: (name,) for name in (*arguments, "missing")} | {
         "region": ("where", "region"),
         "deep": ("count", "x"),
     }
     async with linked(accept) as (link, web, _):
-        await link.exchange(call("t", arguments), MODERN, mirrored=mirrored)
+        await link.exchange(call("t", arguments), MODERN, param_headers=param_headers)
 
     params = {name: value for name, value in web.seen[0].headers.items() if name.startswith("mcp-param-")}
     assert params == {
@@ -130,7 +130,7 @@ async def test_annotated_arguments_are_sent_as_headers() -> None:
 async def test_parameter_header_name_with_a_line_break_is_refused() -> None:
     async with linked(accept) as (link, web, _):
         with pytest.raises(RequestFailed, match="cannot be written as HTTP") as caught:
-            await link.exchange(call("t", {"a": "b"}), MODERN, mirrored={"x: y\r\nz": ("a",)})
+            await link.exchange(call("t", {"a": "b"}), MODERN, param_headers={"x: y\r\nz": ("a",)})
         assert not caught.value.delivered
         assert web.seen == []
         await link.exchange(call(), MODERN)
@@ -289,8 +289,8 @@ async def test_cancellation_by_disconnect_depends_on_the_revision() -> None:
     async with linked(accept) as (link, _, _):
         assert link.cancels_by_leaving(MODERN)
         assert not link.cancels_by_leaving(HANDSHAKE)
-        assert link.mirrors(MODERN)
-        assert not link.mirrors(HANDSHAKE)
+        assert link.sends_param_headers(MODERN)
+        assert not link.sends_param_headers(HANDSHAKE)
 
 
 # The user's headers, and credentials

@@ -13,7 +13,7 @@ from mcptrio.http.headers import Headers
 from mcptrio.http.param_headers import check_method, check_parameters, decode_value, encode_value
 from mcptrio.protocol.messages import Request
 
-MIRRORED = {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)}
+PARAM_HEADERS = {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)}
 
 
 def headers(**values: str) -> Headers:
@@ -178,10 +178,10 @@ def test_parameter_headers_that_match_the_body_are_accepted(arguments: Any, sent
 )
 def test_parameter_headers_that_contradict_the_body_are_refused(arguments: Any, sent: dict[str, str]) -> None:
     with pytest.raises(HeaderMismatch):
-        check_parameters(headers(**sent), arguments, MIRRORED)
+        check_parameters(headers(**sent), arguments, PARAM_HEADERS)
 
 
 def test_repeated_parameter_header_is_refused() -> None:
     twice = Headers.of([(b"mcp-param-region", b"eu"), (b"Mcp-Param-Region", b"eu")])
     with pytest.raises(HeaderMismatch):
-        check_parameters(twice, {"where": {"region": "eu"}}, MIRRORED)
+        check_parameters(twice, {"where": {"region": "eu"}}, PARAM_HEADERS)

@@ -159,7 +159,7 @@ def test_partial_function_keeps_its_param_headers() -> None:
     server = Server()
     server.add_tool(partial(deploy, stage="test"), name="deploy")
 
-    assert server.catalog.tools.mirrored("deploy") == {"region": ("region",)}
+    assert server.catalog.tools.param_headers("deploy") == {"region": ("region",)}
 
 
 @pytest.mark.parametrize("function", [_two, _number, _list, _odd, _empty])

@@ -59,17 +59,17 @@ class LintFinding:
     what: str
 
 
-def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]:
+def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[LintFinding]:
     """
     Args:
-        mirrors: whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
+        sends_param_headers: whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """
     yield from _twice("tool", (tool.name for tool in tools))
     for tool in tools:
         where = f"tool {quote_name(tool.name)}"
         yield from _lint_name(where, tool.name)
         yield from _lint_description(where, tool.description)
-        yield from _lint_input(where, tool, mirrors=mirrors)
+        yield from _lint_input(where, tool, sends_param_headers=sends_param_headers)
         if tool.output_schema is not None:
             yield from _lint_schema(where, "outputSchema", tool.output_schema)
         hints = tool.annotations
@@ -146,7 +146,7 @@ def _lint_description(where: str, description: str | None) -> Iterator[LintFindi
         yield LintFinding("warning", where, what)
 
 
-def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFinding]:
+def _lint_input(where: str, tool: Tool, *, sends_param_headers: bool) -> Iterator[LintFinding]:
     schema = tool.input_schema
     if schema.get("type") != "object":
         got = quote(str(schema["type"])) if "type" in schema else "none"
@@ -156,8 +156,8 @@ def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFindin
         check_header_annotations(schema)
     except ValueError as error:
         # Clients must leave such a tool out (2026-07-28, "x-mcp-header").
-        left_out = "; clients leave it out over HTTP" if mirrors else ""
-        yield LintFinding("error" if mirrors else "warning", where, f"{error}{left_out}")
+        left_out = "; clients leave it out over HTTP" if sends_param_headers else ""
+        yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{left_out}")
     known = properties(schema, schema)
     silent = [
         quote_name(name)

@@ -359,7 +359,7 @@ class HTTPApp:
             else:
                 incoming = self._decoder.decode(body, exchange.owner)
             exchange.describe(incoming)
-            decision = check_post(exchange.headers, incoming, self._engine.mirrored_parameters)
+            decision = check_post(exchange.headers, incoming, self._engine.param_headers)
         else:
             incoming = None
             decision = check_bodiless(method, exchange.headers)
