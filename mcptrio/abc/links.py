@@ -36,7 +36,7 @@ class Link(Protocol):
     ) -> Response | ErrorResponse:
         """Send a request and return its response. Other messages of the server go to the receiver of the link.
 
-        Sets no deadline: the caller cancels this call or calls :meth:`give_up`. The server notices either only if
+        Sets no deadline: the caller cancels this call or calls :meth:`abandon`. The server notices either only if
         :meth:`cancels_by_leaving` is true.
 
         Args:
@@ -47,11 +47,11 @@ class Link(Protocol):
             SessionLost: The server has forgotten the session (HTTP 404); the request was not served.
             AuthorizationError: The server requires credentials that cannot be obtained.
             ConnectionClosed: The link is closed, or was closed before the response came.
-            trio.TooSlowError: :meth:`give_up` was called.
+            trio.TooSlowError: :meth:`abandon` was called.
         """
         ...
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         """Make the exchange of this request raise TooSlowError. Does nothing if it has ended.
 
         A client that watches the deadlines of many exchanges uses this, because a cancel scope around each would cost

@@ -78,7 +78,7 @@ class _Call:
         if self.reporting is not None:
             self.reporting.cancel()
         else:
-            self.link.give_up(self.sent.message.id)
+            self.link.abandon(self.sent.message.id)
 
 
 class Calls:
@@ -131,7 +131,7 @@ class Calls:
             if on_progress is not None:
                 return await self._reporting(call, param_headers, on_progress)
             return await self._exchange(call, param_headers)
-        # Raised by expire() through Link.give_up. The on_progress callback may raise the same type.
+        # Raised by expire() through Link.abandon. The on_progress callback may raise the same type.
         except trio.TooSlowError:
             if not call.expired:
                 raise

@@ -159,7 +159,7 @@ class ManagedServer(ConnectionWatcher):
         """Return whether the last list contains this name and is still current."""
         return name in self.known.get(kind, {})
 
-    def give_up(self, reason: str) -> None:
+    def mark_failed(self, reason: str) -> None:
         """Mark the server as unreachable for good."""
         self._reason, self.is_over = reason, True
         self._move("failed")

@@ -9,7 +9,7 @@ in doubt a question is refused, and a log message is written to our own log.
   working on: those in flight, and those that were abandoned on this connection, since a server may ignore a
   cancellation. It is asked if all of these are of one client.
 
-A question is never kept until other calls have ended: a server that has given up its question ends the call too.
+A question is never kept until other calls have ended: a server that no longer waits for the answer ends the call too.
 
 Source: MCP 2025-11-25, client/elicitation and client/sampling ("nested inside other MCP server features"),
 basic/utilities/cancellation.

@@ -237,7 +237,7 @@ class Pool:
                     slot.put(self._start())
                 except OSError as error:
                     failures += 1
-                    self._give_up_after(failures, f"no process can be started: {error.strerror}")
+                    self._fail_after(failures, f"no process can be started: {error.strerror}")
                     _log.error("no process can be started: %s", error.strerror)
                     await slot.until_changed(backoff.draw())
                     continue
@@ -252,12 +252,12 @@ class Pool:
             failures = 0 if worker.is_ready else failures + 1
             if worker.child.returncode == _WRONG_USE and not self._served:
                 raise ConfigError(f"no worker serves: {worker.why()}")
-            self._give_up_after(failures, worker.why())
+            self._fail_after(failures, worker.why())
             pause = backoff.draw()
             _log.error("%s; another one is started in %.1f s", worker.why(), pause)
             await slot.until_changed(pause)
 
-    def _give_up_after(self, failures: int, why: str) -> None:
+    def _fail_after(self, failures: int, why: str) -> None:
         """Stop the pool after repeated failures.
 
         Raises:

@@ -93,7 +93,7 @@ class PipeLink:
         finally:
             self._waiting.pop(request.id, None)
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         waiter = self._waiting.pop(id, None)
         if waiter is not None:
             waiter.fail(trio.TooSlowError())
@@ -167,7 +167,7 @@ class PipeLink:
     # Private
 
     async def _queue(self, request: Request) -> None:
-        """Queue a request, waiting for room unless the exchange is given up before."""
+        """Queue a request, waiting for room unless the exchange is abandoned before."""
         # No cancel scope in the common case.
         if not self._outbox.full:
             await self._outbox.send(request)
@@ -178,7 +178,7 @@ class PipeLink:
                 await self._outbox.send(request)
             finally:
                 del self._queueing[request.id]
-        # Also if the request was queued just now: its exchange has been given up.
+        # Also if the request was queued just now: its exchange has been abandoned.
         if scope.cancel_called:
             raise trio.TooSlowError
 

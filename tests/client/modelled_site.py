@@ -316,7 +316,7 @@ class SessionLink:
             raise ConnectionClosed("the client has closed the connection")
         raise RequestFailed("the connection broke before the answer")
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         if id in self._exchanges:
             self._late.add(id)
             self._exchanges[id].cancel()

@@ -152,11 +152,11 @@ async def cancelled(peer: Peer) -> Any:
     name = f"hold {uuid4()}"
     async with anyio.create_task_group() as group:
 
-        async def give_up(progress: float, total: float | None, message: str | None) -> None:
+        async def cancel(progress: float, total: float | None, message: str | None) -> None:
             group.cancel_scope.cancel()
 
         async def hold() -> None:
-            await peer.client.call_tool("hold", {"name": name}, progress_callback=give_up)
+            await peer.client.call_tool("hold", {"name": name}, progress_callback=cancel)
 
         group.start_soon(hold)
     stopped = await peer.text("watch_cancelled", name=name)

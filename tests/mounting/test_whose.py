@@ -41,7 +41,7 @@ def call(id, name, mark):
     if name == "wait_and_ask":
         until(mark)
         ask(id, mark)
-    elif name == "give_up":
+    elif name == "ask_and_return":
         ask(id, mark)
     elif name == "wait":
         until(mark)
@@ -50,7 +50,7 @@ def call(id, name, mark):
 
 tools = [
     {"name": name, "inputSchema": {"type": "object", "properties": {"mark": {"type": "string"}}}}
-    for name in ("wait_and_ask", "give_up", "wait")
+    for name in ("wait_and_ask", "ask_and_return", "wait")
 ]
 for line in sys.stdin:
     message = json.loads(line)
@@ -146,7 +146,7 @@ async def test_request_abandoned_by_its_server_is_sent_to_no_other_client(tmp_pa
     a, b = (tmp_path / each for each in "ab")
     async with two_clients() as (first, one, second, other, _), trio.open_nursery() as nursery:
         await begun(nursery, first, "wait", a)
-        await second.call_tool("up_give_up", {"mark": str(b)})
+        await second.call_tool("up_ask_and_return", {"mark": str(b)})
         assert "is ambiguous" in await answer(b)
         assert (one.asked, other.asked) == ([], [])
         nursery.cancel_scope.cancel()

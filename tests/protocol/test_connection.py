@@ -286,7 +286,7 @@ def test_response_to_an_abandoned_request_is_unexpected() -> None:
     peer = ready()
     assert peer.peer is not None
     ping = peer.request("ping", PingParams(), peer=peer.peer)
-    peer.give_up(ping.id)
+    peer.abandon(ping.id)
 
     assert isinstance(peer.receive(Response(ping.id, {})), Unexpected)
 
@@ -414,7 +414,7 @@ def test_any_sequence_of_messages_leaves_the_connection_consistent(
         elif what == "ask" and peer.peer is not None and peer.phase is Phase.READY:
             asked.add(peer.request("ping", PingParams(), peer=peer.peer).id)
         elif what == "give up" and asked:
-            peer.give_up(asked.pop())
+            peer.abandon(asked.pop())
         elif what in {"result", "error", "silence"} and requests:
             request = requests.pop(sorted(requests, key=repr)[value % len(requests)])
             if what == "silence":

@@ -224,7 +224,7 @@ async def test_closed_input_of_a_running_server_is_reported(tmp_path: Path, monk
 
 
 async def test_server_that_stops_reading_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up_soon(monkeypatch)
+    shorten_exit_wait(monkeypatch)
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "signal.pause()"), timeouts=IMPATIENT) as channel:
             for _ in range(2):

@@ -140,9 +140,9 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        give_up = monotonic() + _LOCK_TIMEOUT
+        deadline = monotonic() + _LOCK_TIMEOUT
         while not _locked_or_no_locks(descriptor):
-            if monotonic() > give_up:
+            if monotonic() > deadline:
                 raise ConfigError(f"{folder}: another process is writing here; try again")
             sleep(0.01)
         yield

@@ -115,7 +115,7 @@ class HTTPLink:
             raise trio.TooSlowError
         return answer
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         """See :class:`mcptrio.abc.links.Link`."""
         scope = self._exchanges.get(id)
         if scope is not None:

@@ -159,13 +159,13 @@ class WebSocketChannel:
         # trio-websocket runs its reader in the nursery, where it raises errors about the response.
         async with trio.open_nursery() as waiting:
 
-            async def give_up() -> None:
+            async def fail_without_handshake() -> None:
                 await self._line.ended.wait()
                 # The handshake may have been completed at the same moment.
                 if not self._line.opened:
                     raise _BrokenOff
 
-            waiting.start_soon(give_up)
+            waiting.start_soon(fail_without_handshake)
             connection = await trio_websocket.wrap_client_stream(
                 nursery,
                 cast(Any, self._line),

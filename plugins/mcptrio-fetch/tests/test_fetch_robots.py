@@ -102,11 +102,11 @@ async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: An
     async with reading(allow_private=True, robots=True) as reader, trio.open_nursery() as nursery:
         scope = trio.CancelScope()
 
-        async def give_up() -> None:
+        async def read_and_be_cancelled() -> None:
             with scope:
                 await reader.text(site.url("/a"))
 
-        nursery.start_soon(give_up)
+        nursery.start_soon(read_and_be_cancelled)
         await asked.wait()
         nursery.start_soon(reader.text, site.url("/a"))
         await trio.testing.wait_all_tasks_blocked(0.05)
