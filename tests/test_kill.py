@@ -360,10 +360,10 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
             failure: list[str] = []
 
             async def listen() -> None:
-                async with client.subscribe(["thing://a"]) as news:
+                async with client.subscribe(["thing://a"]) as changes:
                     listening.set()
-                    async for change in news:
-                        changes.append(type(change).__name__)  # noqa: PERF401 - it is looked at meanwhile
+                    async for change in changes:
+                        changes.append(type(change).__name__)
 
             async def count() -> None:
                 arguments = {"steps": 1000, "pause": 0.1}

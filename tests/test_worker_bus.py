@@ -53,7 +53,7 @@ async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
     async def worker(link: WorkerLink, bus: WorkerBus) -> None:
         while True:
             for kind, body in await link.receive():
-                bus.arrived(body) if kind is FrameKind.NEWS else bus.lost()
+                bus.arrived(body) if kind is FrameKind.MESSAGE else bus.lost()
 
     with links() as first, links() as second:
         async with trio.open_nursery() as nursery:
@@ -150,7 +150,7 @@ async def test_topic_left_before_it_was_sent_is_not_sent() -> None:
             while not any(kind is FrameKind.READY for kind, _ in frames):
                 frames += await parent.receive()
             nursery.cancel_scope.cancel()
-    assert {kind for kind, _ in frames} <= {FrameKind.NEWS, FrameKind.READY, FrameKind.LOST}
+    assert {kind for kind, _ in frames} <= {FrameKind.MESSAGE, FrameKind.READY, FrameKind.LOST}
 
 
 @pytest.mark.parametrize(

@@ -402,7 +402,7 @@ class Pool:
         try:
             while True:
                 for kind, body in await link.receive():
-                    if kind is FrameKind.NEWS:
+                    if kind is FrameKind.MESSAGE:
                         self._relay.pass_on(link, body)
                     elif kind is FrameKind.LOST:
                         self._relay.lost(link)

@@ -41,7 +41,7 @@ def test_client_without_requests_has_no_messages_to_replay() -> None:
     talk: SessionState[str] = SessionState()
 
     assert talk.replay("new") == []
-    assert talk.news() == []
+    assert talk.list_changes() == []
 
 
 def test_accepted_requests_are_replayed_with_other_ids() -> None:
@@ -90,7 +90,7 @@ def test_unanswered_initialize_is_sent_to_the_new_worker() -> None:
 def test_every_list_is_notified_in_a_session(revision: str) -> None:
     talk = introduced(revision)
 
-    assert told([*talk.news()]) == [f"notifications/{each}/list_changed" for each in LISTS]
+    assert told([*talk.list_changes()]) == [f"notifications/{each}/list_changed" for each in LISTS]
     assert talk.batches == REVISIONS[revision].batches
 
 
@@ -98,7 +98,7 @@ def test_no_notification_before_the_client_is_ready() -> None:
     talk: SessionState[str] = SessionState()
     exchange(talk, "old", 0, "initialize", protocolVersion="2025-11-25")
 
-    assert talk.news() == []
+    assert talk.list_changes() == []
     assert told(talk.replay("new")) == ["initialize"]
 
 
@@ -110,12 +110,12 @@ def test_listener_stays_subscribed_after_a_reload() -> None:
 
     assert talk.replay("new") == [listen]
     assert talk.is_repeated(acknowledged("L"))
-    assert talk.news() == [Notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: "L"}})]
+    assert talk.list_changes() == [Notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: "L"}})]
     assert talk.unanswered() == []
     assert talk.abandon("new") == []
     assert not talk.answered(Response("L", {}), "old")
     assert talk.answered(Response("L", {}), "new")
-    assert talk.news() == []
+    assert talk.list_changes() == []
 
 
 def test_the_new_worker_acknowledges_a_pending_listener() -> None:

@@ -188,8 +188,8 @@ class DevRelay:
             # Before any other message: the new worker has to know the client first.
             for message in self._talk.replay(new):
                 await _give(new, message)
-        for news in self._talk.news():
-            await self._outbox.send(news)
+        for notification in self._talk.list_changes():
+            await self._outbox.send(notification)
         if old is not None:
             self._nursery.start_soon(self._retire, old, why)
 

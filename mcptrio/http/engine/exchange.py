@@ -66,13 +66,13 @@ WritingState = Enum("WritingState", "IDLE HEAD BODY DONE")
 class EngineExchange:
     __slots__ = (
         "_body",
+        "_changed",
         "_chunked",
         "_connection",
         "_headers",
         "_interim",
         "_leave",
         "_left",
-        "_news",
         "_unbroken",
         "began",
         "buffered",
@@ -115,7 +115,7 @@ class EngineExchange:
         self._body: list[bytes] = []
         self._interim: trio.Event | None = None
         """Set once 100 Continue has been written; a response that begins meanwhile waits for it."""
-        self._news: trio.Event | None = None
+        self._changed: trio.Event | None = None
         self._leave: Callable[[], None] | None = None
         """Called when the client leaves."""
         self._headers: RawHeaders = ()
@@ -298,9 +298,9 @@ class EngineExchange:
             if self.reading is ReadingState.HELD:
                 await self._ask_for_body()
                 continue
-            if self._news is None:
-                self._news = trio.Event()
-            await self._news.wait()
+            if self._changed is None:
+                self._changed = trio.Event()
+            await self._changed.wait()
         return True
 
     async def _ask_for_body(self) -> None:
@@ -313,9 +313,9 @@ class EngineExchange:
             self._interim = None
 
     def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     async def _emit(self, data: bytes) -> bool:
         """Write encoded data, and return whether the client took it."""

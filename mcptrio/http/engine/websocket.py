@@ -70,7 +70,7 @@ class WebSocketExchange:
         """The received part of a message; text as UTF-8. One buffer, because a client may send many empty fragments."""
         self._queued = 0
         """Bytes of the messages that wait for the application."""
-        self._news = trio.Event()
+        self._changed = trio.Event()
         self._accepted = trio.Event()
         self._unwritten = bytearray()
         self._written: trio.Event | None = None
@@ -94,7 +94,7 @@ class WebSocketExchange:
             await self._take(self._frames, data)
         most = self._connection.engine.limits.message_bytes
         while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
-            await self._news.wait()
+            await self._changed.wait()
         self._is_read = True
         self._heard = trio.current_time()
 
@@ -141,7 +141,7 @@ class WebSocketExchange:
     async def receive(self) -> MutableMapping[str, Any]:
         """Return the next event: ``websocket.connect``, then messages, then ``websocket.disconnect``."""
         while not self._inbox:
-            await self._news.wait()
+            await self._changed.wait()
         event = self._inbox.popleft()
         if event["type"] == "websocket.disconnect":
             self._inbox.append(event)  # for every later call
@@ -307,8 +307,8 @@ class WebSocketExchange:
             self._written = None
 
     def _tell(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+        self._changed.set()
+        self._changed = trio.Event()
 
 
 def _is_key(key: bytes) -> bool:

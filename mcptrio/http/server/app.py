@@ -165,7 +165,7 @@ class HTTPApp:
         self._leaving = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
+        """Own what outlives a request: session streams, messages from other replicas, expiry. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalives.run)
             if self._stays is not None:

@@ -272,7 +272,7 @@ class SessionStream:
             reader.is_superseded = True
         self.wake()
 
-    def news(self) -> trio.Event:
+    def next_change(self) -> trio.Event:
         return self._wakes.next(self.id)
 
     def wake(self) -> None:
@@ -324,7 +324,7 @@ class StreamReader:
         """
         stream = self.stream
         while not (self.is_superseded or stream.over):
-            news = stream.news()
+            changed = stream.next_change()
             events: list[StoredEvent] = []
             if stream.readers[-1] is self:
                 found = await stream.after(stream.cursor)
@@ -347,7 +347,7 @@ class StreamReader:
                     return True
             if not events:
                 with trio.move_on_after(self._exchange.limits.keepalive_interval) as silence:
-                    await news.wait()
+                    await changed.wait()
                 if silence.cancelled_caught:
                     await self._exchange.write()
         return False
