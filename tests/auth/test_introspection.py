@@ -72,7 +72,7 @@ NOW = int(Issuer().clock())
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_good"),
+    ("answer", "is_valid"),
     [
         ({}, True),
         ({"exp": None, "nbf": None, "iat": None}, True),
@@ -99,11 +99,11 @@ NOW = int(Issuer().clock())
     ],
 )
 async def test_introspection_response_decides_whether_the_token_is_valid(
-    answer: Mapping[str, Any], is_good: bool
+    answer: Mapping[str, Any], is_valid: bool
 ) -> None:
     issuer = Issuer(active={"opaque": {**ACTIVE, **answer}})
 
-    assert (await verifier(issuer).verify("opaque") is not None) == is_good
+    assert (await verifier(issuer).verify("opaque") is not None) == is_valid
 
 
 async def test_audience_is_not_checked_when_none_is_configured() -> None:

@@ -45,7 +45,7 @@ NOW = int(Clock().now)
 
 
 @pytest.mark.parametrize(
-    ("claims", "is_good"),
+    ("claims", "is_valid"),
     [
         ({"aud": "api://mcp"}, True),
         ({"aud": ["https://other.example", RESOURCE]}, True),
@@ -84,22 +84,22 @@ NOW = int(Clock().now)
         ({"scope": " ".join(map(str, range(1001)))}, False),
     ],
 )
-async def test_token_claims_decide_whether_the_token_is_valid(claims: Mapping[str, Any], is_good: bool) -> None:
+async def test_token_claims_decide_whether_the_token_is_valid(claims: Mapping[str, Any], is_valid: bool) -> None:
     issuer = Issuer()
 
     # The ``typ`` claim is not the ``typ`` of the header.
     rest = {name: value for name, value in claims.items() if name != "typ"}
     token = issuer.token(**rest) if "typ" not in claims else _with_claim(issuer, "typ", claims["typ"])
-    assert (await verifier(issuer).verify(token) is not None) == is_good
+    assert (await verifier(issuer).verify(token) is not None) == is_valid
 
 
-@pytest.mark.parametrize(("kind", "is_good"), [(None, False), ("ID", False), ("Bearer", True)])
-async def test_token_with_a_nonce_is_an_id_token_unless_typed(kind: str | None, is_good: bool) -> None:
+@pytest.mark.parametrize(("kind", "is_valid"), [(None, False), ("ID", False), ("Bearer", True)])
+async def test_token_with_a_nonce_is_an_id_token_unless_typed(kind: str | None, is_valid: bool) -> None:
     issuer = Issuer()
     claims = json.loads(_decode(issuer.token(nonce="x").split(".")[1]))
 
     token = sign({**claims, **({"typ": kind} if kind else {})}, KEY, typ="JWT")
-    assert (await verifier(issuer).verify(token) is not None) == is_good
+    assert (await verifier(issuer).verify(token) is not None) == is_valid
 
 
 def _with_claim(issuer: Issuer, name: str, value: object) -> str:
@@ -138,7 +138,7 @@ async def test_configured_role_claim_yields_scopes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typ", "is_good"),
+    ("typ", "is_valid"),
     [
         ("at+jwt", True),
         ("application/at+jwt", True),
@@ -151,10 +151,10 @@ async def test_configured_role_claim_yields_scopes() -> None:
         ("secevent+jwt", False),
     ],
 )
-async def test_token_type_of_the_header_is_checked(typ: str, is_good: bool) -> None:
+async def test_token_type_of_the_header_is_checked(typ: str, is_valid: bool) -> None:
     issuer = Issuer()
 
-    assert (await verifier(issuer).verify(issuer.token(typ=typ)) is not None) == is_good
+    assert (await verifier(issuer).verify(issuer.token(typ=typ)) is not None) == is_valid
 
 
 def _encode(value: object) -> str:

@@ -137,13 +137,13 @@ async def test_replayed_proof_is_refused_until_it_expires() -> None:
     assert "iat" in (await refusal(guard, head))[2]["error_description"]
 
 
-@pytest.mark.parametrize(("seconds", "is_good"), [(-300, True), (-301, False), (300, True), (301, False)])
-async def test_proof_is_accepted_within_its_lifetime(seconds: float, is_good: bool) -> None:
+@pytest.mark.parametrize(("seconds", "is_valid"), [(-300, True), (-301, False), (300, True), (301, False)])
+async def test_proof_is_accepted_within_its_lifetime(seconds: float, is_valid: bool) -> None:
     clock = Clock()
     guard = server(clock)
     head = proven(Clock(clock.now + seconds))
 
-    if is_good:
+    if is_valid:
         await guard.admit(head)
     else:
         assert (await refusal(guard, head))[2]["error"] == "invalid_dpop_proof"

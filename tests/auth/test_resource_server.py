@@ -335,7 +335,7 @@ async def test_certificate_only_server_sends_no_challenge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound_to", "shown", "is_good"),
+    ("bound_to", "shown", "is_valid"),
     [
         (certificate(URI), certificate(URI), False),  # a new signature: another certificate
         (b"same", b"same", True),
@@ -344,12 +344,12 @@ async def test_certificate_only_server_sends_no_challenge() -> None:
     ],
 )
 async def test_certificate_bound_token_requires_its_certificate(
-    bound_to: bytes, shown: bytes | None, is_good: bool
+    bound_to: bytes, shown: bytes | None, is_valid: bool
 ) -> None:
     claims = {"cnf": {"x5t#S256": certificate_thumbprint(bound_to)}}
     guard = server(Tokens({"good": Principal(subject="ada", scopes=frozenset({"read"}), claims=claims)}))
 
-    if is_good:
+    if is_valid:
         assert (await guard.admit(request("good", certificate=shown))).subject == "ada"
     else:
         refused = await refusal(guard, request("good", certificate=shown))

@@ -76,15 +76,15 @@ async def test_unknown_static_token_has_no_principal(token: str, tmp_path: Path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-@pytest.mark.parametrize(("mode", "is_good"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
-async def test_token_file_writable_by_others_admits_no_request(mode: int, is_good: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "is_valid"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
+async def test_token_file_writable_by_others_admits_no_request(mode: int, is_valid: bool, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     token, kept = make_token("ada", subject="ada", created=0)
     write(path, kept)
     path.chmod(mode)
     tokens = StaticTokens(path)
 
-    if is_good:
+    if is_valid:
         assert await tokens.verify(token) is not None
         return
     with pytest.raises(ConfigError, match=r"only its owner may write.*chmod go-w"):

@@ -197,11 +197,11 @@ class Grant(ABC, Generic[M_co]):
             RequestFailed: The authorization server is unreachable.
         """
 
-    async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
+    async def renew(self, granted: Granted, is_usable: Callable[[Granted], bool]) -> Granted | None:
         """Return newer tokens without another grant, or ``None`` if none are available.
 
         Args:
-            is_good: Returns whether tokens that another process stored need no renewal.
+            is_usable: Returns whether tokens that another process has stored can be used without a renewal.
         """
         await trio.lowlevel.checkpoint()
         return None
