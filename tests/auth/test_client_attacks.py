@@ -144,11 +144,11 @@ async def test_bound_token_is_sent_with_fresh_proofs_and_renewed() -> None:
 @pytest.mark.parametrize(
     ("mode", "challenges", "metadata", "bound"),
     [
-        ("asked", ["Bearer"], {}, False),
-        ("asked", ["Bearer"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
-        ("asked", ["DPoP"], {}, True),
-        ("asked", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, True),
-        ("asked", ["Bearer", "DPoP"], {}, False),
+        ("auto", ["Bearer"], {}, False),
+        ("auto", ["Bearer"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
+        ("auto", ["DPoP"], {}, True),
+        ("auto", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, True),
+        ("auto", ["Bearer", "DPoP"], {}, False),
         ("always", ["Bearer"], {}, True),
         ("never", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
     ],

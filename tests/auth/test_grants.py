@@ -399,9 +399,9 @@ async def test_nonces_of_both_servers_are_used(world: World) -> None:
     [
         ("never", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "dpop is .never."),
         ("always", {}, {}, "Bearer", "expected DPoP, got Bearer"),
-        ("asked", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "expected DPoP, got Bearer"),
+        ("auto", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "expected DPoP, got Bearer"),
         ("always", {}, {"dpop_signing_alg_values_supported": ["RS256"]}, "DPoP", "expected ES256"),
-        ("asked", {}, {}, "DPoP", "token_type: expected Bearer, got 'DPoP'"),
+        ("auto", {}, {}, "DPoP", "token_type: expected Bearer, got 'DPoP'"),
     ],
     ids=["never", "always", "required", "algorithms", "unasked"],
 )

@@ -148,14 +148,14 @@ class GrantMethod:
 
     Args:
         scopes: The scopes to request in addition to those in a challenge.
-        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
             ``never``.
         clock: Returns seconds since 1970.
     """
 
     scopes: tuple[str, ...] = field(default=(), converter=text_tuple)
-    dpop: Literal["asked", "always", "never"] = field(
-        default="asked", validator=validators.in_(("asked", "always", "never"))
+    dpop: Literal["auto", "always", "never"] = field(
+        default="auto", validator=validators.in_(("auto", "always", "never"))
     )
     clock: Callable[[], float] = field(default=time.time, repr=False)
     _servers: dict[str, ServerState] = field(factory=dict, init=False, repr=False, eq=False)

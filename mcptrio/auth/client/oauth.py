@@ -72,7 +72,7 @@ class OAuth(GrantMethod):
         client_uri: The URL of a page about the program.
         private_servers: URLs of authorization servers that may be in private networks. Others must have public
             addresses, unless they have the server's own origin.
-        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
             ``never``.
         clock: Returns seconds since 1970.
 
